@@ -1,0 +1,42 @@
+// What all loops over instances share: reading a row, and the objectives by class.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "ensemble.hpp"
+#include "objective.hpp"
+#include "rows.hpp"
+
+namespace carve {
+
+template <class Function> void with_row(const Rows& rows, std::int64_t row, Function&& function) {
+    const auto offset = row * rows.columns;
+    if (rows.single_precision)
+        function(static_cast<const float*>(rows.data) + offset);
+    else
+        function(static_cast<const double*>(rows.data) + offset);
+}
+
+// Objectives by (class that holds, class that attacks).
+class Objectives {
+  public:
+    explicit Objectives(const Ensemble& ensemble) : classes_(std::max(2, ensemble.n_outputs())) {
+        for (int held = 0; held < classes_; ++held)
+            for (int rival = 0; rival < classes_; ++rival)
+                table_.push_back(ensemble.n_outputs() == 1
+                                     ? Objective::binary(ensemble, held == 1)
+                                     : Objective::rivals(ensemble, held, rival));
+    }
+    int classes() const { return classes_; }
+    const Objective& operator()(int held, int rival) const {
+        return table_[static_cast<std::size_t>(held * classes_ + rival)];
+    }
+
+  private:
+    int classes_;
+    std::vector<Objective> table_;
+};
+
+} // namespace carve

@@ -1,0 +1,386 @@
+#include "rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "large_spread.hpp"
+#include "row_tools.hpp"
+
+namespace carve {
+
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr std::int64_t block = 64;
+
+// Verdict and witness of one instance at a time.
+class RowVerifier {
+  public:
+    RowVerifier(const Ensemble& ensemble, const Attacker& attacker, const Objectives& objectives,
+                const VerifyOptions& options, bool wants_witness,
+                const std::atomic<bool>& cancelled)
+        : objectives_(objectives), options_(options), wants_witness_(wants_witness),
+          solver_(ensemble, attacker, options.grid, options.seconds, cancelled),
+          z_(static_cast<std::size_t>(ensemble.n_features)) {}
+
+    struct Result {
+        Status status = Status::unknown;
+        bool right = true;
+        double margin = nan;
+        double worst = nan;
+        bool has_witness = false;
+        double witness_total = nan;
+    };
+
+    template <class Number> Result verify(const Number* row, int label) {
+        solver_.load(row);
+        if (options_.per_instance && !solver_.is_large_spread())
+            return predict(label);
+        Result result;
+        bool wins = false;
+        bool proven = false;
+        bool decided = true;
+        for (int rival = 0; rival < objectives_.classes(); ++rival) {
+            if (rival == label)
+                continue;
+            const Outcome outcome = attack(objectives_(label, rival));
+            decided = decided && outcome.decided;
+            result.right = result.right && outcome.holds;
+            result.margin = std::fmin(result.margin, outcome.margin);
+            if (!outcome.decided)
+                continue;
+            const bool better = !(outcome.worst >= result.worst);
+            if (better)
+                result.worst = outcome.worst;
+            if (outcome.holds && outcome.wins) {
+                wins = true;
+                if (wants_witness_ && outcome.proven && (better || !result.has_witness))
+                    keep_witness(result, objectives_(label, rival), row);
+                proven = proven || outcome.proven;
+            }
+        }
+        if (!decided && !proven)
+            result.worst = nan;
+        if (result.right)
+            result.status = proven             ? Status::fragile
+                            : wins || !decided ? Status::unknown
+                                               : Status::robust;
+        else
+            attack_wrong(result, row, label);
+        return result;
+    }
+
+    const double* example() const { return z_.data(); }
+    double distance() const { return solver_.distance(z_.data()); }
+
+  private:
+    Outcome attack(const Objective& objective) {
+        Outcome outcome = solver_.attack(objective);
+        if (options_.method == Method::basic && options_.grid < 0 && outcome.decided) {
+            // Build the perturbation and predict on it.
+            z_.assign(solver_.instance().x, solver_.instance().x + z_.size());
+            solver_.perturb(z_.data());
+            const int sign = solver_.predict(objective, z_.data(), outcome.worst);
+            if (objective.wins(sign) != outcome.wins)
+                throw std::logic_error("the basic and the efficient algorithm disagree");
+        }
+        return outcome;
+    }
+
+    // All that can be said without an attack.
+    Result predict(int label) {
+        Result result;
+        solver_.forget_attack();
+        for (int rival = 0; rival < objectives_.classes(); ++rival) {
+            if (rival == label)
+                continue;
+            const Objective& objective = objectives_(label, rival);
+            double total = nan;
+            const int sign = solver_.predict(objective, solver_.instance().x, total);
+            result.right = result.right && !objective.wins(sign);
+            result.margin = std::fmin(result.margin, total);
+        }
+        return result;
+    }
+
+    template <class Number>
+    void keep_witness(Result& result, const Objective& objective, const Number* row) {
+        std::copy(row, row + z_.size(), z_.begin());
+        solver_.perturb(z_.data());
+        const int sign = solver_.predict(objective, z_.data(), result.witness_total);
+        if (!objective.wins(sign) || !solver_.affords(z_.data()))
+            throw std::logic_error("a witness failed its own check");
+        result.has_witness = true;
+    }
+
+    // A wrong instance: can one attack make `label` win against every other class?
+    template <class Number> void attack_wrong(Result& result, const Number* row, int label) {
+        result.worst = nan;
+        result.has_witness = false;
+        bool possible = true;
+        bool certain = true;
+        for (int rival = 0; rival < objectives_.classes(); ++rival) {
+            if (rival == label)
+                continue;
+            const Objective& objective = objectives_(rival, label);
+            const Outcome outcome = attack(objective);
+            if (!outcome.decided) {
+                result.worst = nan;
+                result.has_witness = false;
+                result.status = Status::unknown;
+                return;
+            }
+            result.worst = std::fmin(result.worst, -outcome.worst);
+            if (!outcome.holds)
+                continue; // `label` beats this rival already
+            possible = possible && outcome.wins;
+            certain = certain && outcome.proven;
+            if (!outcome.wins || !outcome.proven || result.has_witness)
+                continue;
+            if (objectives_.classes() == 2 && !wants_witness_) {
+                result.has_witness = true; // the only rival is beaten
+                continue;
+            }
+            keep_witness(result, objective, row);
+            result.has_witness = wins_everywhere(label);
+        }
+        if (!possible)
+            result.status = Status::vulnerable;
+        else if (result.has_witness && certain)
+            result.status = Status::broken;
+        else
+            result.status = Status::unknown;
+        result.has_witness = result.status == Status::broken;
+    }
+
+    bool wins_everywhere(int label) {
+        double total = 0;
+        for (int rival = 0; rival < objectives_.classes(); ++rival) {
+            const Objective& objective = objectives_(label, rival);
+            if (rival != label && objective.wins(solver_.predict(objective, z_.data(), total)))
+                return false;
+        }
+        return true;
+    }
+
+    const Objectives& objectives_;
+    VerifyOptions options_;
+    bool wants_witness_;
+    LargeSpreadSolver solver_;
+    std::vector<double> z_;
+};
+
+double nearest_threshold(const Ensemble& ensemble, const Attacker& attacker,
+                         const Instance& instance) {
+    double nearest = std::numeric_limits<double>::infinity();
+    for (const Node& node : ensemble.nodes) {
+        if (node.is_leaf() || !attacker.may_change(node.feature))
+            continue;
+        const double x = instance.x[node.feature];
+        const double distance = std::fabs(node.threshold - x) / attacker.scale_of(node.feature);
+        if (0 < distance && distance < nearest)
+            nearest = distance;
+    }
+    return nearest;
+}
+
+// Radii of one worker's instances. For norms 1, 2, … the budget grows by factors of four from
+// the nearest threshold on, so that costs stay well scaled.
+class RowRadius {
+  public:
+    RowRadius(const Ensemble& ensemble, const Attacker& attacker, const Objectives& objectives,
+              double seconds, const std::atomic<bool>& cancelled)
+        : ensemble_(ensemble), attacker_(attacker), objectives_(objectives), seconds_(seconds),
+          cancelled_(cancelled), instance_(ensemble, attacker), last_(level_of(attacker.budget)) {}
+
+    template <class Number> double radius(const Number* row, int label) {
+        int level = last_;
+        if (attacker_.norm > 0) {
+            instance_.load(row);
+            level = std::min(last_, level_of(nearest_threshold(ensemble_, attacker_, instance_)));
+        }
+        for (;; ++level) {
+            const double found = radius_within(row, label, level);
+            if (!std::isnan(found) || level >= last_ || cancelled_)
+                return found;
+        }
+    }
+
+  private:
+    static constexpr int lowest_level = -160;
+    struct Level {
+        Attacker attacker;
+        LargeSpreadSolver solver;
+        Level(const Ensemble& ensemble, Attacker a, double seconds,
+              const std::atomic<bool>& cancelled)
+            : attacker(std::move(a)), solver(ensemble, attacker, -1, seconds, cancelled) {}
+    };
+
+    // The first level whose budget, 4^level, is at least about the one given.
+    static int level_of(double budget) {
+        return std::max(lowest_level, budget > 0 ? std::ilogb(budget) / 2 + 1 : lowest_level);
+    }
+
+    template <class Number> double radius_within(const Number* row, int label, int level) {
+        auto& slot = levels_[level];
+        if (!slot) {
+            Attacker grown = attacker_;
+            if (level < last_)
+                grown.budget = std::min(attacker_.budget, std::ldexp(1.0, 2 * level));
+            slot = std::make_unique<Level>(ensemble_, std::move(grown), seconds_, cancelled_);
+        }
+        slot->solver.load(row);
+        double smallest = nan;
+        for (int rival = 0; rival < objectives_.classes(); ++rival) {
+            if (rival == label)
+                continue;
+            const double found = slot->solver.radius(objectives_(label, rival));
+            if (found == LargeSpreadSolver::undecided)
+                return found;
+            smallest = std::fmin(smallest, found);
+        }
+        return smallest;
+    }
+
+    const Ensemble& ensemble_;
+    const Attacker& attacker_;
+    const Objectives& objectives_;
+    double seconds_;
+    const std::atomic<bool>& cancelled_;
+    Instance instance_;
+    int last_; // the level of the attacker's own budget
+    std::map<int, std::unique_ptr<Level>> levels_;
+};
+
+} // namespace
+
+bool verify_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
+                 const std::int32_t* label, const VerifyOptions& options, VerifyOutput output,
+                 const WitnessOutput* witness, int threads, const TickFunction& tick) {
+    const Objectives objectives(ensemble);
+    const int workers = worker_count(threads, rows.count, block);
+    std::vector<std::unique_ptr<RowVerifier>> verifiers(static_cast<std::size_t>(workers));
+    const auto work = [&](int worker, std::int64_t begin, std::int64_t end,
+                          const std::atomic<bool>& cancelled) {
+        auto& slot = verifiers[static_cast<std::size_t>(worker)];
+        if (!slot)
+            slot = std::make_unique<RowVerifier>(ensemble, attacker, objectives, options,
+                                                 witness != nullptr, cancelled);
+        RowVerifier& verifier = *slot;
+        for (std::int64_t i = begin; i < end && !cancelled; ++i) {
+            with_row(rows, i, [&](const auto* row) {
+                const auto result = verifier.verify(row, label[i]);
+                output.status[i] = static_cast<std::uint8_t>(result.status);
+                output.right[i] = result.right;
+                output.margin[i] = result.margin / ensemble.average;
+                output.worst_margin[i] = result.worst / ensemble.average;
+                if (witness == nullptr)
+                    return;
+                double* example = witness->example + i * rows.columns;
+                if (result.has_witness)
+                    std::copy_n(verifier.example(), rows.columns, example);
+                else
+                    std::fill_n(example, rows.columns, nan);
+                witness->distance[i] = result.has_witness ? verifier.distance() : nan;
+                witness->total[i] = result.witness_total / ensemble.average;
+            });
+        }
+    };
+    return parallel_rows(rows.count, block, workers, work, tick);
+}
+
+bool radius_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
+                 const std::int32_t* label, double seconds, double* radius, int threads,
+                 const TickFunction& tick) {
+    const Objectives objectives(ensemble);
+    const int workers = worker_count(threads, rows.count, block);
+    std::vector<std::unique_ptr<RowRadius>> finders(static_cast<std::size_t>(workers));
+    const auto work = [&](int worker, std::int64_t begin, std::int64_t end,
+                          const std::atomic<bool>& cancelled) {
+        auto& finder = finders[static_cast<std::size_t>(worker)];
+        if (!finder)
+            finder =
+                std::make_unique<RowRadius>(ensemble, attacker, objectives, seconds, cancelled);
+        for (std::int64_t i = begin; i < end && !cancelled; ++i)
+            with_row(rows, i, [&](const auto* row) { radius[i] = finder->radius(row, label[i]); });
+    };
+    return parallel_rows(rows.count, block, workers, work, tick);
+}
+
+bool range_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
+                bool per_instance, double seconds, double* lowest, double* highest, int threads,
+                const TickFunction& tick) {
+    const Objective down = Objective::output(ensemble, false);
+    const Objective up = Objective::output(ensemble, true);
+    const auto work = [&](int, std::int64_t begin, std::int64_t end,
+                          const std::atomic<bool>& cancelled) {
+        LargeSpreadSolver solver(ensemble, attacker, -1, seconds, cancelled);
+        const auto least = [&](const Objective& objective) {
+            const Outcome outcome = solver.attack(objective);
+            return outcome.decided ? outcome.worst / ensemble.average : nan;
+        };
+        for (std::int64_t i = begin; i < end && !cancelled; ++i) {
+            with_row(rows, i, [&](const auto* row) { solver.load(row); });
+            const bool decidable = !per_instance || solver.is_large_spread();
+            lowest[i] = decidable ? least(down) : nan;
+            highest[i] = decidable ? -least(up) : nan;
+        }
+    };
+    return parallel_rows(rows.count, block, worker_count(threads, rows.count, block), work, tick);
+}
+
+bool score_rows(const Ensemble& ensemble, const Rows& rows, double* output, int threads,
+                const TickFunction& tick) {
+    const auto outputs = static_cast<std::size_t>(ensemble.n_outputs());
+    const Attacker nobody{norm_inf, 0, {}, {}, {}, {}};
+    const auto work = [&](int, std::int64_t begin, std::int64_t end, const std::atomic<bool>&) {
+        Instance instance(ensemble, nobody);
+        std::vector<double> sum(outputs);
+        for (std::int64_t i = begin; i < end; ++i) {
+            with_row(rows, i, [&](const auto* row) { instance.load(row); });
+            sum = ensemble.base_score;
+            for (int tree = 0; tree < ensemble.n_trees(); ++tree) {
+                const auto leaf = ensemble.leaf_of(tree, instance.routed);
+                for (std::size_t o = 0; o < outputs; ++o) {
+                    sum[o] += ensemble.score(leaf, static_cast<int>(o));
+                    if (ensemble.float32_sums)
+                        sum[o] = static_cast<float>(sum[o]);
+                }
+            }
+            for (std::size_t o = 0; o < outputs; ++o)
+                output[static_cast<std::size_t>(i) * outputs + o] = sum[o] / ensemble.average;
+        }
+    };
+    return parallel_rows(rows.count, 256, worker_count(threads, rows.count, 256), work, tick);
+}
+
+bool first_bad_value(const Ensemble& ensemble, const Rows& rows, bool allow_infinite,
+                     std::int64_t& row, std::int64_t& column) {
+    const double most = ensemble.float32_inputs ? std::numeric_limits<float>::max()
+                                                : std::numeric_limits<double>::max();
+    bool found = false;
+    for (row = 0; row < rows.count && !found; ++row) {
+        with_row(rows, row, [&](const auto* values) {
+            for (column = 0; column < rows.columns; ++column) {
+                const double value = values[column];
+                if (std::fabs(value) <= most)
+                    continue;
+                const bool missing = std::isnan(value);
+                if (missing ? ensemble.lacks_missing_rule[static_cast<std::size_t>(column)] != 0
+                            : !allow_infinite) {
+                    found = true;
+                    return;
+                }
+            }
+        });
+    }
+    --row;
+    return found;
+}
+
+} // namespace carve

@@ -1,0 +1,69 @@
+// The engines over many instances: what the bindings call. Arrays in, arrays out.
+#pragma once
+
+#include <cstdint>
+
+#include "attacker.hpp"
+#include "ensemble.hpp"
+#include "parallel.hpp"
+
+namespace carve {
+
+// Row-major instances, in double or single precision.
+struct Rows {
+    const void* data;
+    bool single_precision;
+    std::int64_t count;
+    std::int64_t columns;
+};
+
+enum class Status : std::uint8_t { robust, fragile, vulnerable, broken, unknown };
+
+enum class Method : std::uint8_t { efficient, basic };
+
+struct VerifyOptions {
+    Method method = Method::efficient;
+    int grid = -1;             // < 0: exact
+    bool per_instance = false; // check the large-spread condition for every instance
+    double seconds = 0;        // per instance; may be infinite
+};
+
+struct VerifyOutput { // an entry per instance
+    std::uint8_t* status;
+    bool* right; // the label holds the decision on the unchanged instance
+    double* margin;
+    double* worst_margin;
+};
+
+struct WitnessOutput { // an entry (row) per instance; NaN where there is no witness
+    double* example;
+    double* distance;
+    double* total; // the margin of the class that held the decision, at the witness
+};
+
+// `label` is a class index per instance. All functions return false iff `tick` cancelled.
+bool verify_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
+                 const std::int32_t* label, const VerifyOptions& options, VerifyOutput output,
+                 const WitnessOutput* witness, int threads, const TickFunction& tick);
+
+// radius[i] = the smallest budget <= attacker.budget that flips instance i, 0 where it is wrong
+// already, NaN where there is none, -1 where time or memory ran out.
+bool radius_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
+                 const std::int32_t* label, double seconds, double* radius, int threads,
+                 const TickFunction& tick);
+
+// The lowest and the highest raw score in reach; NaN where per_instance finds the condition broken,
+// or where time or memory ran out.
+bool range_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
+                bool per_instance, double seconds, double* lowest, double* highest, int threads,
+                const TickFunction& tick);
+
+// Raw scores as the source library computes them; `output` is rows.count x n_outputs.
+bool score_rows(const Ensemble& ensemble, const Rows& rows, double* output, int threads,
+                const TickFunction& tick);
+
+// The first value that the ensemble has no rule for; false iff there is none.
+bool first_bad_value(const Ensemble& ensemble, const Rows& rows, bool allow_infinite,
+                     std::int64_t& row, std::int64_t& column);
+
+} // namespace carve

@@ -1,0 +1,28 @@
+// When to stop: a time limit, or the caller's wish.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+
+namespace carve {
+
+class Stopwatch {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    // seconds may be infinite.
+    Stopwatch(double seconds, const std::atomic<bool>& cancelled)
+        : start_(Clock::now()), limit_(seconds), cancelled_(&cancelled) {}
+    double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+    bool expired() const {
+        return cancelled_->load(std::memory_order_relaxed) || elapsed() >= limit_;
+    }
+
+  private:
+    Clock::time_point start_;
+    double limit_;
+    const std::atomic<bool>* cancelled_;
+};
+
+} // namespace carve
