@@ -1,0 +1,199 @@
+"""Model readers: whatever the user has, an `Ensemble` comes out.
+
+A file is recognised by its content, never by its name. An object is recognised by the package its
+class comes from, so that no library is imported that the user has not imported already.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from carvegbm.ensemble import Ensemble
+from carvegbm.errors import ModelError
+from carvegbm.readers import lightgbm, silva, sklearn, xgboost, xgboost_binary, xgboost_dump
+from carvegbm.readers.checks import Classes
+from carvegbm.readers.ubjson import decode, is_ubjson
+
+__all__ = ["load"]
+
+_FORMATS = "LightGBM text or JSON, XGBoost JSON, UBJSON or binary, or a .silva forest"
+_DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+def load(
+    source: Any,
+    *,
+    classes: Classes = None,
+    n_features: int | None = None,
+) -> Ensemble:
+    """Read a model.
+
+    Parameters
+    ----------
+    source : path, Booster, estimator or Ensemble
+        A file (also gzipped): LightGBM text or `dump_model` JSON; XGBoost JSON, UBJSON, old binary
+        or JSON dump; a `.silva` forest. Or a LightGBM or XGBoost Booster or estimator, or a
+        scikit-learn tree, forest, GradientBoosting or HistGradientBoosting estimator. An Ensemble
+        is returned as it is.
+    classes : sequence, optional
+        The class labels, in the order of the model's outputs; default: those of the estimator, or
+        0, 1, …. Two labels make a classifier of a model with one output and no objective that says
+        so (a custom objective, a regression on -1 and 1): the second class iff raw score >= 0.
+    n_features : int, optional
+        The number of columns of the data, for XGBoost's JSON dump, which does not say it; any
+        other model must have as many.
+
+    Returns
+    -------
+    Ensemble
+        Its raw score equals the source library's own raw prediction.
+
+    Raises
+    ------
+    ModelError
+        The model cannot be read, or cannot be represented exactly (a categorical split, linear
+        leaves, …): one line that names the file, the tree and the feature.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> load(DecisionTreeClassifier().fit([[0.0], [1.0]], ["no", "yes"]))
+    <Ensemble: multiclass, 1 trees, 2 leaves, 1 features, 2 classes, float32 inputs>
+    """
+    trained = getattr(source, "ensemble_", None)  # our own estimators carry theirs
+    if isinstance(trained, Ensemble):
+        source = trained
+    if isinstance(source, Ensemble):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        name = os.fsdecode(source)
+        read = partial(_read_file, name, classes, n_features)
+    else:
+        name = type(source).__name__
+        read = partial(_reader_of(source), source, classes)
+    try:
+        ensemble = read()
+        if n_features not in (None, ensemble.n_features):
+            raise ModelError(f"has {ensemble.n_features} features, not n_features={n_features}")
+        return ensemble
+    except ModelError as error:
+        raise ModelError(_one_line(f"{name}: {error}")) from None
+    except _DAMAGE as error:
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise ModelError(_one_line(f"{name}: the model is damaged ({what[:200]})")) from error
+
+
+def _reader_of(source: Any) -> Callable[..., Ensemble]:
+    packages = {ancestor.__module__.split(".")[0] for ancestor in type(source).__mro__}
+    if "lightgbm" in packages:
+        return lightgbm.from_estimator
+    if "xgboost" in packages:
+        return xgboost.from_estimator
+    if "sklearn" in packages:
+        return sklearn.from_estimator
+    raise ModelError(
+        f"cannot read a model from {type(source).__module__}.{type(source).__qualname__}; pass a "
+        "path, or a LightGBM, XGBoost or scikit-learn model"
+    )
+
+
+def _read_file(name: str, classes: Classes, n_features: int | None) -> Ensemble:
+    data = _bytes(name)
+    start = data[:512].lstrip()
+    if is_ubjson(data):
+        return _xgboost_or_refuse(decode(data), classes)
+    if start[:1] in (b"{", b"["):
+        return _read_json(_text(data), classes, n_features)
+    if start.startswith((b"tree\n", b"tree\r\n")):
+        return lightgbm.from_text(_text(data).lstrip(), classes)
+    if start.startswith((b"classifier-forest", b"classifier-decision-tree")):
+        return silva.from_text(_text(data), classes)
+    if xgboost_binary.is_binary(data):
+        return xgboost_binary.from_binary(data, classes)
+    if _is_pickle(data):
+        raise ModelError(
+            "is a pickle, which may run any code when it is opened; "
+            "load it yourself and pass the estimator"
+        )
+    if start.startswith((b"booster[", b"0:[", b"0:leaf")):
+        raise ModelError(
+            "is an XGBoost dump as text, which rounds its numbers; "
+            "save the model with save_model instead"
+        )
+    raise ModelError(f"is not a model that can be read; pass {_FORMATS}")
+
+
+def _is_pickle(data: bytes) -> bool:
+    """Whether the bytes begin as `pickle` writes them, or as `joblib` does when it compresses."""
+    if data[:1] == b"x":
+        try:
+            data = zlib.decompressobj().decompress(data, 64)
+        except zlib.error:
+            return False
+    return data.startswith((b"\x80", b"ccopy_reg\n", b"ccopyreg\n"))
+
+
+def _bytes(name: str) -> bytes:
+    try:
+        with open(name, "rb") as file:
+            data = file.read()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    except FileNotFoundError:
+        raise ModelError("no such file") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ModelError(f"cannot be unpacked ({error}); the file is damaged") from None
+    except OSError as error:
+        raise ModelError(f"cannot be read: {error.strerror or error}") from None
+    if not data.strip():
+        raise ModelError("the file is empty")
+    return data
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"byte {error.start} is not UTF-8 text; the file is damaged") from None
+
+
+def _read_json(text: str, classes: Classes, n_features: int | None) -> Ensemble:
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ModelError(
+            f"is not JSON from line {error.lineno} on ({error.msg}); the file is damaged"
+        ) from None
+    except RecursionError:
+        raise ModelError("is nested too deeply to be read; save it in another format") from None
+    except ValueError:  # a whole number of thousands of digits
+        raise ModelError("holds a number beyond all bounds; the file is damaged") from None
+    if isinstance(document, list):
+        return xgboost_dump.from_dump(document, classes, n_features)
+    if "tree_info" in document:
+        return lightgbm.from_dump(document, classes)
+    return _xgboost_or_refuse(document, classes)
+
+
+def _xgboost_or_refuse(document: Any, classes: Classes) -> Ensemble:
+    if not isinstance(document, dict) or not document.keys() & {"learner", "Model"}:
+        raise ModelError(f"is JSON, but not a model that can be read; pass {_FORMATS}")
+    return xgboost.from_document(document, classes)
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.splitlines())

@@ -1,0 +1,82 @@
+"""What readers check in a file before they believe it, and how they refuse what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.errors import ModelError
+
+__all__ = ["Classes", "count", "name_of", "number", "numbers", "refuse_split", "whole_numbers"]
+
+Classes = Sequence[Any] | npt.NDArray[Any] | None
+"""Labels by output, as the user gives them."""
+
+
+def count(fields: Mapping[str, Any], key: str, default: Any = None, where: str = "") -> int:
+    """A field as a whole number >= 0, or a `ModelError`."""
+    value = fields.get(key, default)
+    try:
+        found = int(value)
+    except (TypeError, ValueError, OverflowError):
+        found = -1
+    if not 0 <= found < 1 << 31:
+        what = "is missing" if value is None else f"is {str(value)[:40]!r}"
+        raise ModelError(f"{where}{key} {what}, not a count; the file is damaged")
+    return found
+
+
+def whole_numbers(values: Any, size: int | None, what: str) -> npt.NDArray[np.int64]:
+    """Values as int64, or a `ModelError`: not whole numbers, or not `size` of them."""
+    array = _array(values, what)
+    if array.size and array.dtype.kind not in "iub":
+        raise ModelError(f"{what} must be whole numbers; the file is damaged")
+    return _sized(array, size, what).astype(np.int64)
+
+
+def numbers(values: Any, size: int | None, what: str) -> npt.NDArray[np.float64]:
+    """Values as float64, or a `ModelError`: not numbers, or not `size` of them."""
+    array = _array(values, what)
+    if array.size and array.dtype.kind not in "iubf":
+        raise ModelError(f"{what} must be numbers; the file is damaged")
+    return _sized(array, size, what).astype(np.float64)
+
+
+def number(value: Any, what: str) -> float:
+    """A value as a float, or a `ModelError`."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            pass
+    raise ModelError(f"{what} must be a number, got {str(value)[:40]!r}; the file is damaged")
+
+
+def refuse_split(tree: int, feature: str, kind: str = "categorical") -> NoReturn:
+    """Refuse a model because of a split that is not a threshold."""
+    raise ModelError(
+        f"tree {tree} has a {kind} split on feature {feature!r}, which is not a threshold; "
+        "encode the feature as numbers and train again"
+    )
+
+
+def name_of(feature: int, names: Sequence[str] | None) -> str:
+    """How messages call a feature."""
+    return names[feature] if names is not None and 0 <= feature < len(names) else str(feature)
+
+
+def _array(values: Any, what: str) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(f"{what} must be numbers; the file is damaged") from None
+
+
+def _sized(array: npt.NDArray[Any], size: int | None, what: str) -> npt.NDArray[Any]:
+    if array.ndim != 1 or (size is not None and len(array) != size):
+        expected = "a list" if size is None else f"{size} values"
+        raise ModelError(f"{what} must be {expected}, got {array.size}; the file is damaged")
+    return array

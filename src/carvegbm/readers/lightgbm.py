@@ -1,0 +1,298 @@
+"""LightGBM models: text files, `dump_model` JSON, Boosters and scikit-learn style estimators.
+
+Comes in: the text or the parsed JSON of a model. Goes out: an `Ensemble` whose raw score equals
+``Booster.predict(X, raw_score=True)`` bit for bit: a sum of doubles in the order of the trees.
+Only for forests (boosting rf) it is that sum divided by the number of iterations, which LightGBM's
+own raw score leaves out and its prediction does not.
+
+How LightGBM decides a numerical split, and what becomes of it:
+
+- A value with |v| <= 1e-35 (as float32) is zero before anything is compared, so a threshold within
+  that interval moves to one of its ends.
+- missing type None: NaN is zero. NaN: it takes the default side. Zero: NaN and zero do.
+
+Objectives decide the task. Those that transform the raw score by an increasing function (poisson,
+gamma, tweedie, ``reg_sqrt``, cross_entropy_lambda) and those that rank are regression on the raw
+score: ranges of outputs are in raw space. Without an objective (a custom one) so is a model with
+one output, unless two `classes` are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.ensemble import Ensemble
+from carvegbm.errors import ModelError
+from carvegbm.readers.checks import (
+    Classes,
+    count,
+    name_of,
+    number,
+    numbers,
+    refuse_split,
+    whole_numbers,
+)
+from carvegbm.readers.trees import Tree, assemble, send
+
+__all__ = ["from_dump", "from_estimator", "from_text"]
+
+_ZERO = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
+_MISSING = {"None": 0, "Zero": 1, "NaN": 2}
+_LINKS: dict[str, dict[str, Any]] = {
+    "binary": {"task": "binary", "link": "logistic"},
+    "cross_entropy": {"task": "binary", "link": "logistic"},
+    "multiclass": {"task": "multiclass", "link": "softmax"},
+    "multiclassova": {"task": "multiclass", "link": "identity"},
+}
+
+
+def from_estimator(model: Any, classes: Classes) -> Ensemble:
+    """Read a Booster or a fitted estimator, with the iterations its own `predict` uses."""
+    if type(model).__name__ == "CVBooster":
+        raise ModelError("is several models; pass one of its boosters")
+    if not hasattr(model, "model_to_string"):
+        try:
+            booster = model.booster_
+        except (AttributeError, ValueError):
+            raise ModelError("the model is not fitted; call fit first") from None
+        if classes is None:
+            classes = getattr(model, "classes_", None)
+        model = booster
+    return from_text(model.model_to_string(), classes)
+
+
+def from_text(text: str, classes: Classes) -> Ensemble:
+    """Read the text of a model file."""
+    header: dict[str, str] = {}
+    blocks: list[dict[str, str]] = []
+    fields = header
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if line.startswith("Tree="):
+            fields = {}
+            blocks.append(fields)
+        elif line.startswith("end of trees"):
+            break
+        key, _, value = line.partition("=")
+        fields[key] = value
+    else:
+        raise ModelError("the file ends before its trees do; it is truncated")
+    if "tree_sizes" in header and len(header["tree_sizes"].split()) != len(blocks):
+        expected = len(header["tree_sizes"].split())
+        raise ModelError(f"has {len(blocks)} trees, its header announces {expected}; it is damaged")
+    if "feature_names" not in header:
+        raise ModelError("has no feature_names; the file is damaged")
+    names = header["feature_names"].split(" ") if header["feature_names"] else []
+    return _ensemble(
+        [_tree_from_block(i, block, names) for i, block in enumerate(blocks)],
+        names,
+        n_features=count(header, "max_feature_idx") + 1,
+        n_outputs=count(header, "num_tree_per_iteration", header.get("num_class", "1")),
+        objective=header.get("objective", ""),
+        averaged="average_output" in header,
+        version=header.get("version", ""),
+        classes=classes,
+    )
+
+
+def from_dump(document: Mapping[str, Any], classes: Classes) -> Ensemble:
+    """Read what `Booster.dump_model` returns; old versions leave out the objective."""
+    names = document.get("feature_names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ModelError("feature_names must be a list of names; the file is damaged")
+    infos = document["tree_info"]
+    if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
+        raise ModelError("tree_info must be a list of trees; the file is damaged")
+    return _ensemble(
+        [_tree_from_dump(i, info.get("tree_structure"), names) for i, info in enumerate(infos)],
+        names,
+        n_features=count(document, "max_feature_idx") + 1,
+        n_outputs=count(document, "num_tree_per_iteration", document.get("num_class", 1)),
+        objective=str(document.get("objective", "")),
+        averaged=document.get("average_output") is True,
+        version=str(document.get("version", "")),
+        classes=classes,
+    )
+
+
+def _ensemble(
+    trees: list[Tree],
+    names: list[str],
+    *,
+    n_features: int,
+    n_outputs: int,
+    objective: str,
+    averaged: bool,
+    version: str,
+    classes: Classes,
+) -> Ensemble:
+    if n_outputs < 1 or len(trees) % n_outputs:
+        raise ModelError(
+            f"has {len(trees)} trees and {n_outputs} trees per iteration; the file is damaged"
+        )
+    name, *options = objective.split() or [""]
+    fields = dict(_LINKS.get(name, {"task": "regression" if n_outputs == 1 else "multiclass"}))
+    if fields["task"] == "binary":
+        fields["link_scale"] = _sigmoid(options)
+        if averaged and version == "v2" and all(_are_probabilities(tree) for tree in trees):
+            # The forests of early versions have probabilities in their leaves.
+            fields = {"task": "binary", "threshold": 0.5}
+    return assemble(
+        [replace(tree, output=i % n_outputs) for i, tree in enumerate(trees)],
+        n_outputs=n_outputs,
+        n_features=n_features,
+        feature_names=names,
+        classes=classes,
+        average=max(1, len(trees) // n_outputs) if averaged else 1,
+        **fields,
+    )
+
+
+def _tree_from_block(index: int, block: Mapping[str, str], names: Sequence[str]) -> Tree:
+    """A tree of the text format: inner nodes first, child ~i is leaf i."""
+    n_leaves = count(block, "num_leaves", where=f"tree {index}: ")
+    if block.get("is_linear", "0") != "0":
+        _refuse_linear(index)
+    score = numbers(
+        _split(block, "leaf_value", float, index), n_leaves, f"tree {index}: leaf_value"
+    )
+    if n_leaves == 0:
+        raise ModelError(f"tree {index} has no leaves; the file is damaged")
+    if n_leaves == 1:
+        return Tree.leaf(float(score[0]))
+    n_inner = n_leaves - 1
+
+    def whole(key: str) -> npt.NDArray[np.int64]:
+        return whole_numbers(_split(block, key, int, index), n_inner, f"tree {index}: {key}")
+
+    feature, left, right = whole("split_feature"), whole("left_child"), whole("right_child")
+    threshold = _split(block, "threshold", float, index)
+    kind = whole("decision_type") if "decision_type" in block else np.zeros(n_inner, np.int64)
+    if (feature < 0).any():
+        raise ModelError(f"tree {index} tests a negative feature; the file is damaged")
+    if ((kind < 0) | (kind > 15)).any():
+        raise ModelError(f"tree {index}: decision_type must be 0…15; the file is damaged")
+    if (kind & 1).any():
+        refuse_split(index, name_of(int(feature[(kind & 1).argmax()]), names))
+    return _tree(
+        index,
+        feature,
+        numbers(threshold, n_inner, f"tree {index}: threshold"),
+        *(np.where(side < 0, n_inner - 1 - side, side) for side in (left, right)),
+        default_left=(kind & 2) != 0,
+        missing_type=kind >> 2 & 3,
+        score=score,
+    )
+
+
+def _tree_from_dump(index: int, root: Any, names: Sequence[str]) -> Tree:
+    """A tree of nested dicts."""
+    splits: list[tuple[int, float, bool, int]] = []
+    children: list[list[int]] = []  # of inner node i; leaf j is ~j until all are counted
+    score: list[float] = []
+    pending: list[tuple[Any, int, int]] = [(root, -1, 0)]
+    while pending:
+        node, parent, side = pending.pop()
+        if not isinstance(node, dict):
+            raise ModelError(f"tree {index}: a node must be a dict; the file is damaged")
+        if "split_feature" in node:
+            position = len(splits)
+            feature = count(node, "split_feature", where=f"tree {index}: ")
+            if node.get("decision_type") != "<=":
+                refuse_split(index, name_of(feature, names))
+            missing = _MISSING.get(str(node.get("missing_type", "None")))
+            if missing is None:
+                raise ModelError(f"tree {index}: unknown missing type {node['missing_type']!r}")
+            threshold = number(node.get("threshold"), f"tree {index}: threshold")
+            splits.append((feature, threshold, bool(node.get("default_left")), missing))
+            children.append([0, 0])
+            pending.append((node.get("right_child"), position, 1))
+            pending.append((node.get("left_child"), position, 0))
+        else:
+            if "leaf_const" in node:
+                _refuse_linear(index)
+            position = ~len(score)
+            score.append(number(node.get("leaf_value"), f"tree {index}: leaf_value"))
+        if parent >= 0:
+            children[parent][side] = position
+    if not splits:
+        return Tree.leaf(score[0])
+    feature_, threshold_, default_left, missing_type = map(np.array, zip(*splits, strict=True))
+    below = np.array(children)
+    left, right = np.where(below < 0, len(splits) - 1 - below, below).T
+    return _tree(
+        index,
+        feature_.astype(np.int64),
+        threshold_,
+        left,
+        right,
+        default_left=default_left,
+        missing_type=missing_type,
+        score=np.array(score),
+    )
+
+
+def _tree(
+    index: int,
+    feature: npt.NDArray[np.int64],
+    threshold: npt.NDArray[np.float64],
+    left: npt.NDArray[np.int64],
+    right: npt.NDArray[np.int64],
+    *,
+    default_left: npt.NDArray[np.bool_],
+    missing_type: npt.NDArray[np.int64],
+    score: npt.NDArray[np.float64],
+) -> Tree:
+    """Translate the splits of inner nodes, and append the leaves behind them."""
+    zero_left = np.where(missing_type == _MISSING["Zero"], default_left, threshold >= 0)
+    nan_left = np.where(missing_type == _MISSING["NaN"], default_left, zero_left)
+    n_leaves = len(score)
+    none, no = np.full(n_leaves, -1, dtype=np.int64), np.zeros(n_leaves)
+    tree = Tree(
+        np.concatenate([feature, none]),
+        np.concatenate([threshold, no]),
+        np.concatenate([left, none]),
+        np.concatenate([right, none]),
+        np.concatenate([nan_left.astype(np.int64), none]),
+        np.concatenate([np.zeros(len(feature)), score]),
+    )
+    to_left = np.concatenate([zero_left, no.astype(bool)])
+    return send(index, tree, to_left, low=-_ZERO, high=_ZERO)
+
+
+def _split(block: Mapping[str, str], key: str, kind: type, tree: int) -> list[Any]:
+    try:
+        if "_" in block.get(key, ""):  # which Python reads as a separator of digits
+            raise ValueError
+        return [kind(part) for part in block.get(key, "").split()]
+    except ValueError:
+        raise ModelError(f"tree {tree}: {key} must be numbers; the file is damaged") from None
+
+
+def _are_probabilities(tree: Tree) -> bool:
+    return bool(((tree.score >= 0) & (tree.score <= 1)).all())
+
+
+def _refuse_linear(tree: int) -> NoReturn:
+    raise ModelError(
+        f"tree {tree} has linear models in its leaves, not scores; train with linear_tree=false"
+    )
+
+
+def _sigmoid(options: Sequence[str]) -> float:
+    """The scale s of `binary sigmoid:s`, where probability = 1 / (1 + exp(-s * raw score))."""
+    for option in options:
+        key, _, value = option.partition(":")
+        if key == "sigmoid":
+            try:
+                scale = float(value)
+            except ValueError:
+                scale = -1.0
+            if not 0 < scale < np.inf:
+                raise ModelError(f"sigmoid is {value[:40]!r}, not a number > 0; it is damaged")
+            return scale
+    return 1.0

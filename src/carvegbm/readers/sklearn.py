@@ -1,0 +1,199 @@
+"""scikit-learn estimators: trees, forests, GradientBoosting and HistGradientBoosting.
+
+Comes in: a fitted estimator. Goes out: an `Ensemble` whose raw score equals, bit for bit,
+
+- `predict_proba` of tree and forest classifiers (a score per class, also for two classes; forests
+  with ``n_jobs > 1`` may add up their trees in another order and differ in the last rounding),
+- `predict` of tree and forest regressors,
+- `decision_function` of boosting classifiers and the raw prediction of boosting regressors, before
+  the exponential of the losses gamma and poisson: ranges of outputs are in raw space.
+
+Trees, forests and GradientBoosting round inputs to float32 and compare them with double thresholds,
+so the threshold is the largest float32 below or at it. HistGradientBoosting compares doubles.
+NaN has a rule where the estimator's own `predict` accepts it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.ensemble import Ensemble
+from carvegbm.errors import ModelError
+from carvegbm.readers.checks import Classes, name_of, refuse_split
+from carvegbm.readers.trees import Tree, assemble, below
+
+__all__ = ["from_estimator"]
+
+_TREES = ("DecisionTree", "ExtraTree")
+_FORESTS = ("RandomForest", "ExtraTrees")
+_BOOSTED = ("GradientBoosting",)
+_HISTOGRAM = ("HistGradientBoosting",)
+
+
+def from_estimator(model: Any, classes: Classes) -> Ensemble:
+    """Read a fitted estimator."""
+    family = _family(model)
+    if family is None:
+        raise ModelError(_refusal(type(model).__name__))
+    fitted = {_TREES: "tree_", _HISTOGRAM: "_predictors"}.get(family, "estimators_")
+    if not hasattr(model, fitted):
+        raise ModelError("the estimator is not fitted; call fit first")
+    if getattr(model, "n_outputs_", 1) != 1:
+        raise ModelError(f"predicts {model.n_outputs_} outputs at once; train a model per output")
+    if classes is None:
+        classes = getattr(model, "classes_", None)
+    if family is _HISTOGRAM:
+        return _histogram(model, classes)
+    if family is _BOOSTED:
+        return _boosted(model, classes)
+    return _averaged(model, [model] if family is _TREES else model.estimators_, classes)
+
+
+def _averaged(model: Any, members: list[Any], classes: Classes) -> Ensemble:
+    is_classifier = hasattr(model, "classes_")
+    n_outputs = len(model.classes_) if is_classifier else 1
+    has_rule = members[0]._support_missing_values(np.zeros((1, 1)))
+    return assemble(
+        [_tree(member.tree_, has_rule, n_outputs if is_classifier else None) for member in members],
+        n_outputs=n_outputs,
+        task="multiclass" if is_classifier else "regression",
+        classes=classes,
+        average=len(members),
+        input_precision="float32",
+        **_features(model),
+    )
+
+
+def _boosted(model: Any, classes: Classes) -> Ensemble:
+    start = model.init_
+    constant = ("prior", "most_frequent", "constant", "mean", "median", "quantile")
+    if not (
+        (isinstance(start, str) and start == "zero")
+        or (
+            type(start).__module__ == "sklearn.dummy"
+            and getattr(start, "strategy", None) in constant
+        )
+    ):
+        raise ModelError(
+            f"starts from init={type(start).__name__}, whose predictions are not one constant; "
+            "train with init='zero' or without init"
+        )
+    members = np.asarray(model.estimators_)
+    n_outputs = members.shape[1]
+    base = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))[0]
+    trees = [
+        _tree(member.tree_, False, None, scale=float(model.learning_rate), output=output)
+        for stage in members
+        for output, member in enumerate(stage)
+    ]
+    return assemble(
+        trees,
+        n_outputs=n_outputs,
+        classes=classes,
+        base_score=base,
+        input_precision="float32",
+        **_link(model, n_outputs),
+        **_features(model),
+    )
+
+
+def _histogram(model: Any, classes: Classes) -> Ensemble:
+    fields = _features(model)
+    columns = np.arange(model.n_features_in_)
+    if getattr(model, "_is_categorical_remapped", None) is not None:
+        is_categorical = np.asarray(model.is_categorical_)  # these columns come first inside
+        columns = np.concatenate([columns[is_categorical], columns[~is_categorical]])
+    trees: list[Tree] = []
+    for stage in model._predictors:
+        for output, predictor in enumerate(stage):
+            nodes = predictor.nodes
+            split = nodes["is_leaf"] == 0
+            feature = columns[np.where(split, nodes["feature_idx"], 0).astype(np.int64)]
+            categorical = split & (nodes["is_categorical"] != 0)
+            if categorical.any():
+                first = int(feature[categorical.argmax()])
+                refuse_split(len(trees), name_of(first, fields["feature_names"]))
+            trees.append(
+                Tree(
+                    np.where(split, feature, -1),
+                    nodes["num_threshold"].astype(np.float64),
+                    nodes["left"].astype(np.int64),
+                    nodes["right"].astype(np.int64),
+                    (nodes["missing_go_to_left"] != 0).astype(np.int64),
+                    nodes["value"].astype(np.float64),
+                    output,
+                )
+            )
+    n_outputs = int(model.n_trees_per_iteration_)
+    return assemble(
+        trees,
+        n_outputs=n_outputs,
+        classes=classes,
+        base_score=np.broadcast_to(np.asarray(model._baseline_prediction).ravel(), (n_outputs,)),
+        **_link(model, n_outputs),
+        **fields,
+    )
+
+
+def _tree(
+    tree: Any, has_rule: bool, n_classes: int | None, *, scale: float = 1.0, output: int = 0
+) -> Tree:
+    """A tree; its leaves hold a score, or for classifiers a probability per class."""
+    is_leaf = tree.children_left < 0
+    threshold = np.asarray(tree.threshold, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        rounded = threshold.astype(np.float32).astype(np.float64)
+    value = tree.value[:, 0, :]
+    rule: npt.NDArray[np.int64] = np.full(len(is_leaf), -1)
+    if has_rule:
+        rule = np.asarray(tree.missing_go_to_left, dtype=np.int64)
+    return Tree(
+        np.where(is_leaf, -1, tree.feature).astype(np.int64),
+        np.where(rounded > threshold, below(rounded, "float32"), rounded),
+        np.asarray(tree.children_left, dtype=np.int64),
+        np.asarray(tree.children_right, dtype=np.int64),
+        rule,
+        scale * value[:, 0] if n_classes is None else value[:, :n_classes],
+        output,
+    )
+
+
+def _link(model: Any, n_outputs: int) -> dict[str, Any]:
+    if not hasattr(model, "classes_"):
+        return {"task": "regression"}
+    if n_outputs > 1:
+        return {"task": "multiclass", "link": "softmax"}
+    # The exponential loss fits half the log-odds.
+    scale = 2.0 if getattr(model, "loss", None) == "exponential" else 1.0
+    return {"task": "binary", "link": "logistic", "link_scale": scale}
+
+
+def _features(model: Any) -> dict[str, Any]:
+    names = getattr(model, "feature_names_in_", None)
+    return {
+        "n_features": int(model.n_features_in_),
+        "feature_names": None if names is None else [str(name) for name in names],
+    }
+
+
+def _family(model: Any) -> tuple[str, ...] | None:
+    """The family of the first class the estimator descends from that is known here."""
+    for ancestor in type(model).__mro__:
+        if ancestor.__module__.split(".")[0] == "sklearn":
+            name = ancestor.__name__.removesuffix("Classifier").removesuffix("Regressor")
+            for family in (_TREES, _FORESTS, _BOOSTED, _HISTOGRAM):
+                if name in family and name != ancestor.__name__:
+                    return family
+    return None
+
+
+def _refusal(name: str) -> str:
+    if name == "Pipeline":
+        return "is a pipeline; transform the data yourself and pass its last step"
+    if name.endswith("SearchCV"):
+        return "is a search; pass its best_estimator_"
+    known = ", ".join(f + "*" for f in _FORESTS + _TREES + _BOOSTED + _HISTOGRAM)
+    return f"is not a sum of trees that can be read; pass one of {known}"

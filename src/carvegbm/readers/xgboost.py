@@ -1,0 +1,316 @@
+"""XGBoost models: JSON and UBJSON files, Boosters and scikit-learn style estimators.
+
+Comes in: the parsed document. Goes out: an `Ensemble` whose raw score equals
+``Booster.predict(DMatrix(X), output_margin=True)`` bit for bit: a sum of float32 numbers from the
+base margin on, in the order of the trees. (`inplace_predict`, which the estimators use, adds up a
+dart booster in another order and may differ in the last rounding.)
+
+- Inputs are float32 and x goes left iff x < condition, so the threshold is the next float32 below.
+- dart: every leaf is multiplied by its tree's weight, in float32. Nothing is dropped.
+- base_score is stored as the objective's output; its margin is the logit, the logarithm, or itself.
+- Objectives that transform the raw score by an increasing function (poisson, gamma, tweedie,
+  survival) and those that rank are regression on the raw score: ranges of outputs are in raw space.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.ensemble import Ensemble
+from carvegbm.errors import ModelError
+from carvegbm.readers.checks import (
+    Classes,
+    count,
+    name_of,
+    numbers,
+    refuse_split,
+    whole_numbers,
+)
+from carvegbm.readers.trees import Tree, assemble, below, send
+from carvegbm.readers.ubjson import decode
+
+__all__ = ["build", "from_document", "from_estimator", "translate"]
+
+_LOGIT = ("binary:logistic", "reg:logistic")
+_LOG = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox")
+_SAME = (
+    "binary:hinge",
+    "binary:logitraw",
+    "multi:softmax",
+    "multi:softprob",
+    "rank:map",
+    "rank:ndcg",
+    "rank:pairwise",
+    "reg:absoluteerror",
+    "reg:linear",
+    "reg:pseudohubererror",
+    "reg:quantileerror",
+    "reg:squarederror",
+    "reg:squaredlogerror",
+)
+_JUST_ABOVE_ZERO = math.ulp(0.0)  # the exact sum of doubles is > 0 iff it is >= this
+
+
+def from_estimator(model: Any, classes: Classes) -> Ensemble:
+    """Read a Booster, or a fitted estimator with the rounds its own `predict` uses.
+
+    A number that stands for missing values (`missing=` of an estimator) is honoured.
+    """
+    if not hasattr(model, "get_booster"):
+        return from_document(decode(bytes(model.save_raw("ubj"))), classes)
+    try:
+        booster = model.get_booster()
+    except (AttributeError, ValueError):
+        raise ModelError("the model is not fitted; call fit first") from None
+    is_classifier = hasattr(model, "classes_")
+    if classes is None and is_classifier:
+        classes = model.classes_
+    try:
+        rounds = int(model.best_iteration) + 1
+    except AttributeError:
+        rounds = None
+    return from_document(
+        decode(bytes(booster.save_raw("ubj"))),
+        classes,
+        rounds=rounds,
+        missing=math.nan if model.missing is None else float(model.missing),
+        is_classifier=is_classifier,
+    )
+
+
+def from_document(
+    document: Any,
+    classes: Classes,
+    *,
+    rounds: int | None = None,
+    missing: float = math.nan,
+    is_classifier: bool = False,
+) -> Ensemble:
+    """Read the content of a JSON or UBJSON model file, up to a number of boosting rounds."""
+    if "Model" in document:  # a snapshot of a Booster, with its configuration beside the model
+        document = _inside(document, "Model")
+    learner = _inside(document, "learner")
+    booster = _inside(learner, "gradient_booster")
+    weights = None
+    if booster.get("name") == "gblinear":
+        raise ModelError("is a linear model (gblinear), not trees; train with booster='gbtree'")
+    if booster.get("name") == "dart":
+        weights = booster.get("weight_drop")
+        booster = _inside(booster, "gbtree")
+    model = _inside(booster, "model")
+    stored = model.get("trees")
+    if not isinstance(stored, list) or not all(isinstance(tree, dict) for tree in stored):
+        raise ModelError("trees must be a list of trees; the file is damaged")
+    groups = whole_numbers(model.get("tree_info"), len(stored), "tree_info")
+    if weights is not None:
+        weights = numbers(weights, len(stored), "weight_drop")
+    parameters = _inside(learner, "learner_model_param")
+    names = None if _is_empty(learner.get("feature_names")) else learner["feature_names"]
+    if names is not None and not (
+        isinstance(names, list) and all(isinstance(name, str) for name in names)
+    ):
+        raise ModelError("feature_names must be a list of names; the file is damaged")
+    n_outputs = max(1, count(parameters, "num_class", "0"))
+    if count(parameters, "num_target", "1") > 1:
+        raise ModelError("predicts several targets at once; train a model per target")
+    if rounds is not None:
+        parallel = count(_inside(model, "gbtree_model_param"), "num_parallel_tree", "1")
+        stored = stored[: rounds * n_outputs * max(1, parallel)]
+    objective = _inside(learner, "objective").get("name")
+    version = document.get("version")
+    if objective == "binary:logitraw" and not _is_at_least(version, 2):
+        raise ModelError(
+            "has the objective binary:logitraw, and versions before 2 disagree on its base_score; "
+            "load it with xgboost and pass the Booster"
+        )
+    fitted = bool(stored) or parameters.get("boost_from_average", "1") == "0"
+    return build(
+        [translate(i, *_arrays(i, tree, names), missing=missing) for i, tree in enumerate(stored)],
+        groups=groups,
+        weights=weights,
+        base=_base_scores(parameters.get("base_score")),
+        is_margin=not fitted,  # without a tree, XGBoost takes the number as it stands
+        objective=objective,
+        n_outputs=n_outputs,
+        n_features=count(parameters, "num_feature"),
+        names=names,
+        classes=classes,
+        is_classifier=is_classifier,
+    )
+
+
+def build(
+    trees: Sequence[Tree],
+    *,
+    groups: npt.NDArray[np.int64],
+    weights: npt.NDArray[np.float64] | None,
+    base: Sequence[float],
+    is_margin: bool,
+    objective: Any,
+    n_outputs: int,
+    n_features: int,
+    names: Sequence[str] | None,
+    classes: Classes,
+    is_classifier: bool = False,
+) -> Ensemble:
+    """Join trees; `base` is what the model stores as base_score, or `is_margin` already."""
+    if objective not in _LOGIT + _LOG + _SAME:
+        raise ModelError(
+            f"has the unknown objective {str(objective)[:60]!r}, whose base margin is not known; "
+            "save it with a standard objective"
+        )
+    if len(base) not in (1, n_outputs):
+        raise ModelError(
+            f"base_score has {len(base)} values for {n_outputs} outputs; it is damaged"
+        )
+    fields: dict[str, Any] = {"task": "regression"}
+    if n_outputs > 1 or objective.startswith("multi:"):
+        fields = {"task": "multiclass"}
+        if objective.startswith("multi:"):
+            fields["link"] = "softmax"
+    elif objective in (*_LOGIT, "binary:logitraw"):
+        fields = {"task": "binary", "link": "logistic"}
+    elif objective == "binary:hinge":
+        fields = {"task": "binary", "threshold": _JUST_ABOVE_ZERO}
+    if is_classifier and n_outputs == 1 and objective not in (*_LOGIT, "binary:hinge"):
+        fields["threshold"] = 0.5  # XGBClassifier.predict compares the raw score with 0.5
+    scored = [replace(tree, output=int(group)) for tree, group in zip(trees, groups, strict=False)]
+    if weights is not None:
+        drop = np.float32(weights)
+        scored = [
+            replace(tree, score=(np.float32(tree.score) * drop[i]).astype(np.float64))
+            for i, tree in enumerate(scored)
+        ]
+    return assemble(
+        scored,
+        n_outputs=n_outputs,
+        n_features=n_features,
+        feature_names=names,
+        classes=classes,
+        base_score=[value if is_margin else _margin(value, objective) for value in base],
+        input_precision="float32",
+        sum_precision="float32",
+        **fields,
+    )
+
+
+def translate(
+    index: int,
+    left: npt.NDArray[np.int64],
+    right: npt.NDArray[np.int64],
+    feature: npt.NDArray[np.int64],
+    condition: npt.NDArray[np.float64],
+    default_left: npt.NDArray[np.int64],
+    *,
+    missing: float = math.nan,
+) -> Tree:
+    """Tree `index` from XGBoost's arrays over nodes; a leaf has no left child, and a score."""
+    is_leaf = left < 0
+    if (feature[~is_leaf] < 0).any():
+        raise ModelError(f"tree {index} tests a negative feature; the file is damaged")
+    with np.errstate(over="ignore"):
+        condition = np.asarray(condition, dtype=np.float32).astype(np.float64)
+        missing = float(np.float32(missing))
+    tree = Tree(
+        np.where(is_leaf, -1, feature),
+        below(condition, "float32"),
+        left,
+        right,
+        (default_left != 0).astype(np.int64),
+        condition,
+    )
+    if math.isnan(missing):
+        return tree
+    return send(index, tree, default_left != 0, low=missing, high=missing, precision="float32")
+
+
+def _arrays(
+    index: int, tree: Mapping[str, Any], names: Sequence[str] | None
+) -> tuple[npt.NDArray[Any], ...]:
+    """The arrays of a tree in a document; refuses what is not a threshold or a score."""
+    left = whole_numbers(tree.get("left_children"), None, f"tree {index}: left_children")
+    size = len(left)
+
+    def whole(key: str) -> npt.NDArray[np.int64]:
+        return whole_numbers(tree.get(key), size, f"tree {index}: {key}")
+
+    parameters = tree.get("tree_param")
+    if isinstance(parameters, Mapping) and count(parameters, "size_leaf_vector", "0") > 1:
+        raise ModelError(
+            f"tree {index} has a vector in every leaf (multi_output_tree), which is not read; "
+            "train with multi_strategy='one_output_per_tree'"
+        )
+    feature = whole("split_indices")
+    kinds = tree.get("split_type")
+    if not _is_empty(kinds):
+        categorical = (whole("split_type") != 0) & (left >= 0)
+        if categorical.any():
+            refuse_split(index, name_of(int(feature[categorical.argmax()]), names))
+    condition = numbers(tree.get("split_conditions"), size, f"tree {index}: split_conditions")
+    return left, whole("right_children"), feature, condition, whole("default_left")
+
+
+def _margin(value: float, objective: str) -> float:
+    """The margin of a base_score, in float32 as XGBoost computes it."""
+    number = np.float32(value)
+    if objective in _LOGIT:
+        edge = np.float32(1e-6)
+        number = min(max(number, edge), np.float32(1) - edge)
+        return -_logf(np.float32(1) / number - np.float32(1))
+    if objective in _LOG:
+        if not number > 0:
+            raise ModelError(f"base_score {value} has no logarithm, {objective} needs it; damaged")
+        return _logf(number)
+    return float(number)
+
+
+def _logf(number: np.float32) -> float:
+    """The C library's logf, which XGBoost calls; it is not always correctly rounded."""
+    try:
+        logf = ctypes.CDLL(None).logf
+    except (AttributeError, OSError, TypeError):
+        return float(np.float32(math.log(number)))
+    logf.argtypes, logf.restype = [ctypes.c_float], ctypes.c_float
+    return float(logf(float(number)))
+
+
+def _base_scores(text: Any) -> list[float]:
+    """The numbers in "5E-1", or since version 3.1 in "[5E-1,2E-1]", one per output."""
+    try:
+        found = [float(part) for part in str(text).strip().strip("[]").split(",")]
+    except ValueError:
+        found = [math.nan]
+    if not all(map(math.isfinite, found)):
+        raise ModelError(f"base_score is {str(text)[:60]!r}, not a number; the file is damaged")
+    return found
+
+
+def _inside(document: Any, key: str) -> dict[str, Any]:
+    part = document.get(key) if isinstance(document, dict) else None
+    if not isinstance(part, dict):
+        raise ModelError(f"has no {key!r}; the file is damaged or not an XGBoost model")
+    return part
+
+
+def _is_at_least(version: Any, major: int) -> bool:
+    return (
+        _is_list(version)
+        and len(version) > 0
+        and isinstance(version[0], (int, np.integer))
+        and bool(version[0] >= major)
+    )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, np.ndarray))
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (_is_list(value) and len(value) == 0)
