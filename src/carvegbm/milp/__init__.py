@@ -1,0 +1,27 @@
+"""The mixed-integer program: an independent second opinion on one instance, solved by HiGHS.
+
+Comes in: an ensemble, one instance, an attacker. Goes out: a verdict with a witness or a bound.
+
+A binary per threshold of the ensemble says whether z is left of it, a variable in [0, 1] per leaf
+whether z falls into it. *Pruned to reach* (the default), only thresholds the attacker can afford to
+cross get a binary and only leaves it can afford to enter a variable, and the program asks for a z
+within the budget whose score flips the decision. *Unpruned*, the program of Kantchelian et al.
+(2016), it asks for the nearest z that flips the decision, over all thresholds and leaves.
+
+The solver computes in floating point and accepts points that violate a row by 1e-6, so it is only
+trusted where that cannot matter:
+
+- The program is a relaxation: costs are rounded down, and the rows that hold fractional numbers
+  (cost, score) are widened by more than the solver's tolerances, see `program.Program`. An attack
+  that exists satisfies every row with room to spare; "infeasible" therefore means that there is
+  none.
+- What the solver returns is turned into a concrete z, whose cost and score are computed in exact
+  rationals. If z is no attack after all (it is too close to a boundary), a cut excludes it
+  together with everything that costs as much, or that falls into the same leaves, and the program
+  is solved again. Where that does not end in time, the answer is unknown.
+"""
+
+from carvegbm.milp.objective import Objective, Term
+from carvegbm.milp.solving import Answer, Verdict, solve, verify_instance
+
+__all__ = ["Answer", "Objective", "Term", "Verdict", "solve", "verify_instance"]

@@ -1,0 +1,279 @@
+"""The mixed-integer program itself: its rows and columns, and what the solver may do to them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from itertools import groupby, pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
+
+from carvegbm.errors import CarveError
+from carvegbm.milp.objective import Objective
+from carvegbm.milp.reach import ANYWHERE, SMALLEST, Box, Cuts, Literal, Reach
+
+__all__ = ["INFEASIBLE", "Frame", "Program"]
+
+_ROW_TOLERANCE = 1e-6
+"""HiGHS accepts a point that violates a row, or a whole number, by this much."""
+_DUAL_TOLERANCE = 1e-7
+"""HiGHS accepts reduced costs of the wrong sign up to this: each column, of width 1, can make the
+bound of a linear program too large by as much."""
+_ANY_GAP = 1e30
+"""As the gap to stop at: the first solution will do."""
+_GRACE = 0.05
+"""Seconds the solver may need to notice that its time is up."""
+INFEASIBLE = 2
+"""SciPy's code."""
+
+
+class Frame:
+    """All of the program but its objective: how cuts, leaves and costs hang together.
+
+    The columns are the cuts that matter (1: z is left of it), then the leaves (1: z falls into it),
+    then, if the nearest attack in norm inf is asked for, the size of the largest move.
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        cuts, instance = reach.cuts, reach.instance
+        self.used = sorted({cut for (cut, _), _ in reach.groups})
+        self.column = {cut: column for column, cut in enumerate(self.used)}
+        self.n_cuts, n_leaves = len(self.used), len(reach.rows)
+        largest_move = not reach.pruned and math.isinf(instance.attacker.norm)
+        self.n_columns = self.n_cuts + n_leaves + largest_move
+        rows = _Rows()
+        for column, (cut, following) in enumerate(pairwise(self.used)):
+            if cuts.feature[cut] == cuts.feature[following]:
+                rows.add([column, column + 1], [1, -1], upper=0)
+        for start, end in pairwise([*reach.first, n_leaves]):
+            leaves = range(self.n_cuts + start, self.n_cuts + end)
+            rows.add(leaves, [1] * len(leaves), lower=1, upper=1)
+        for number, ((cut, side), members) in enumerate(reach.groups):
+            if number % 4096 == 0 and reach.clock.left <= 0:
+                raise TimeoutError
+            columns = [self.column[cut], *(self.n_cuts + leaf for leaf in members)]
+            rows.add(columns, [-1 if side else 1, *[1] * len(members)], upper=1 - side)
+
+        # Costs, in units of the largest there can be.
+        norm = instance.attacker.norm
+        largest = max((cuts.price[cut] for cut in self.used), default=Fraction(1))
+        self.cost_unit = instance.capacity if reach.pruned and norm != 0 else Fraction(largest)
+        step, offset = self._steps(cuts)
+        self.cost = np.zeros(self.n_columns)
+        self.cost[: self.n_cuts] = step
+        self.cost_offset = float(offset.sum())
+        if largest_move:
+            self.cost, self.cost_offset = np.zeros(self.n_columns), 0.0
+            self.cost[-1] = 1
+            for _, group in groupby(range(self.n_cuts), lambda c: cuts.feature[self.used[c]]):
+                one = list(group)
+                coefficients = [*step[one], -1]
+                rows.add([*one, self.n_columns - 1], coefficients, upper=-offset[one].sum())
+        elif reach.pruned and not math.isinf(norm):
+            capacity = instance.attacker.budget if norm == 0 else 1 + 2 * _ROW_TOLERANCE
+            moving = np.flatnonzero(step).tolist()
+            rows.add(moving, step[moving], upper=capacity - self.cost_offset)
+        self.constraint = rows.constraint(self.n_columns)
+        self.tolerance = 2 * _ROW_TOLERANCE + _DUAL_TOLERANCE * self.n_columns
+
+    def _steps(self, cuts: Cuts) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """cost = sum of offset + step · cut: a cut costs what it adds to the one before it."""
+        step, offset = np.zeros(self.n_cuts), np.zeros(self.n_cuts)
+        for column, cut in enumerate(self.used):
+            home_left = cuts.home_left[cut]
+            before = column - 1 if home_left else column + 1
+            price = cuts.price[cut]
+            if 0 <= before < self.n_cuts:
+                other = self.used[before]
+                if (cuts.feature[other], cuts.home_left[other]) == (cuts.feature[cut], home_left):
+                    price -= cuts.price[other]
+            more = float(price / self.cost_unit)
+            more = 0.0 if more < SMALLEST else more
+            step[column], offset[column] = (-more, more) if home_left else (more, 0.0)
+        return step, offset
+
+
+class _Rows:
+    """Collects the rows of a sparse matrix."""
+
+    def __init__(self) -> None:
+        self._columns: list[int] = []
+        self._values: list[float] = []
+        self._ends: list[int] = [0]
+        self._lower: list[float] = []
+        self._upper: list[float] = []
+
+    def add(
+        self,
+        columns: Iterable[int],
+        values: Iterable[float],
+        *,
+        lower: float = -math.inf,
+        upper: float = math.inf,
+    ) -> None:
+        self._columns.extend(columns)
+        self._values.extend(values)
+        self._ends.append(len(self._columns))
+        self._lower.append(lower)
+        self._upper.append(upper)
+
+    def constraint(self, n_columns: int) -> Any:
+        values = np.array(self._values, dtype=np.float64)
+        shape = (len(self._lower), n_columns)
+        matrix = csr_array((values, self._columns, self._ends), shape=shape)
+        return LinearConstraint(matrix, np.array(self._lower), np.array(self._upper))
+
+
+class Program:
+    """One objective over one reach.
+
+    A term is a constant plus, over the trees, the gain of the leaf z falls into: its weight above
+    the least of its tree, in units of the largest gain of all.
+
+    Why "infeasible" can be trusted: all variables, gains and relative costs are at most 1, and a
+    real attack, as a point of the program, satisfies the rows of whole numbers exactly, the cost
+    row with 2 · 1e-6 to spare, and the score rows with 2 · 1e-6 + 1e-7 · columns. The solver may
+    misjudge a row by 1e-6, and, by a reduced cost of the wrong sign of 1e-7 in each column, the
+    bound of a linear program by 1e-7 · columns: less than what is to spare. The rounding of the
+    numbers themselves is smaller by orders of magnitude, but where a weight is the difference of
+    two large scores; that error is computed and added (`errors`).
+    """
+
+    def __init__(self, objective: Objective, reach: Reach) -> None:
+        self.reach, instance = reach, reach.instance
+        scores = instance.ensemble.scores[reach.rows]
+        sizes = np.diff([*reach.first, len(reach.rows)])
+        self.gains: list[npt.NDArray[np.float64]] = []
+        self.units: list[Fraction] = []
+        self.constants: list[Fraction] = []
+        self.errors: list[Fraction] = []
+        for term in objective.terms:
+            weight = np.zeros(len(scores))
+            with np.errstate(over="ignore", invalid="ignore"):
+                weight += 0.0 if term.plus is None else scores[:, term.plus]
+                weight -= 0.0 if term.minus is None else scores[:, term.minus]
+                least = _by_tree(np.minimum, weight, reach.first)
+                gain = weight - np.repeat(least, sizes)
+            if not np.isfinite(gain).all():
+                raise CarveError(
+                    "the differences of leaf scores exceed the range of doubles; rescale the model"
+                )
+            unit = float(gain.max(initial=0.0)) or 1.0
+            gain /= unit
+            self.gains.append(np.where(gain < SMALLEST, 0.0, gain))
+            self.units.append(Fraction(unit))
+            self.constants.append(
+                instance.total(term, reach.constants)
+                + sum(map(Fraction, least.tolist()), Fraction(0))
+            )
+            # A difference of two scores is rounded, a single score is not.
+            is_exact = term.plus is None or term.minus is None
+            largest = _by_tree(np.maximum, np.abs(weight), reach.first)
+            self.errors.append(Fraction(0 if is_exact else 2.0**-52 * float(largest.sum())))
+
+    @property
+    def bounds(self) -> list[Fraction]:
+        """What no attack pushes the terms below: every tree at its least, regardless of others."""
+        average = self.reach.instance.ensemble.average
+        return [(c - e) / average for c, e in zip(self.constants, self.errors, strict=True)]
+
+    def run(self, targets: list[Fraction] | None, excluded: list[list[Literal]]) -> Any:
+        """SciPy's result, or None if the time is up.
+
+        Asks for any point at which no term exceeds its target (unpruned: for the nearest one), or
+        without targets for the point at which the terms are least. Of the literals in a row of
+        `excluded`, one must be false.
+        """
+        frame, instance, rows = self.reach.frame, self.reach.instance, _Rows()
+        leaves = np.arange(frame.n_cuts, frame.n_cuts + len(self.reach.rows))
+        objective = frame.cost.copy()
+        if self.reach.pruned:
+            objective = np.zeros(frame.n_columns)
+            objective[leaves] = np.sum(self.gains, axis=0)
+        for index, target in enumerate(targets or []):
+            room = target * instance.ensemble.average - self.constants[index] + self.errors[index]
+            room /= self.units[index]
+            if room < len(self.reach.first):  # otherwise the row is never violated
+                filled = np.flatnonzero(self.gains[index])
+                upper = float(room) + frame.tolerance
+                rows.add(leaves[filled], self.gains[index][filled], upper=upper)
+        for literals in excluded:
+            columns = [frame.column[cut] for cut, _ in literals]
+            signs = [-1 if side else 1 for _, side in literals]
+            rows.add(columns, signs, lower=1 - signs.count(-1))
+        is_cut = np.arange(frame.n_columns) < frame.n_cuts
+        seconds = self.reach.clock.left
+        program = {
+            "c": objective,
+            "integrality": is_cut,
+            "bounds": Bounds(0, 1),
+            "constraints": [frame.constraint, rows.constraint(frame.n_columns)],
+            "options": {
+                "time_limit": max(seconds, 0.0),
+                "mip_rel_gap": _ANY_GAP if self.reach.pruned and targets is not None else 0.0,
+                "presolve": False,  # reach leaves it little to do, and it heeds no time limit
+            },
+        }
+        return _in_time(lambda: milp(**program), seconds)
+
+    def proven(self, result: Any) -> Fraction | float:
+        """What no attack pushes the (one) term below, according to the solver's bound."""
+        if not math.isfinite(result.mip_dual_bound):
+            return -math.inf
+        sum_of_gains = Fraction(result.mip_dual_bound - self.reach.frame.tolerance)
+        total = self.constants[0] - self.errors[0] + self.units[0] * sum_of_gains
+        return total / self.reach.instance.ensemble.average
+
+    def too_far(self, result: Any) -> bool:
+        """Whether even the nearest attack is out of reach, in the unpruned program."""
+        if self.reach.pruned or not math.isfinite(result.mip_dual_bound):
+            return False
+        frame = self.reach.frame
+        cost = Fraction(result.mip_dual_bound + frame.cost_offset - frame.tolerance)
+        return cost * frame.cost_unit > self.reach.instance.capacity
+
+    def box(self, point: npt.NDArray[np.float64]) -> Box:
+        """The intersection of the leaves of a point of the program, one of every tree."""
+        reach, joint = self.reach, Box()
+        taken = point[reach.frame.n_cuts :]
+        for start, end in pairwise([*reach.first, len(reach.rows)]):
+            leaf = start + int(np.argmax(taken[start:end]))
+            for feature, (low, high) in reach.boxes[leaf].items():
+                other_low, other_high = joint.get(feature, ANYWHERE)
+                joint[feature] = (max(low, other_low), min(high, other_high))
+        return joint
+
+
+def _by_tree(
+    what: np.ufunc, values: npt.NDArray[np.float64], first: list[int]
+) -> npt.NDArray[np.float64]:
+    """Reduce the values of the leaves to one per tree."""
+    return np.asarray(what.reduceat(values, first)) if first else np.zeros(0)
+
+
+def _in_time(work: Callable[[], Any], seconds: float) -> Any:
+    """The result of `work`, which has a time limit of its own, or None if it does not keep it.
+
+    The work is done in a thread, so that Ctrl-C is heard meanwhile; a program that ends then still
+    waits until the work is over, since the solver cannot be stopped before its time.
+    """
+    results: list[Any] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(min(max(seconds, 0.0) + _GRACE, threading.TIMEOUT_MAX))
+    if results and isinstance(results[0], BaseException):
+        raise results[0]
+    return results[0] if results else None
