@@ -1,0 +1,294 @@
+"""What the large-spread classifier and regressor share: parameters, fitting, the fitted model.
+
+Comes in: checked rows and labels. Goes out: a LightGBM Booster, the same as an `Ensemble`, and
+how training went.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from carvegbm.attacker import Attacker
+from carvegbm.ensemble import Task
+from carvegbm.errors import CarveError, DataError
+from carvegbm.training import inputs
+from carvegbm.training.boosting import Boosted, Closed, Evaluation, Rows, boost
+from carvegbm.training.model_text import safe_names
+from carvegbm.training.parameters import check_parameters, main_name
+from carvegbm.training.watching import Metric, metric_list
+
+__all__ = ["LargeSpreadEstimator"]
+
+Floats = npt.NDArray[np.float64]
+
+_PASSED_ON = (
+    "num_leaves",
+    "max_depth",
+    "learning_rate",
+    "min_child_samples",
+    "min_child_weight",
+    "min_split_gain",
+    "subsample",
+    "subsample_freq",
+    "colsample_bytree",
+    "reg_alpha",
+    "reg_lambda",
+    "max_bin",
+)
+
+
+class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
+    """What the classifier and the regressor share."""
+
+    def __init__(
+        self,
+        *,
+        norm: int | float | str = "inf",
+        budget: float = 0.01,
+        scale: Any = None,
+        features: Any = None,
+        bounds: Any = None,
+        n_estimators: int = 100,
+        num_leaves: int = 31,
+        max_depth: int = -1,
+        learning_rate: float = 0.1,
+        min_child_samples: int = 20,
+        min_child_weight: float = 1e-3,
+        min_split_gain: float = 0.0,
+        subsample: float = 1.0,
+        subsample_freq: int = 0,
+        colsample_bytree: float = 1.0,
+        reg_alpha: float = 0.0,
+        reg_lambda: float = 0.0,
+        max_bin: int = 255,
+        objective: str | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        **lightgbm_parameters: Any,
+    ) -> None:
+        self.norm = norm
+        self.budget = budget
+        self.scale = scale
+        self.features = features
+        self.bounds = bounds
+        self.n_estimators = n_estimators
+        self.num_leaves = num_leaves
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.min_child_samples = min_child_samples
+        self.min_child_weight = min_child_weight
+        self.min_split_gain = min_split_gain
+        self.subsample = subsample
+        self.subsample_freq = subsample_freq
+        self.colsample_bytree = colsample_bytree
+        self.reg_alpha = reg_alpha
+        self.reg_lambda = reg_lambda
+        self.max_bin = max_bin
+        self.objective = objective
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        for name, value in lightgbm_parameters.items():
+            setattr(self, name, value)
+
+    # ── parameters ───────────────────────────────────────────────────────────────────────────
+
+    def _other_parameters(self) -> dict[str, Any]:
+        """LightGBM's parameters that are not named in the signature."""
+        named = inspect.signature(type(self).__init__).parameters
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in named and not name.startswith("_") and not name.endswith("_")
+        }
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, LightGBM's own included."""
+        return {**super().get_params(deep), **self._other_parameters()}
+
+    def set_params(self, **params: Any) -> LargeSpreadEstimator:
+        """Set parameters by name, LightGBM's own included; `fit` judges them."""
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def _lightgbm_parameters(self, n_classes: int) -> dict[str, Any]:
+        others = self._other_parameters()
+        taken = {main_name(name) for name in others}
+        defaults = inspect.signature(LargeSpreadEstimator.__init__).parameters
+        named = {
+            name: getattr(self, name)
+            for name in _PASSED_ON
+            if main_name(name) not in taken or getattr(self, name) != defaults[name].default
+        }
+        checked = check_parameters({**named, **others})
+        seed = inputs.seed_from(self.random_state)
+        if seed is not None:
+            checked["seed"] = seed
+            checked.setdefault("data_random_seed", seed)
+        checked.setdefault("deterministic", True)
+        return {**checked, **self._objective(n_classes)}
+
+    def _objective(self, n_classes: int) -> dict[str, Any]:
+        raise NotImplementedError
+
+    # ── fitting ──────────────────────────────────────────────────────────────────────────────
+
+    def _fit(
+        self,
+        rows: Rows,
+        encode: Callable[[Any, str], npt.NDArray[Any]],
+        *,
+        task: Task,
+        n_outputs: int,
+        eval_set: Any,
+        eval_names: Sequence[str] | None,
+        eval_sample_weight: Sequence[Any] | None,
+        eval_metric: Metric | Sequence[Metric] | None,
+        early_stopping_rounds: int | None,
+        callbacks: Sequence[Callable[[Any], Any]] | None,
+        feature_names: Sequence[str] | None,
+    ) -> None:
+        parameters = self._lightgbm_parameters(n_outputs)
+        if int(self.n_estimators) != self.n_estimators or self.n_estimators < 1:
+            raise CarveError(f"n_estimators must be a whole number >= 1, got {self.n_estimators!r}")
+        if early_stopping_rounds is not None and early_stopping_rounds < 1:
+            raise CarveError(f"early_stopping_rounds must be >= 1, got {early_stopping_rounds!r}")
+        names = self._names(feature_names)
+        attacker = self._attacker(names)
+        evaluation = Evaluation(
+            sets=self._evaluation_rows(eval_set, eval_names, eval_sample_weight, encode),
+            metrics=metric_list(eval_metric),
+            early_stopping_rounds=early_stopping_rounds,
+            callbacks=callbacks or (),
+            transform=self._transform,
+        )
+        threads = inputs.thread_count(self.n_jobs)
+        boosted = boost(
+            rows,
+            attacker,
+            parameters,
+            task=task,
+            n_outputs=n_outputs,
+            n_rounds=int(self.n_estimators),
+            evaluation=evaluation,
+            closed=self._closed_before_training(rows, attacker),
+            threads=threads,
+            verbose=int(self.verbose),
+        )
+        self._adopt(boosted, attacker, names, n_outputs)
+        if boosted.stopped_because == "no thresholds left" and boosted.best_round == 0:
+            least = parameters["min_data_in_leaf"]
+            reason = (
+                f"{len(rows.X)} rows are fewer than two leaves of min_child_samples={least}"
+                if len(rows.X) < 2 * least
+                else "no feature separates the labels"
+            )
+            warnings.warn(f"the model is constant: {reason}", UserWarning, stacklevel=3)
+
+    def _names(self, given: Sequence[str] | None) -> list[str] | None:
+        """The features' names: those of the frame, or those given, or none."""
+        names = getattr(self, "feature_names_in_", given)
+        if names is None:
+            return None
+        if len(names) != self.n_features_in_:
+            raise DataError(f"{len(names)} feature_names for {self.n_features_in_} features")
+        return [str(name) for name in names]
+
+    def _attacker(self, names: list[str] | None) -> Attacker:
+        given = Attacker(
+            self.norm, self.budget, scale=self.scale, features=self.features, bounds=self.bounds
+        )
+        return inputs.resolve_attacker(given, self.n_features_in_, names)
+
+    def _closed_before_training(self, rows: Rows, attacker: Attacker) -> Closed | None:  # noqa: ARG002
+        """Thresholds no tree may use, given the candidates; none by default."""
+        return None
+
+    def _evaluation_rows(
+        self,
+        eval_set: Any,
+        names: Sequence[str] | None,
+        weights: Sequence[Any] | None,
+        encode: Callable[[Any, str], npt.NDArray[Any]],
+    ) -> list[Rows]:
+        pairs = inputs.evaluation_pairs(eval_set)
+        for given, what in ((names, "eval_names"), (weights, "eval_sample_weight")):
+            if given is not None and len(given) != len(pairs):
+                raise DataError(f"{what} has {len(given)} entries, eval_set has {len(pairs)}")
+        found = []
+        for i, (X, y) in enumerate(pairs):
+            what = f"eval_set {i}"
+            X, y = inputs.check_pair(self, X, y, what=what)
+            weight = None if weights is None else inputs.check_weight(weights[i], len(X), what)
+            name = f"valid_{i}" if names is None else str(names[i])
+            found.append(Rows(X, encode(y, what), weight, name))
+        if len({rows.name for rows in found}) < len(found):
+            raise DataError("eval_names must be different from one another")
+        return found
+
+    def _adopt(
+        self, boosted: Boosted, attacker: Attacker, names: list[str] | None, n_outputs: int
+    ) -> None:
+        """Build the model from the grown trees."""
+        columns = [f"Column_{i}" for i in range(self.n_features_in_)] if names is None else names
+        text = boosted.text(safe_names(columns), f"multiclass num_class:{n_outputs}")
+        self._set_model(text, attacker)
+        self.n_iter_ = boosted.best_round
+        self.best_iteration_ = boosted.best_round
+        self.best_score_ = boosted.best_value
+        self.evals_result_ = boosted.history
+        self.stopped_because_ = boosted.stopped_because
+        self.n_open_thresholds_ = boosted.n_open
+
+    def _set_model(self, text: str, attacker: Attacker) -> None:
+        """Take over a model text, unless it is not large-spread."""
+        import lightgbm
+
+        from carvegbm.readers import load
+        from carvegbm.spread import require_large_spread
+
+        booster = lightgbm.Booster(model_str=text)
+        ensemble = load(booster, classes=getattr(self, "classes_", None))
+        require_large_spread(ensemble, attacker)
+        self.booster_ = booster
+        self.ensemble_ = ensemble
+        self.attacker_ = attacker
+
+    # ── the fitted model ─────────────────────────────────────────────────────────────────────
+
+    def _transform(self, raw: Floats) -> Floats:
+        """From raw scores (n, n_outputs) to what LightGBM's `predict` would say."""
+        raise NotImplementedError
+
+    def _predict(self, X: Any, **options: Any) -> Floats:
+        check_is_fitted(self, "booster_")
+        rows = inputs.check_rows(self, X)
+        threads = inputs.thread_count(self.n_jobs)
+        return np.asarray(self.booster_.predict(rows, num_threads=threads, **options))
+
+    def save_model(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as LightGBM's text, which LightGBM and `carvegbm.load` read."""
+        from carvegbm.files import replacing
+
+        check_is_fitted(self, "booster_")
+        with replacing(path) as temporary:
+            temporary.write_text(self.booster_.model_to_string(), encoding="utf-8")
+
+    @property
+    def feature_importances_(self) -> npt.NDArray[np.int64]:
+        """Number of splits per feature."""
+        check_is_fitted(self, "booster_")
+        return np.asarray(self.booster_.feature_importance("split"))

@@ -1,0 +1,310 @@
+"""Large-spread ensembles as scikit-learn estimators.
+
+Comes in: data as scikit-learn users have it. Goes out: predictions, and proofs of robustness
+against the attacker the model was trained for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from carvegbm.errors import CarveError, DataError
+from carvegbm.properties import output_range
+from carvegbm.training import inputs
+from carvegbm.training.boosting import Reason, Rows
+from carvegbm.training.estimator import LargeSpreadEstimator
+from carvegbm.training.parameters import REGRESSION_OBJECTIVES
+from carvegbm.training.watching import ROBUSTNESS, Metric, metric_list
+from carvegbm.verification import Verification, verify
+
+__all__ = ["LargeSpreadClassifier", "LargeSpreadRegressor"]
+
+Floats = npt.NDArray[np.float64]
+
+_EXPONENTIAL = ("poisson", "gamma", "tweedie")  # objectives whose raw score is a logarithm
+
+
+class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ignore[misc]
+    """A gradient-boosted classifier whose robustness can be verified exactly and fast.
+
+    Trees are grown by LightGBM. After every tree, thresholds too close to its own are closed to
+    later trees, so that the ensemble is large-spread for the attacker: thresholds of one feature
+    in two trees are more than 2 * budget * scale apart (norm 0: no feature is in two trees).
+
+    Parameters
+    ----------
+    norm, budget, scale, features, bounds
+        The attacker to verify against, see `carvegbm.Attacker`.
+    n_estimators : int, default 100
+        Rounds of boosting; a round grows one tree, or one per class for more than two classes.
+    num_leaves, max_depth, learning_rate, min_child_samples, min_child_weight, min_split_gain, \
+    subsample, subsample_freq, colsample_bytree, reg_alpha, reg_lambda, max_bin
+        As in LightGBM. `max_bin` is the largest number of candidate thresholds per feature.
+    objective : str, optional
+        "binary" or "multiclass"; by default what y calls for.
+    class_weight : dict or "balanced", optional
+    random_state : int or RandomState, optional
+    n_jobs : int, optional
+        Threads; all cores by default.
+    verbose : int, default 0
+        1: a progress bar on a terminal, a line per 50 rounds elsewhere.
+    **lightgbm_parameters
+        Any other parameter of LightGBM, under any of its names; one that large-spread training
+        cannot honour is refused by name.
+
+    Attributes
+    ----------
+    booster_ : lightgbm.Booster
+    ensemble_ : carvegbm.Ensemble
+    attacker_ : carvegbm.Attacker
+    classes_ : array
+    stopped_because_ : {"rounds", "early stopping", "no thresholds left", "interrupted"}
+    n_iter_, best_iteration_ : int
+        Number of rounds in the model; 0 for a constant.
+    best_score_ : float or None
+        The watched metric at its best, with early stopping.
+    evals_result_ : dict
+        Every metric after every round, by evaluation set.
+    n_open_thresholds_ : int
+        Candidate thresholds that no tree closed.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = minmax_scale(X)
+    >>> model = LargeSpreadClassifier(norm="inf", budget=0.01, n_estimators=20, random_state=0)
+    >>> result = model.fit(X[:400], y[:400]).verify(X[400:], y[400:])
+    >>> result.accuracy > 0.9
+    True
+    >>> 0.8 < model.robust_score(X[400:], y[400:]) <= result.accuracy
+    True
+    """
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        eval_names: Sequence[str] | None = None,
+        eval_sample_weight: Sequence[Any] | None = None,
+        eval_metric: Metric | Sequence[Metric] | None = None,
+        early_stopping_rounds: int | None = None,
+        callbacks: Sequence[Callable[[Any], Any]] | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> LargeSpreadClassifier:
+        """Train.
+
+        Parameters
+        ----------
+        X : array or frame (n, n_features)
+            Finite numbers.
+        y : array (n,)
+            Labels of at least two classes.
+        sample_weight : array (n,), optional
+        eval_set : (X, y) or list of such pairs, optional
+        eval_names, eval_sample_weight : sequence with an entry per evaluation set, optional
+        eval_metric : str, callable or list of these, optional
+            LightGBM's metrics by name; "robustness" for proven robustness; or a function of
+            (y, probability) or (y, probability, weight) that returns (name, value, higher is
+            better), with y as 0, 1, …. Default: the log-loss.
+        early_stopping_rounds : int, optional
+            Stop when the first metric on the first evaluation set has not improved for this many
+            rounds, and keep the rounds up to the best.
+        callbacks : list of callables, optional
+            Called with LightGBM's `CallbackEnv` after every round (before it where the callback
+            says `before_iteration`); LightGBM's own callbacks work.
+        feature_names : sequence of str, optional
+            Names for the model where X is an array; a frame brings its own.
+        """
+        from sklearn.utils.class_weight import compute_sample_weight
+        from sklearn.utils.multiclass import check_classification_targets
+
+        X, y = inputs.check_pair(self, X, y, reset=True)
+        check_classification_targets(y)
+        weight = inputs.check_weight(sample_weight, len(X))
+        self.classes_ = np.unique(y)
+        self.n_classes_ = len(self.classes_)
+        if self.n_classes_ < 2:
+            only = self.classes_.tolist()[0]
+            raise DataError(f"y has one class only ({only!r}); a classifier needs at least two")
+        if self.class_weight is not None:
+            by_class = compute_sample_weight(self.class_weight, y)
+            weight = by_class if weight is None else weight * by_class
+        two = self.n_classes_ == 2
+        self._fit(
+            Rows(X, inputs.encode_labels(y, self.classes_), weight),
+            lambda labels, what: inputs.encode_labels(labels, self.classes_, what),
+            task="binary" if two else "multiclass",
+            n_outputs=1 if two else self.n_classes_,
+            eval_set=eval_set,
+            eval_names=eval_names,
+            eval_sample_weight=eval_sample_weight,
+            eval_metric=eval_metric,
+            early_stopping_rounds=early_stopping_rounds,
+            callbacks=callbacks,
+            feature_names=feature_names,
+        )
+        return self
+
+    def restore(
+        self,
+        X: Any,
+        y: Any,
+        text: str,
+        stopped_because: Reason,
+        feature_names: Sequence[str] | None = None,
+    ) -> LargeSpreadClassifier:
+        """Take over the text of a model trained before on X and y, instead of training."""
+        _, y = inputs.check_pair(self, X, y, reset=True)
+        self.classes_ = np.unique(y)
+        self.n_classes_ = len(self.classes_)
+        self._set_model(text, self._attacker(self._names(feature_names)))
+        self.n_iter_ = self.best_iteration_ = self.booster_.num_trees() // (
+            1 if self.n_classes_ == 2 else self.n_classes_
+        )
+        self.best_score_, self.evals_result_ = None, {}
+        self.stopped_because_ = stopped_because
+        return self
+
+    def _objective(self, n_outputs: int) -> dict[str, Any]:
+        objective = "binary" if n_outputs == 1 else "multiclass"
+        if self.objective not in (None, objective):
+            raise CarveError(
+                f"objective must be {objective!r} for {max(2, n_outputs)} classes, "
+                f"got {self.objective!r}"
+            )
+        return {"objective": objective} | ({} if n_outputs == 1 else {"num_class": n_outputs})
+
+    def _transform(self, raw: Floats) -> Floats:
+        if raw.shape[1] == 1:
+            scale = float(getattr(self, "sigmoid", 1.0))
+            return np.asarray(1 / (1 + np.exp(-scale * raw[:, 0])))
+        share = np.exp(raw - raw.max(axis=1, keepdims=True))
+        return np.asarray(share / share.sum(axis=1, keepdims=True))
+
+    def decision_function(self, X: Any) -> Floats:
+        """Raw score per row, or per row and class for more than two classes."""
+        return self._predict(X, raw_score=True)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The predicted label of every row: the second class iff the raw score is >= 0."""
+        raw = self.decision_function(X)
+        chosen = (raw >= 0).astype(int) if raw.ndim == 1 else raw.argmax(axis=1)
+        return np.asarray(self.classes_[chosen])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The probability of every class, per row."""
+        share = self._predict(X)
+        return np.column_stack([1 - share, share]) if share.ndim == 1 else share
+
+    def verify(self, X: Any, y: Any, **options: Any) -> Verification:
+        """Decide for every instance whether the attacker can flip the decision, exactly.
+
+        `options` are those of `carvegbm.verify`.
+        """
+        check_is_fitted(self, "booster_")
+        rows, y = inputs.check_pair(self, X, y)
+        options.setdefault("threads", inputs.thread_count(self.n_jobs))
+        options.setdefault("progress", None if self.verbose else False)
+        return verify(self.ensemble_, rows, y, self.attacker_, **options)
+
+    def robust_score(self, X: Any, y: Any) -> float:
+        """Share of instances proven robust.
+
+        ``scoring=LargeSpreadClassifier.robust_score`` makes scikit-learn's search and validation
+        tools maximise it.
+        """
+        return float(self.verify(X, y).robustness[0])
+
+
+class LargeSpreadRegressor(RegressorMixin, LargeSpreadEstimator):  # type: ignore[misc]
+    """A gradient-boosted regressor whose reachable outputs can be computed exactly and fast.
+
+    The parameters and attributes are those of `LargeSpreadClassifier`; `objective` is one of
+    LightGBM's for regression (default "regression": squared error).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> model = LargeSpreadRegressor(norm="inf", budget=0.001, num_leaves=8, learning_rate=0.3)
+    >>> model.fit(X, X[:, 0] ** 2).score(X, X[:, 0] ** 2) > 0.9
+    True
+    >>> lowest, highest = model.output_range(X[:3])
+    >>> bool((lowest <= model.predict(X[:3])).all())
+    True
+    """
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        eval_names: Sequence[str] | None = None,
+        eval_sample_weight: Sequence[Any] | None = None,
+        eval_metric: Metric | Sequence[Metric] | None = None,
+        early_stopping_rounds: int | None = None,
+        callbacks: Sequence[Callable[[Any], Any]] | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> LargeSpreadRegressor:
+        """Train; the parameters are those of `LargeSpreadClassifier.fit`, with numbers for y."""
+        X, y = inputs.check_pair(self, X, y, reset=True)
+        if self.class_weight is not None:
+            raise CarveError("class_weight has no meaning for regression; use sample_weight")
+        if ROBUSTNESS in metric_list(eval_metric):
+            raise CarveError("eval_metric 'robustness' has no meaning for regression")
+        self._fit(
+            Rows(X, inputs.check_targets(y, "y"), inputs.check_weight(sample_weight, len(X))),
+            inputs.check_targets,
+            task="regression",
+            n_outputs=1,
+            eval_set=eval_set,
+            eval_names=eval_names,
+            eval_sample_weight=eval_sample_weight,
+            eval_metric=eval_metric,
+            early_stopping_rounds=early_stopping_rounds,
+            callbacks=callbacks,
+            feature_names=feature_names,
+        )
+        return self
+
+    def _objective(self, n_outputs: int) -> dict[str, Any]:  # noqa: ARG002
+        name = "regression" if self.objective is None else self.objective
+        if name not in REGRESSION_OBJECTIVES:
+            known = ", ".join(dict.fromkeys(REGRESSION_OBJECTIVES.values()))
+            raise CarveError(f"objective must be one of {known}, got {name!r}")
+        return {"objective": REGRESSION_OBJECTIVES[name]}
+
+    def _transform(self, raw: Floats) -> Floats:
+        output = raw[:, 0]
+        if self._objective(1)["objective"] in _EXPONENTIAL:
+            return np.exp(output)
+        if getattr(self, "reg_sqrt", False):
+            return np.asarray(np.sign(output) * output**2)
+        return output
+
+    def predict(self, X: Any) -> Floats:
+        """The predicted value of every row."""
+        return self._predict(X)
+
+    def output_range(self, X: Any, **options: Any) -> tuple[Floats, Floats]:
+        """Lowest and highest raw score the attacker can reach from every row.
+
+        The raw score is the predicted value, or its logarithm for poisson, gamma and tweedie.
+        `options` are those of `carvegbm.output_range`.
+        """
+        check_is_fitted(self, "booster_")
+        rows = inputs.check_rows(self, X)
+        return output_range(self.ensemble_, rows, self.attacker_, **options)

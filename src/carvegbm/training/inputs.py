@@ -1,0 +1,176 @@
+"""What a user passes to `fit` and `predict`, checked and turned into plain arrays.
+
+Comes in: frames, lists, arrays, labels of any kind. Goes out: arrays of finite numbers, encoded
+labels, an attacker with features by position; or one line that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.attacker import Attacker
+from carvegbm.ensemble import Ensemble
+from carvegbm.errors import CarveError, DataError
+
+__all__ = [
+    "check_pair",
+    "check_rows",
+    "check_targets",
+    "check_weight",
+    "encode_labels",
+    "evaluation_pairs",
+    "resolve_attacker",
+    "seed_from",
+    "thread_count",
+]
+
+Floats = npt.NDArray[np.float64]
+
+_ROWS_AT_ONCE = 4096
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> npt.NDArray[Any]:
+    """X as a two-dimensional array of finite floats.
+
+    `reset`: remember the number and names of features in the estimator, instead of checking them.
+    """
+    rows: npt.NDArray[Any] = _validate(estimator, X, reset=reset)
+    _require_finite(rows, getattr(estimator, "feature_names_in_", None), "X")
+    return rows
+
+
+def check_pair(
+    estimator: Any, X: Any, y: Any, *, reset: bool = False, what: str = "X"
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """X as `check_rows` returns it, and y as an array with as many entries."""
+    rows, labels = _validate(estimator, X, y, reset=reset, multi_output=False, y_numeric=False)
+    _require_finite(rows, getattr(estimator, "feature_names_in_", None), what)
+    return rows, labels
+
+
+def _validate(estimator: Any, *data: Any, **options: Any) -> Any:
+    options["dtype"] = [np.float64, np.float32]
+    try:
+        from sklearn.utils.validation import validate_data
+    except ImportError:  # scikit-learn before 1.6
+        return estimator._validate_data(*data, force_all_finite=False, **options)
+    return validate_data(estimator, *data, ensure_all_finite=False, **options)
+
+
+def _require_finite(X: npt.NDArray[Any], names: Any, what: str) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum(dtype=np.float64)):
+            return
+    for start in range(0, len(X), _ROWS_AT_ONCE):
+        bad = np.argwhere(~np.isfinite(X[start : start + _ROWS_AT_ONCE]))
+        if len(bad):
+            row, column = (int(i) for i in bad[0])
+            value = float(X[start + row, column])
+            name = f"feature {column}" if names is None else f"feature {names[column]!r}"
+            remedy = (
+                "is NaN; missing values are not supported, impute them"
+                if np.isnan(value)
+                else f"is infinity ({value}); clip it"
+            )
+            raise DataError(f"{what} row {start + row}, {name} {remedy}")
+
+
+def check_weight(weight: Any, n_rows: int, what: str = "sample_weight") -> Floats | None:
+    """One finite weight >= 0 per row, or None; not all of them 0."""
+    if weight is None:
+        return None
+    try:
+        array = np.asarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be numbers: {error}") from None
+    if array.ndim == 0:
+        array = np.full(n_rows, float(array))
+    if array.shape != (n_rows,):
+        raise DataError(f"{what} must have one number per row ({n_rows}), got shape {array.shape}")
+    if not np.isfinite(array).all() or (array < 0).any() or array.sum() == 0:
+        raise DataError(f"{what} must be finite numbers >= 0, not all of them zero")
+    return array
+
+
+def encode_labels(
+    y: npt.NDArray[Any], classes: npt.NDArray[Any], what: str = "y"
+) -> npt.NDArray[np.int64]:
+    """The position of each label in `classes`."""
+    y = np.asarray(y)
+    try:
+        positions = np.searchsorted(classes, y)
+        known = classes[np.minimum(positions, len(classes) - 1)] == y
+    except (TypeError, ValueError):
+        known = np.zeros(len(y), dtype=bool)
+    if not np.all(known):
+        odd = y[int(np.argmin(known))]
+        odd = odd.item() if isinstance(odd, np.generic) else odd
+        listed = ", ".join(repr(label) for label in classes.tolist()[:8])
+        raise DataError(f"{what}: label {odd!r} does not occur in the training labels ({listed})")
+    return np.asarray(positions, dtype=np.int64)
+
+
+def check_targets(y: Any, what: str = "y") -> Floats:
+    """Finite numbers to predict."""
+    try:
+        targets = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be numbers for regression: {error}") from None
+    if not np.isfinite(targets).all():
+        row = int(np.argmin(np.isfinite(targets)))
+        value = "NaN" if np.isnan(targets[row]) else "infinity"
+        raise DataError(f"{what} row {row} is {value}; the target must be a finite number")
+    return targets
+
+
+def evaluation_pairs(eval_set: Any) -> list[tuple[Any, Any]]:
+    """`eval_set` as a list of (X, y); one pair may come alone."""
+    if eval_set is None:
+        return []
+    pairs = [eval_set] if isinstance(eval_set, tuple) and len(eval_set) == 2 else eval_set
+    try:
+        return [(X, y) for X, y in pairs]
+    except (TypeError, ValueError):
+        raise DataError("eval_set must be (X, y) or a list of such pairs") from None
+
+
+def resolve_attacker(attacker: Attacker, n_features: int, names: Sequence[str] | None) -> Attacker:
+    """The same attacker with limits per position instead of by name."""
+    blank = Ensemble.from_trees([{"score": 0.0}], n_features=n_features, feature_names=names)
+    limits = attacker.limits(blank)
+    return Attacker(
+        attacker.norm,
+        attacker.budget,
+        scale=limits.scale if len(limits.scale) else None,
+        features=np.flatnonzero(limits.changeable) if attacker.features is not None else None,
+        bounds=(limits.lower, limits.upper) if len(limits.lower) else None,
+    )
+
+
+def seed_from(random_state: Any) -> int | None:
+    """A seed for LightGBM, drawn from a random generator where one is given."""
+    if random_state is None:
+        return None
+    from sklearn.utils import check_random_state
+
+    if isinstance(random_state, int | np.integer):
+        if not 0 <= random_state < 1 << 31:
+            raise CarveError(f"random_state must be from 0 to 2**31 - 1, got {random_state}")
+        return int(random_state)
+    return int(check_random_state(random_state).randint(1 << 31))
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Number of threads: all cores for None and -1, all but one for -2, …."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = cores or 1
+    if n_jobs is None:
+        return cores
+    if int(n_jobs) != n_jobs or n_jobs == 0:
+        raise CarveError(f"n_jobs must be a whole number other than 0, got {n_jobs!r}")
+    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))

@@ -1,0 +1,270 @@
+"""LightGBM's C interface, as far as training needs it: a Dataset of codes and a Booster on it.
+
+`CodeTable` is a Dataset that is never marked as finished. LightGBM's streaming interface
+(LGBM_DatasetPushRowsByCSR) writes into the bins of such a Dataset, and a Booster that builds its
+histograms column by column reads the bins anew for every tree. So the cells of closed thresholds
+are overwritten between rounds, and one Booster trains all trees: no Dataset is built twice, no
+score is computed twice. Four things make this exact, and this file takes care of them:
+
+- bins are ours: code c is bin c, by a sample that holds every code once;
+- at least 17 bins per feature, because LightGBM packs fewer into half bytes when it finishes a
+  Dataset, and this one never is;
+- codes only ever grow when they are overwritten: LightGBM does not write bin 0;
+- histograms by column (force_col_wise), no bundles: row-wise histograms work on a copy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from lightgbm.basic import _LIB
+
+from carvegbm.errors import CarveError
+
+__all__ = ["CodeTable", "RawBooster", "parameter_text"]
+
+_FLOAT32, _FLOAT64, _INT32 = 0, 1, 2
+_FEWEST_BINS = 17
+_TABLE_PARAMETERS: dict[str, Any] = {
+    "enable_bundle": False,
+    "feature_pre_filter": False,
+    "force_col_wise": True,
+    "is_enable_sparse": False,
+    "min_data_in_bin": 1,
+    "use_missing": False,
+    "verbosity": -1,
+}
+_DTYPES = {"label": np.float32, "weight": np.float32}
+_ROWS_AT_ONCE = 1 << 14
+_CELLS_AT_ONCE = 1 << 23  # bounds the memory a merge needs for a moment
+
+
+def parameter_text(parameters: Mapping[str, Any]) -> str:
+    """Parameters as LightGBM's C interface takes them."""
+
+    def text(value: Any) -> str:
+        if isinstance(value, bool | np.bool_):
+            return str(bool(value)).lower()
+        if isinstance(value, list | tuple | set | np.ndarray):
+            return ",".join(
+                f"[{text(item)}]" if isinstance(item, list | tuple | set) else text(item)
+                for item in value
+            )
+        return str(value)
+
+    return " ".join(f"{name}={text(value)}" for name, value in parameters.items())
+
+
+def _call(name: str, *arguments: Any) -> None:
+    if getattr(_LIB, name)(*arguments) != 0:
+        message = _LIB.LGBM_GetLastError().decode("utf-8").split("\n")[0].split(" at /")[0]
+        raise CarveError(f"LightGBM refused to train: {message}")
+
+
+def _pointer(array: npt.NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+class CodeTable:
+    """Rows of codes that LightGBM trains on and that can be merged between rounds.
+
+    Parameters
+    ----------
+    codes : array (n, d), column-major
+        Kept, and overwritten by `merge`.
+    n_codes : sequence of int
+        Number of different codes per feature; a feature with one is left out of training.
+    threads : int
+    """
+
+    def __init__(self, codes: npt.NDArray[Any], n_codes: Sequence[int], threads: int) -> None:
+        self.codes = codes
+        self._handle = ctypes.c_void_p()
+        n_bins = [max(_FEWEST_BINS, n) if n > 1 else 1 for n in n_codes]
+        most = max([_FEWEST_BINS, *n_bins])
+        # Every code but 0, once; LightGBM counts what is missing as zeros.
+        sample = np.arange(1, most, dtype=np.float64)
+        where = np.arange(most - 1, dtype=np.int32)
+        counts = np.array([n - 1 for n in n_bins], dtype=np.int32)
+        columns = (ctypes.c_void_p * len(n_bins))(*[sample.ctypes.data] * len(n_bins))
+        indices = (ctypes.c_void_p * len(n_bins))(*[where.ctypes.data] * len(n_bins))
+        parameters = {**_TABLE_PARAMETERS, "max_bin": most, "num_threads": threads}
+        _call(
+            "LGBM_DatasetCreateFromSampledColumn",
+            columns,
+            indices,
+            ctypes.c_int32(len(n_bins)),
+            _pointer(counts),
+            ctypes.c_int32(most),
+            ctypes.c_int32(len(codes)),
+            ctypes.c_int64(len(codes)),
+            ctypes.c_char_p(parameter_text(parameters).encode()),
+            ctypes.byref(self._handle),
+        )
+        _call("LGBM_DatasetSetWaitForManualFinish", self._handle, ctypes.c_int(1))
+        for first in range(0, len(codes), _ROWS_AT_ONCE):
+            rows = np.ascontiguousarray(codes[first : first + _ROWS_AT_ONCE], dtype=np.float32)
+            _call(
+                "LGBM_DatasetPushRows",
+                self._handle,
+                _pointer(rows),
+                ctypes.c_int(_FLOAT32),
+                ctypes.c_int32(rows.shape[0]),
+                ctypes.c_int32(rows.shape[1]),
+                ctypes.c_int32(first),
+            )
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        """LightGBM's handle of the Dataset."""
+        return self._handle
+
+    def set_field(self, name: str, values: npt.ArrayLike) -> None:
+        """Set "label" or "weight", one number per row."""
+        array = np.ascontiguousarray(values, dtype=_DTYPES[name])
+        _call(
+            "LGBM_DatasetSetField",
+            self._handle,
+            ctypes.c_char_p(name.encode()),
+            _pointer(array),
+            ctypes.c_int(len(array)),
+            ctypes.c_int(_FLOAT32),
+        )
+
+    def merge(self, merged: Mapping[int, npt.NDArray[np.integer[Any]]]) -> None:
+        """Replace code c of feature f by merged[f][c] >= c, for every feature f given."""
+        if not merged:
+            return
+        rows_at_once = max(1, _CELLS_AT_ONCE // len(merged))
+        for first in range(0, len(self.codes), rows_at_once):
+            self._merge_rows(merged, first, self.codes[first : first + rows_at_once])
+
+    def _merge_rows(
+        self,
+        merged: Mapping[int, npt.NDArray[np.integer[Any]]],
+        first: int,
+        codes: npt.NDArray[Any],
+    ) -> None:
+        """Merge the rows `codes` of the table, which begin at row `first`."""
+        from scipy import sparse
+
+        rows: list[npt.NDArray[np.int64]] = []
+        values: list[npt.NDArray[Any]] = []
+        features = sorted(merged)
+        for feature in features:
+            column = codes[:, feature]
+            moves = merged[feature] != np.arange(len(merged[feature]))
+            moved = np.flatnonzero(moves[column])
+            new = merged[feature].astype(codes.dtype)[column[moved]]
+            column[moved] = new
+            rows.append(moved)
+            values.append(new)
+        ends = np.cumsum([0, *(len(r) for r in rows)])
+        if ends[-1] == 0:
+            return
+        by_row = sparse.csc_matrix(
+            (
+                np.concatenate(values).astype(np.float32),
+                np.concatenate(rows).astype(np.int32),
+                ends.astype(np.int32),
+            ),
+            shape=(len(codes), len(features)),
+        ).tocsr()
+        columns = np.array(features, dtype=np.int32)[by_row.indices]
+        _call(
+            "LGBM_DatasetPushRowsByCSR",
+            self._handle,
+            _pointer(by_row.indptr),
+            ctypes.c_int(_INT32),
+            _pointer(columns),
+            _pointer(by_row.data),
+            ctypes.c_int(_FLOAT32),
+            ctypes.c_int64(len(by_row.indptr)),
+            ctypes.c_int64(len(by_row.data)),
+            ctypes.c_int64(self.codes.shape[1]),
+            ctypes.c_int64(first),
+        )
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            _LIB.LGBM_DatasetFree(self._handle)
+
+
+class RawBooster:
+    """A LightGBM Booster on a `CodeTable`; its thresholds are codes.
+
+    Parameters
+    ----------
+    table : CodeTable
+        Must outlive the booster, which keeps it.
+    parameters : mapping
+    """
+
+    def __init__(self, table: CodeTable, parameters: Mapping[str, Any]) -> None:
+        self._table = table
+        self._handle = ctypes.c_void_p()
+        self._buffer = ctypes.create_string_buffer(1 << 20)
+        self._parameters = {**parameters, **_TABLE_PARAMETERS}
+        _call(
+            "LGBM_BoosterCreate",
+            table.handle,
+            ctypes.c_char_p(parameter_text(self._parameters).encode()),
+            ctypes.byref(self._handle),
+        )
+
+    def reset(self, parameters: Mapping[str, Any]) -> None:
+        """Change learning parameters for the rounds to come."""
+        text = parameter_text({**parameters, **_TABLE_PARAMETERS})
+        _call("LGBM_BoosterResetParameter", self._handle, ctypes.c_char_p(text.encode()))
+
+    def grow(
+        self,
+        gradients: npt.NDArray[np.float32] | None = None,
+        hessians: npt.NDArray[np.float32] | None = None,
+    ) -> bool:
+        """Grow one tree, on the objective's gradients or on those given; False: no split left."""
+        finished = ctypes.c_int(0)
+        if gradients is None or hessians is None:
+            _call("LGBM_BoosterUpdateOneIter", self._handle, ctypes.byref(finished))
+        else:
+            _call(
+                "LGBM_BoosterUpdateOneIterCustom",
+                self._handle,
+                _pointer(gradients),
+                _pointer(hessians),
+                ctypes.byref(finished),
+            )
+        return finished.value == 0
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees, a constant one of a failed first round included."""
+        count = ctypes.c_int(0)
+        _call("LGBM_BoosterNumberOfTotalModel", self._handle, ctypes.byref(count))
+        return count.value
+
+    def text(self, first_tree: int = 0, n_trees: int = -1) -> str:
+        """The model text with `n_trees` trees from `first_tree` on."""
+        length = ctypes.c_int64(0)
+        while True:
+            _call(
+                "LGBM_BoosterSaveModelToString",
+                self._handle,
+                ctypes.c_int(first_tree),
+                ctypes.c_int(n_trees),
+                ctypes.c_int(0),
+                ctypes.c_int64(len(self._buffer)),
+                ctypes.byref(length),
+                self._buffer,
+            )
+            if length.value <= len(self._buffer):
+                return self._buffer.value.decode("utf-8")
+            self._buffer = ctypes.create_string_buffer(length.value)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            _LIB.LGBM_BoosterFree(self._handle)

@@ -1,0 +1,87 @@
+"""Progress of training: a bar on a terminal, a plain line per 50 rounds elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from carvegbm.training.watching import Result
+
+__all__ = ["Reporter"]
+
+_LINE_EVERY = 50
+
+
+class Reporter:
+    """Shows round, watched metric and number of open thresholds.
+
+    Parameters
+    ----------
+    n_rounds : int
+    n_open : int
+        Open thresholds before the first round.
+    verbose : int
+        0: silent.
+    """
+
+    def __init__(self, n_rounds: int, n_open: int, verbose: int) -> None:
+        self._n_rounds = n_rounds
+        self._n_open = max(1, n_open)
+        self._verbose = verbose
+        self._bar: Any = None
+        self._task: Any = None
+        self._last = ""
+
+    def __enter__(self) -> Reporter:
+        if self._verbose and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+            from rich.progress import TimeElapsedColumn as Elapsed
+
+            self._bar = Progress(
+                TextColumn("training"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                Elapsed(),
+                TextColumn("{task.description}"),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._task = self._bar.add_task("", total=self._n_rounds)
+            self._bar.start()
+        return self
+
+    def show(self, done: int, results: Sequence[Result], n_open: int) -> None:
+        """Report that `done` rounds are finished."""
+        if not self._verbose:
+            return
+        parts = [f"{metric} {value:.5g} ({name})" for name, metric, value, _ in results[:1]]
+        parts.append(f"{100 * n_open / self._n_open:.0f} % of thresholds open")
+        self._last = ", ".join(parts)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, description=self._last)
+        elif done % _LINE_EVERY == 0:
+            print(f"round {done}: {self._last}", file=sys.stderr, flush=True)
+
+    def finish(self, reason: str, done: int, kept: int) -> None:
+        """Say how training ended."""
+        if not self._verbose:
+            return
+        if self._bar is not None:
+            self._bar.stop()
+        kept_text = f", kept the first {kept}" if kept != done else ""
+        last = f"; {self._last}" if self._last else ""
+        print(
+            f"stopped after {done} rounds ({reason}){kept_text}{last}", file=sys.stderr, flush=True
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

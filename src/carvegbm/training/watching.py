@@ -1,0 +1,179 @@
+"""Evaluation during training: metrics on evaluation sets, and when to stop early.
+
+Comes in: evaluation sets, metric names, the trees of each round. Goes out: values per round, and
+whether the watched one still improves. Any LightGBM metric is computed by LightGBM itself, from
+the raw scores kept here; "robustness" is proven by the verifier.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.errors import CarveError
+from carvegbm.training.grown import GrownTree
+
+__all__ = [
+    "ROBUSTNESS",
+    "EarlyStopping",
+    "EvaluationSet",
+    "Metric",
+    "Result",
+    "Watch",
+    "metric_list",
+]
+
+ROBUSTNESS = "robustness"
+"""The metric's name: share of instances proven robust against the attacker."""
+
+Metric = str | Callable[..., Any]
+Floats = npt.NDArray[np.float64]
+
+
+class Result(NamedTuple):
+    """One metric on one evaluation set."""
+
+    dataset_name: str
+    metric_name: str
+    metric_value: float
+    maximize: bool
+
+
+def metric_list(given: Metric | Sequence[Metric] | None) -> list[Metric]:
+    """One metric, several or none as a list."""
+    if given is None:
+        return []
+    return [given] if isinstance(given, str) or callable(given) else list(given)
+
+
+@dataclass
+class EvaluationSet:
+    """Rows to evaluate on, with their running raw scores."""
+
+    name: str
+    X: npt.NDArray[Any]
+    labels: npt.NDArray[Any]
+    weight: Floats | None
+    codes: npt.NDArray[Any]
+    raw: Floats  # (n, n_outputs)
+
+    @classmethod
+    def start(
+        cls,
+        name: str,
+        X: npt.NDArray[Any],
+        labels: npt.NDArray[Any],
+        weight: Floats | None,
+        codes: npt.NDArray[Any],
+        n_outputs: int,
+    ) -> EvaluationSet:
+        """The set before the first round: raw score 0."""
+        return cls(name, X, labels, weight, codes, np.zeros((len(X), n_outputs), order="F"))
+
+    def add(self, trees: Sequence[GrownTree]) -> None:
+        """Add one round of trees to the raw scores."""
+        for output, tree in enumerate(trees):
+            tree.add_to(self.raw[:, output], self.codes)
+
+
+@dataclass
+class Watch:
+    """Evaluates every round.
+
+    Parameters
+    ----------
+    sets : sequence of EvaluationSet
+    metrics : sequence of Metric
+        Empty: the objective's own metric.
+    objective : mapping
+        LightGBM's parameters of the objective.
+    transform : callable
+        From raw scores to what a custom metric sees: probabilities, or predicted values.
+    prove : callable
+        prove(set) gives the proven robustness of the trees so far on an evaluation set.
+    """
+
+    sets: Sequence[EvaluationSet]
+    metrics: Sequence[Metric]
+    objective: Mapping[str, Any]
+    transform: Callable[[Floats], Floats]
+    prove: Callable[[EvaluationSet], float]
+    history: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    _data: dict[str, Any] = field(default_factory=dict)
+
+    def evaluate(self, trees: Sequence[GrownTree]) -> list[Result]:
+        """Every metric on every set after this round."""
+        results: list[Result] = []
+        for data in self.sets:
+            data.add(trees)
+            for metric in self.metrics or [""]:
+                results += [Result(data.name, *row) for row in self._measure(data, metric)]
+        for name, metric, value, _ in results:
+            self.history.setdefault(name, {}).setdefault(metric, []).append(value)
+        return results
+
+    def _measure(self, data: EvaluationSet, metric: Metric) -> list[tuple[str, float, bool]]:
+        if metric == ROBUSTNESS:
+            return [(ROBUSTNESS, self.prove(data), True)]
+        if callable(metric):
+            arguments: list[Any] = [data.labels, self.transform(data.raw)]
+            if len(inspect.signature(metric).parameters) > 2:
+                arguments.append(data.weight)
+            found = metric(*arguments)
+            return [tuple(row) for row in (found if isinstance(found, list) else [found])]
+        return self._measure_by_lightgbm(data, metric)
+
+    def _measure_by_lightgbm(
+        self, data: EvaluationSet, metric: str
+    ) -> list[tuple[str, float, bool]]:
+        """A Booster of no trees, which starts from our raw scores, evaluates just these."""
+        import lightgbm
+
+        if data.name not in self._data:
+            column = np.zeros((len(data.X), 1), dtype=np.float32)
+            self._data[data.name] = lightgbm.Dataset(
+                column,
+                data.labels,
+                weight=data.weight,
+                params={"verbosity": -1, "feature_pre_filter": False},
+                free_raw_data=False,
+            ).construct()
+        dataset = self._data[data.name]
+        dataset.set_init_score(data.raw[:, 0] if data.raw.shape[1] == 1 else data.raw)
+        parameters = {**self.objective, "verbosity": -1, "boost_from_average": False}
+        if metric:
+            parameters["metric"] = metric
+        try:
+            booster = lightgbm.Booster(parameters, dataset)
+            rows = booster.eval_train()
+        except lightgbm.basic.LightGBMError as error:
+            reason = str(error).split("\n")[0]
+            raise CarveError(f"LightGBM cannot evaluate {metric!r}: {reason}") from None
+        if not rows:
+            raise CarveError(f"LightGBM has no metric {metric!r} for {self.objective}")
+        return [(name, float(value), bool(higher)) for _, name, value, higher in rows]
+
+
+@dataclass
+class EarlyStopping:
+    """Stops when the first metric on the first set has not improved for `patience` rounds."""
+
+    patience: int | None
+    best_round: int = 0
+    best_value: float | None = None
+
+    def update(self, done: int, results: Sequence[Result]) -> bool:
+        """Whether to stop after `done` rounds."""
+        if self.patience is None:
+            return False
+        _, _, value, higher = results[0]
+        if self.best_value is None or (
+            value > self.best_value if higher else value < self.best_value
+        ):
+            self.best_round, self.best_value = done, value
+        return done - self.best_round >= self.patience
