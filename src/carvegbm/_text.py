@@ -1,0 +1,203 @@
+"""Tables in text: CSV and LIBSVM.
+
+Comes in: an open file. Goes out: arrays, and for every mistake in the text one line that says
+where it is. Lines and columns are counted from 1, as an editor or a spreadsheet counts them.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.errors import DataError
+
+_LABELS = ("label", "target", "class", "y")
+_MISSING = ("", "nan", "na", "n/a", "null", "?")
+_PAIR = re.compile(rb"(?:\d+|qid):\S+")
+
+_Csv = tuple[npt.NDArray[np.float64], npt.NDArray[Any], "tuple[str, ...] | None", "str | None"]
+
+
+# ── CSV ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_csv(name: str, lines: Iterable[str], label: str | int | None) -> _Csv:
+    """Features, labels, feature names and label name; empty cells are NaN.
+
+    The first line is a header iff none of its cells is a number, or one of them is the name given
+    as `label`, or it numbers the features 0, 1, … and names the label, as pandas does.
+    """
+    numbered = ((i, line) for i, line in enumerate(lines, 1) if line.strip())
+    start = list(itertools.islice(numbered, 20))
+    if not start:
+        raise DataError(f"{name}: empty file")
+    delimiter = _delimiter([line for _, line in start])
+    first = [cell.strip() for cell in _cells(start[0][1], delimiter)]
+    width = len(first)
+    header = first if _is_header(first, label) else None
+    at = label_column(name, header, width, label)
+    labels: list[str] = []
+    values = array("d")
+    for line_number, line in itertools.chain(start[1:] if header else start, numbered):
+        cells = _cells(line, delimiter)
+        if len(cells) != width:
+            raise DataError(
+                f"{name}: line {line_number} has {len(cells)} cells, line {start[0][0]} has {width}"
+            )
+        labels.append(cells.pop(at).strip())
+        if labels[-1].lower() in ("", "nan"):
+            raise DataError(f"{name}: line {line_number}, column {at + 1}: the label is missing")
+        done = len(values)
+        try:
+            if "_" in line:  # float() reads 1_0 as 10
+                raise ValueError
+            values.extend(map(float, cells))
+        except ValueError:
+            del values[done:]
+            for i, cell in enumerate(cells):
+                column = i + (i >= at)
+                where = f"{name}: line {line_number}, column {column + 1}"
+                values.append(_number(cell, where + (f" ({header[column]})" if header else "")))
+    X = np.frombuffer(values, dtype=np.float64).reshape(len(labels), width - 1)
+    if header is None:
+        return X, label_values(labels), None, None
+    names = tuple(cell for i, cell in enumerate(header) if i != at)
+    return X, label_values(labels), names, header[at]
+
+
+def label_column(
+    name: str, header: Sequence[str] | None, width: int, label: str | int | None
+) -> int:
+    """Position of the label column in a table of `width` columns with these names."""
+    if width < 2:
+        raise DataError(f"{name}: has {width} column; features and a label are needed")
+    if label is None:
+        lower = [cell.lower() for cell in header or ()]
+        return next((lower.index(known) for known in _LABELS if known in lower), width - 1)
+    if header is not None and label in header:
+        return header.index(str(label))
+    try:
+        at = int(label)
+    except ValueError:
+        shown = ", ".join(header[:12]) + (", …" if len(header) > 12 else "") if header else None
+        there = f"the columns are {shown}" if shown else "the file has no header; give a position"
+        raise DataError(f"{name}: no column is called {label!r}; {there}") from None
+    if not -width <= at < width:
+        raise DataError(f"{name}: label column {at} is not in 0…{width - 1}")
+    return at % width
+
+
+def label_values(labels: Sequence[str]) -> npt.NDArray[Any]:
+    """Labels as integers if all of them are, else as floats, else as strings."""
+    for kind in (int, float):
+        try:
+            return np.array([kind(label) for label in labels], dtype=np.dtype(kind))
+        except (ValueError, OverflowError):
+            continue
+    return np.array(labels)
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    if '"' in line:
+        return next(csv.reader([line.strip("\r\n")], delimiter=delimiter, skipinitialspace=True))
+    return line.split() if delimiter == " " else line.strip("\r\n").split(delimiter)
+
+
+def _delimiter(lines: list[str]) -> str:
+    """The delimiter that cuts the most lines into equally many cells, two or more."""
+
+    def agreement(delimiter: str) -> int:
+        widths = Counter(len(_cells(line, delimiter)) for line in lines)
+        return max((count for width, count in widths.items() if width > 1), default=0)
+
+    return max(",;\t ", key=agreement)
+
+
+def _is_header(cells: list[str], label: str | int | None) -> bool:
+    if isinstance(label, str) and label in cells and not _is_number(label):
+        return True
+    numbers = [cell for cell in cells if _is_number(cell)]
+    numbering = numbers == [str(i) for i in range(len(cells) - 1)]
+    return not numbers or (numbering and any(cell.lower() in _LABELS[:3] for cell in cells))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def _number(cell: str, where: str) -> float:
+    if cell.strip().lower() in _MISSING:
+        return float("nan")
+    if not _is_number(cell):
+        raise DataError(f"{where}: {cell.strip()!r} is not a number")
+    return float(cell)
+
+
+# ── LIBSVM ───────────────────────────────────────────────────────────────────────────────────
+
+
+def is_libsvm(sample: bytes) -> bool:
+    """Whether text that starts like this is "label index:value index:value …"."""
+    for line in sample.splitlines():
+        tokens = line.partition(b"#")[0].split()
+        if len(tokens) > 1:
+            return _PAIR.fullmatch(tokens[1]) is not None
+    return False
+
+
+def read_libsvm(
+    name: str, file: IO[bytes], n_features: int | None, zero_based: bool | None
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
+    """Features (absent indices are 0) and labels."""
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        sparse, y = load_svmlight_file(file, dtype=np.float64, zero_based=True)
+    except ValueError as error:
+        file.seek(0)
+        raise DataError(_first_mistake(name, file) or f"{name}: {error}") from None
+    if zero_based is None:
+        zero_based = bool((sparse.indices == 0).any())
+    if not zero_based:
+        if (sparse.indices == 0).any():
+            raise DataError(f"{name}: index 0 occurs, so the indices do not start at 1")
+        sparse = sparse[:, 1:]
+    largest = int(sparse.indices.max(initial=-1)) + 1
+    width = largest if n_features is None else n_features
+    if largest > width:
+        raise DataError(
+            f"{name}: index {largest - zero_based} is beyond the model's {width} features"
+        )
+    sparse.resize(len(y), width)
+    whole = np.isfinite(y).all() and (y == np.rint(y)).all()
+    return sparse.toarray(), y.astype(np.int64) if whole else y
+
+
+def _first_mistake(name: str, file: IO[bytes]) -> str | None:
+    """Where the text stops being LIBSVM, or None if no single line is to blame."""
+    for number, line in enumerate(file, 1):
+        last = -1
+        tokens = line.partition(b"#")[0].decode("utf-8", "replace").split()
+        for i, token in enumerate(tokens):
+            index, colon, value = token.partition(":") if i else ("0", ":", token)
+            if index == "qid" and i == 1:
+                continue
+            if not colon or not index.isdecimal() or not _is_number(value):
+                kind = "index:value" if i else "a numeric label"
+                return f"{name}: line {number}, column {i + 1}: {token!r} is not {kind}"
+            if i and int(index) <= last:
+                return f"{name}: line {number}: index {index} comes after {last}; sort them"
+            last = int(index) if i else -1
+    return None

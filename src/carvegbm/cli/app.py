@@ -1,0 +1,89 @@
+"""The commands together, and what becomes of their errors.
+
+Exit codes: 0 done, 2 bad input (one line on stderr says which), 130 interrupted by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from carvegbm.cli import demo, instances, models, train, tune
+from carvegbm.errors import CarveError
+
+__all__ = ["app", "run"]
+
+app = typer.Typer(
+    name="carvegbm",
+    help="Exact robustness verification of tree ensembles.",
+    epilog="Try it on the model and data that ship with the package: "
+    "carvegbm verify sample --norm inf --budget 0.02",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+instances.add_to(app)
+models.add_to(app)
+train.add_to(app)
+tune.add_to(app)
+demo.add_to(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"carvegbm {version('carvegbm')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    warnings.showwarning = _show_warning
+    try:
+        code: Any = app(args=given or ["--help"], prog_name="carvegbm", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        # Whoever read our output has left; the interpreter must not fail flushing it either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except CarveError as error:
+        return _fail(str(error), 2)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(where + (error.strerror or str(error)), 2)
+    except MemoryError:
+        return _fail("out of memory; try fewer rows (--rows)", 2)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # how the parser of the command line says "wrong use"
+            return _fail(error.format_message(), 2)
+        raise
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as one line for people, without the place in the source that gave it."""
+    print("carvegbm: warning:", " ".join(str(message).split()), file=sys.stderr)
+
+
+def _fail(message: str, code: int) -> int:
+    print("carvegbm:", " ".join(message.split()), file=sys.stderr)
+    return code

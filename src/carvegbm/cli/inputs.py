@@ -1,0 +1,92 @@
+"""From the words of the command line to a model, its instances and an attacker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.cli import options
+from carvegbm.errors import DataError
+
+if TYPE_CHECKING:
+    from carvegbm.attacker import Attacker
+    from carvegbm.ensemble import Ensemble
+
+SAMPLE = "sample"
+"""Given as MODEL or DATA: the model or the data that ship with the package."""
+
+_FOLDER = Path(__file__).resolve().parent.parent / "data"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A model and the instances to judge it by."""
+
+    model: Ensemble
+    X: npt.NDArray[Any]
+    y: npt.NDArray[Any]
+
+
+def load_model(model: str, classes: str | None = None, n_features: int | None = None) -> Ensemble:
+    """The model of that path, or the shipped one."""
+    from carvegbm import load
+
+    path = _FOLDER / "sample_model.txt" if model == SAMPLE else model
+    return load(path, classes=options.names(classes), n_features=n_features)
+
+
+def load_inputs(
+    model: str,
+    data: str | None,
+    *,
+    classes: str | None,
+    n_features: int | None,
+    label: str | None,
+    zero_based: bool | None,
+    rows: int | None,
+) -> Inputs:
+    """The model and its instances, with columns in the model's order where names tell it."""
+    from carvegbm.tabular import load_table
+
+    if data is None and model != SAMPLE:
+        raise DataError("DATA is missing; give a file with instances and labels after MODEL")
+    ensemble = load_model(model, classes, n_features)
+    path = _FOLDER / "sample_data.csv" if data in (None, SAMPLE) else data
+    assert path is not None
+    table = load_table(
+        path, label=label, n_features=ensemble.n_features, zero_based=zero_based
+    ).ordered_as(ensemble.feature_names)
+    if rows is not None:
+        table = table.head(rows)
+    return Inputs(ensemble, table.X, _comparable(table.y, ensemble.classes))
+
+
+def load_attacker(
+    norm: str,
+    budget: float,
+    *,
+    scale: str | None,
+    features: str | None,
+    bounds: str | None,
+) -> Attacker:
+    """The attacker these options describe."""
+    from carvegbm import Attacker
+
+    return Attacker(
+        norm=options.norm(norm),
+        budget=budget,
+        scale=options.scale(scale),
+        features=options.features(features),
+        bounds=options.bounds(bounds),
+    )
+
+
+def _comparable(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Labels as strings where the model's classes are: a file cannot tell "1" from 1."""
+    if classes.dtype.kind in "US" and y.dtype.kind not in "US":
+        return y.astype(np.str_)
+    return y

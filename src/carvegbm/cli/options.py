@@ -1,0 +1,225 @@
+"""The arguments and options the commands share, and how their text becomes values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from carvegbm.errors import CarveError, DataError
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number") from None
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def _decimals(text: str) -> int:
+    if not text.isdecimal():
+        raise typer.BadParameter(f"{text!r} is not a whole number of at least 0")
+    return int(text)
+
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="LightGBM, XGBoost or .silva file, or the word sample.",
+        show_default=False,
+    ),
+]
+Data = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, LIBSVM, .npz, .npy or Parquet file with labels, or the word sample.",
+        show_default=False,
+    ),
+]
+Norm = Annotated[str, typer.Option(metavar="P", help="Norm of the attacker: 0, 1, 2, …, inf.")]
+Budget = Annotated[
+    float,
+    typer.Option(metavar="K", parser=_number, help="Budget of the attacker.", show_default=False),
+]
+OptionalBudget = Annotated[
+    float | None,
+    typer.Option(metavar="K", parser=_number, help="Is the model large-spread for this budget?"),
+]
+MaxBudget = Annotated[
+    float | None, typer.Option(metavar="K", parser=_number, help="Look no further than this.")
+]
+Label = Annotated[
+    str | None,
+    typer.Option(metavar="COL", help="Label column by name or position (0 first, -1 last)."),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B", help="The data's labels in the order of the model's outputs, e.g. -1,1."
+    ),
+]
+NFeatures = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", parser=_count, help="Number of features, for an XGBoost dump, which lacks it."
+    ),
+]
+ZeroBased = Annotated[
+    bool | None,
+    typer.Option(
+        "--zero-based/--one-based",
+        help="Where LIBSVM indices start; by default at 0 iff index 0 occurs.",
+        show_default=False,
+    ),
+]
+Rows = Annotated[
+    int | None, typer.Option(metavar="N", parser=_count, help="Take only the first N instances.")
+]
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        metavar="S",
+        help="Unit of distance: one number, one per feature separated by commas, or a file.",
+    ),
+]
+Features = Annotated[
+    str | None,
+    typer.Option(metavar="F,G", help="Only these features may be changed, by name or position."),
+]
+Bounds = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LO,HI",
+        help="Changed values stay within these bounds: two numbers, or a file with a line "
+        "'lo hi' per feature.",
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(metavar="N", parser=_count, help="Threads to use; by default all cores."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Write the result: .json, .csv or .parquet."
+    ),
+]
+Witnesses = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.npz", help="Write the attacked instances and their distances."),
+]
+Method = Annotated[
+    Literal["efficient", "basic"], typer.Option(help="Algorithm; both give the same answers.")
+]
+Grid = Annotated[
+    int | None,
+    typer.Option(
+        metavar="L",
+        parser=_count,
+        help="Conservative mode: round costs to L decimals, never optimistic.",
+    ),
+]
+OnViolation = Annotated[
+    Literal["raise", "unknown"] | None,
+    typer.Option(
+        help="Use the large-spread engine only; if the model is not large-spread: stop, or say "
+        "unknown for the rows concerned."
+    ),
+]
+Engine = Annotated[
+    Literal["auto", "large-spread", "search", "milp"],
+    typer.Option(help="Who decides; auto takes the fastest that can."),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS", parser=_number, help="Time limit per instance for search and milp."
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue the interrupted run that --output began.")
+]
+
+
+def norm(text: str) -> float | str:
+    """The norm as a number where it is one; `Attacker` judges it."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def names(text: str | None) -> list[Any] | None:
+    """Labels separated by commas, as numbers where all of them are."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    for kind in (int, float):
+        try:
+            return [kind(part) for part in parts]
+        except ValueError:
+            continue
+    return list(parts)
+
+
+def features(text: str | None) -> list[int | str] | None:
+    """Features by position or by name, as `Attacker` takes them."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    return [int(part) if part.isdecimal() else part for part in parts]
+
+
+def numbers(text: str, option: str) -> npt.NDArray[np.float64]:
+    """Numbers separated by commas, or those in a text or .npy file."""
+    try:
+        return np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        pass
+    if not Path(text).is_file():
+        raise DataError(f"{option} {text}: neither numbers separated by commas nor a file")
+    try:
+        with open(text, "rb") as file:
+            is_npy = file.read(6) == b"\x93NUMPY"
+        if is_npy:
+            return np.asarray(np.load(text, allow_pickle=False), dtype=np.float64)
+        content = Path(text).read_text().replace(",", " ").replace(";", " ")
+        return np.loadtxt(content.splitlines(), dtype=np.float64)
+    except CarveError:
+        raise
+    except ValueError as error:
+        raise DataError(f"{option} {text}: {error}") from None
+
+
+def scale(text: str | None) -> float | npt.NDArray[np.float64] | None:
+    """One number for all features, or one per feature."""
+    if text is None:
+        return None
+    values = numbers(text, "--scale")
+    return float(values.reshape(-1)[0]) if values.size == 1 else values
+
+
+def bounds(text: str | None) -> tuple[Any, Any] | None:
+    """Lowest and highest value: two numbers, or two arrays with one per feature."""
+    if text is None:
+        return None
+    values = numbers(text, "--bounds")
+    if values.shape == (2,):
+        return float(values[0]), float(values[1])
+    if values.ndim != 2 or values.shape[1] != 2:
+        raise DataError(f"--bounds {text}: give LO,HI, or a file with a line 'lo hi' per feature")
+    return values[:, 0], values[:, 1]

@@ -1,0 +1,88 @@
+"""What a command shows: a table for people, or one JSON document for machines."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+# ── JSON ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print one JSON document; NaN and infinity become null."""
+    print(json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON can hold it."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+# ── tables ───────────────────────────────────────────────────────────────────────────────────
+
+
+def print_table(title: str, rows: Sequence[tuple[str, ...]], align: str = "<>") -> None:
+    """A table whose columns are aligned "<" left or ">" right; plain where no one looks."""
+    if sys.stdout.isatty():
+        _print_rich(title, rows, align)
+        return
+    widths = [max(len(row[i]) for row in rows) for i in range(len(align))]
+    print(title)
+    for row in rows:
+        cells = (
+            f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)
+        )
+        print("  " + "  ".join(cells).rstrip())
+
+
+def _print_rich(title: str, rows: Sequence[tuple[str, ...]], align: str) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE, show_header=False)
+    for side in align:
+        table.add_column(justify="right" if side == ">" else "left", no_wrap=side == ">")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row), style=_STYLES.get(row[0]))
+    Console().print(table)
+
+
+_STYLES = {
+    "robust": "green",
+    "fragile": "red",
+    "vulnerable": "yellow",
+    "broken": "magenta",
+    "unknown": "dim",
+}
+
+
+def share(part: int, whole: int) -> str:
+    """A percentage with one decimal."""
+    return f"{100 * part / whole:.1f} %"
+
+
+def number(value: float) -> str:
+    """A number as people read it, six significant digits."""
+    return f"{value:.6g}"
+
+
+def note(message: str) -> None:
+    """One line for people, on stderr, so that stdout stays what was asked for."""
+    print(message, file=sys.stderr)

@@ -1,0 +1,243 @@
+"""The command train: from a table of instances to a large-spread model file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+import typer
+
+from carvegbm.cli import options, output
+from carvegbm.errors import CarveError, DataError
+
+if TYPE_CHECKING:
+    from carvegbm.tabular import Table
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, LIBSVM, .npz, .npy or Parquet file with labels.",
+        show_default=False,
+    ),
+]
+Valid = Annotated[
+    str | None,
+    typer.Option(metavar="DATA", help="Validation data; by default a fifth is split off."),
+]
+Trees = Annotated[int, typer.Option(metavar="N", help="Rounds of boosting, at most.")]
+LearningRate = Annotated[float, typer.Option(metavar="R", help="Weight of every tree.")]
+EarlyStopping = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Stop after N rounds without a better validation metric."),
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")]
+Parameter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param", "-p", metavar="NAME=VALUE", help="Any parameter of LightGBM; repeatable."
+    ),
+]
+ModelOut = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        "train",
+        epilog="Example: carvegbm train data.csv --norm inf --budget 0.01 --num-leaves 16 "
+        "--trees 500 --early-stopping 50 -o model.txt",
+    )(train)
+
+
+def train(
+    data: Data,
+    *,
+    norm: options.Norm = "inf",
+    budget: options.Budget,
+    num_leaves: Annotated[int, typer.Option(metavar="N", help="Leaves per tree, at most.")] = 31,
+    trees: Trees = 100,
+    learning_rate: LearningRate = 0.1,
+    valid: Valid = None,
+    early_stopping: EarlyStopping = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="LightGBM's metric to watch, or robustness."),
+    ] = None,
+    task: Annotated[
+        Literal["classification", "regression"], typer.Option(help="What the labels are.")
+    ] = "classification",
+    scale: options.Scale = None,
+    features: options.Features = None,
+    bounds: options.Bounds = None,
+    label: options.Label = None,
+    zero_based: options.ZeroBased = None,
+    param: Parameter = None,
+    seed: Seed = 0,
+    threads: options.Threads = None,
+    out: ModelOut = Path("model.txt"),
+    quiet: Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Train a large-spread model with LightGBM, for exact and fast verification.
+
+    After every tree, thresholds too close to its own are closed to later trees. The model file is
+    an ordinary LightGBM model.
+    """
+    check_model_path(out)
+    from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
+
+    estimator = {"classification": LargeSpreadClassifier, "regression": LargeSpreadRegressor}[task]
+    named: dict[str, Any] = {
+        "norm": options.norm(norm),
+        "budget": budget,
+        "scale": options.scale(scale),
+        "features": options.features(features),
+        "bounds": options.bounds(bounds),
+        "num_leaves": num_leaves,
+        "n_estimators": trees,
+        "learning_rate": learning_rate,
+        "random_state": seed,
+        "n_jobs": threads,
+        "verbose": 0 if quiet or json else 1,
+    }
+    model: Any = estimator(**with_parameters(named, param))
+    table = load_data(data, label, zero_based)
+    held_out = None
+    if valid is not None or early_stopping is not None:
+        stratify = task == "classification"
+        table, held_out = with_validation(table, valid, label, zero_based, seed, stratify)
+    model.fit(
+        table.X,
+        table.y,
+        eval_set=None if held_out is None else [(held_out.X, held_out.y)],
+        eval_metric=metric,
+        early_stopping_rounds=early_stopping,
+        feature_names=table.feature_names,
+    )
+    model.save_model(out)
+    document = {"model": str(out), **describe(model)}
+    if held_out is not None:
+        document |= judge(model, held_out)
+    if json:
+        output.print_json(document)
+        return
+    title = f"trained on {len(table.X)} rows for norm {norm} and budget {budget:g}"
+    output.print_table(title, [(key, shown(value)) for key, value in document.items()])
+    if task == "classification":
+        say_classes(out, model.classes_)
+
+
+# ── shared with the command tune ─────────────────────────────────────────────────────────────
+
+
+def check_model_path(path: Path) -> None:
+    """Refuse a model path that could not be written in the end."""
+    if not path.parent.is_dir():
+        raise CarveError(f"{path}: there is no folder {path.parent}; create it first")
+    if path.is_dir():
+        raise CarveError(f"{path} is a folder; give the name of a file")
+
+
+def with_parameters(named: dict[str, Any], given: Sequence[str] | None) -> dict[str, Any]:
+    """`named` and every NAME=VALUE, as Python values: numbers, truth values, lists, else text."""
+    found = dict(named)
+    for text in given or []:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name:
+            raise CarveError(f"--param {text}: write NAME=VALUE")
+        if name in found:
+            how = "has an option of its own, see --help" if name in named else "is given twice"
+            raise CarveError(f"--param {name} {how}")
+        found[name] = _value(value)
+    return found
+
+
+def _value(text: str) -> Any:
+    from json import JSONDecodeError, loads
+
+    for attempt in (text, text.lower(), f"[{text}]" if "," in text else text):
+        try:
+            return loads(attempt)
+        except JSONDecodeError:
+            continue
+    return text
+
+
+def load_data(
+    path: str, label: str | None, zero_based: bool | None, n_features: int | None = None
+) -> Table:
+    """The instances of a file."""
+    from carvegbm.tabular import load_table
+
+    return load_table(path, label=label, zero_based=zero_based, n_features=n_features)
+
+
+def with_validation(
+    table: Table,
+    valid: str | None,
+    label: str | None,
+    zero_based: bool | None,
+    seed: int,
+    stratify: bool = True,
+) -> tuple[Table, Table]:
+    """Training and validation data: from a second file, or a fifth split off."""
+    if valid is not None:
+        held_out = load_data(valid, label, zero_based, table.X.shape[1])
+        return table, held_out.ordered_as(table.feature_names)
+    from dataclasses import replace
+
+    from sklearn.model_selection import train_test_split
+
+    try:
+        rows, rest = train_test_split(
+            np.arange(len(table.X)),
+            test_size=0.2,
+            stratify=table.y if stratify else None,
+            random_state=seed,
+        )
+    except ValueError as error:
+        raise DataError(f"cannot split off validation data: {error}") from None
+    rows, rest = np.sort(rows), np.sort(rest)
+    return (
+        replace(table, X=table.X[rows], y=table.y[rows]),
+        replace(table, X=table.X[rest], y=table.y[rest]),
+    )
+
+
+def describe(model: Any) -> dict[str, Any]:
+    """A fitted model in a few words."""
+    from carvegbm import spread
+
+    return {
+        "trees": model.ensemble_.n_trees,
+        "leaves": model.ensemble_.n_leaves,
+        "stopped because": model.stopped_because_,
+        "spread": spread(model.ensemble_),
+    }
+
+
+def judge(model: Any, held_out: Table) -> dict[str, Any]:
+    """How the model does on validation data."""
+    score = model.score(held_out.X, held_out.y)
+    if not hasattr(model, "robust_score"):
+        return {"validation R²": score}
+    robust = model.robust_score(held_out.X, held_out.y)
+    return {"validation accuracy": score, "validation robustness": robust}
+
+
+def shown(value: Any) -> str:
+    """A value as people read it."""
+    return output.number(value) if isinstance(value, float) else str(value)
+
+
+def say_classes(path: Path, classes: Any) -> None:
+    """The model file does not hold labels: say how to name them later."""
+    if classes.tolist() != list(range(len(classes))):
+        listed = ",".join(str(label) for label in classes.tolist())
+        output.note(f"{path} does not hold labels; name them: carvegbm verify --classes {listed}")

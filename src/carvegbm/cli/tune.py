@@ -1,0 +1,126 @@
+"""The command tune: train candidates, choose one by accuracy or proven robustness."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from carvegbm.cli import options, output
+from carvegbm.cli import train as training
+from carvegbm.errors import CarveError
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        "tune",
+        epilog="Example: carvegbm tune data.csv --norm inf --budget 0.01 --leaves 16,32,64 "
+        "--criterion robustness -o model.txt",
+    )(tune)
+
+
+def tune(
+    data: training.Data,
+    *,
+    norm: options.Norm = "inf",
+    budget: options.Budget,
+    leaves: Annotated[
+        str, typer.Option(metavar="N,M,…", help="Leaves per tree to try.")
+    ] = "16,32,64,128,256",
+    criterion: Annotated[
+        Literal["accuracy", "robustness", "tradeoff"],
+        typer.Option(help="What to maximise on the validation data."),
+    ] = "accuracy",
+    weight: Annotated[
+        float, typer.Option(metavar="W", help="Share of accuracy in the trade-off.")
+    ] = 0.5,
+    trees: training.Trees = 500,
+    learning_rate: training.LearningRate = 0.1,
+    valid: training.Valid = None,
+    early_stopping: training.EarlyStopping = 50,
+    scale: options.Scale = None,
+    features: options.Features = None,
+    bounds: options.Bounds = None,
+    label: options.Label = None,
+    zero_based: options.ZeroBased = None,
+    param: training.Parameter = None,
+    optuna: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Let Optuna propose N candidates within the leaves given."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where finished candidates are kept; by default FILE.tuning beside the model.",
+        ),
+    ] = None,
+    seed: training.Seed = 0,
+    threads: options.Threads = None,
+    out: training.ModelOut = Path("model.txt"),
+    quiet: training.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Train large-spread models of several sizes and keep the best.
+
+    Candidates are trained in parallel. An interrupted run goes on where it stopped when the same
+    command is given again.
+    """
+    training.check_model_path(out)
+    from carvegbm.training.tuning import Candidate
+    from carvegbm.training.tuning import tune as search
+
+    table = training.load_data(data, label, zero_based)
+    table, held_out = training.with_validation(table, valid, label, zero_based, seed)
+
+    def report(candidate: Candidate) -> None:
+        if not quiet and not json:
+            tried = ", ".join(f"{name} {value}" for name, value in candidate.parameters.items())
+            output.note(
+                f"{tried}: accuracy {candidate.accuracy:.4f}, robustness "
+                f"{candidate.robustness:.4f}, {candidate.trees} trees, {candidate.seconds:.1f} s"
+            )
+
+    named: dict[str, Any] = {
+        "norm": options.norm(norm),
+        "budget": budget,
+        "scale": options.scale(scale),
+        "features": options.features(features),
+        "bounds": options.bounds(bounds),
+        "grid": {"num_leaves": _leaves(leaves)},
+        "n_estimators": trees,
+        "learning_rate": learning_rate,
+        "early_stopping_rounds": early_stopping,
+        "random_state": seed,
+        "n_jobs": threads,
+    }
+    result = search(
+        table.X,
+        table.y,
+        valid=(held_out.X, held_out.y),
+        criterion=criterion,
+        weight=weight,
+        folder=folder or out.with_name(out.name + ".tuning"),
+        search="grid" if optuna is None else "optuna",
+        n_trials=optuna or 1,
+        on_candidate=report,
+        feature_names=table.feature_names,
+        **training.with_parameters(named, param),
+    )
+    result.estimator.save_model(out)
+    if json:
+        output.print_json({"model": str(out), **result.to_dict()})
+        return
+    title = f"{out}: best of {len(result.candidates)} by {criterion}"
+    rows: list[tuple[str, ...]] = result.rows()
+    output.print_table(title, rows, align=">" * len(rows[0]))
+    training.say_classes(out, result.estimator.classes_)
+
+
+def _leaves(text: str) -> list[Any]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise CarveError(f"--leaves {text}: write whole numbers separated by commas") from None
