@@ -1,0 +1,57 @@
+"""carvegbm: boosted tree ensembles whose robustness can be proved, and the proofs."""
+
+from typing import TYPE_CHECKING, Any
+
+from carvegbm.attack import Attack, attack
+from carvegbm.attacker import Attacker
+from carvegbm.ensemble import Ensemble
+from carvegbm.errors import CarveError, DataError, ModelError, NotLargeSpreadError
+from carvegbm.properties import high_confidence, output_range, small_neighbourhood, stability
+from carvegbm.radius import Curve, Radius, radius, robustness_curve
+from carvegbm.readers import load
+from carvegbm.spread import is_large_spread, spread
+from carvegbm.verification import Verification, verify
+
+if TYPE_CHECKING:
+    from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Attack",
+    "Attacker",
+    "CarveError",
+    "Curve",
+    "DataError",
+    "Ensemble",
+    "LargeSpreadClassifier",
+    "LargeSpreadRegressor",
+    "ModelError",
+    "NotLargeSpreadError",
+    "Radius",
+    "Verification",
+    "attack",
+    "high_confidence",
+    "is_large_spread",
+    "load",
+    "output_range",
+    "radius",
+    "robustness_curve",
+    "small_neighbourhood",
+    "spread",
+    "stability",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators, imported with LightGBM and scikit-learn only when they are asked for."""
+    if name in ("LargeSpreadClassifier", "LargeSpreadRegressor"):
+        from carvegbm.training import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

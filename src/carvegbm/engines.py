@@ -1,0 +1,380 @@
+"""Engines: who decides an instance, in what order, and for how long.
+
+large-spread   the paper's algorithms; instances for which the condition holds, nothing else
+search         any ensemble, any norm: relax, conflict, branch
+milp           any ensemble, any norm: a mixed-integer program, the second opinion
+auto           large-spread where it holds, else search for a slice of the time limit, else milp
+
+Arrays in, arrays out; every verdict is proved by the engine that gives it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.attacker import Attacker
+from carvegbm.ensemble import Ensemble
+from carvegbm.errors import CarveError
+from carvegbm.instances import check_threads
+from carvegbm.spread import is_large_spread, require_large_spread
+
+if TYPE_CHECKING:
+    from carvegbm import milp
+
+__all__ = [
+    "STATUSES",
+    "Decisions",
+    "Engine",
+    "OnViolation",
+    "Settings",
+    "check_spread",
+    "decide",
+]
+
+Engine = Literal["auto", "large-spread", "search", "milp"]
+OnViolation = Literal["raise", "unknown"]
+Rows = npt.NDArray[np.float64] | npt.NDArray[np.float32]
+Tick = Callable[[int], object] | None
+
+STATUSES = ("robust", "fragile", "vulnerable", "broken", "unknown")
+"""In the order of the core's codes."""
+
+_LARGE_SPREAD_SLICE = 0.25  # the share of the time limit that auto gives to a hard knapsack
+_SEARCH_SLICE = 0.6  # … and, of what is left, to search before milp
+_SEARCH_ENGINES = np.array(["", "large-spread", "search"], dtype="<U12")
+_UNKNOWN = STATUSES.index("unknown")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to decide; checked on construction."""
+
+    engine: Engine = "auto"
+    timeout: float = 10.0
+    threads: int | None = None
+    on_violation: OnViolation | None = None
+    basic: bool = False
+    grid: int | None = None
+    exact_margin: bool = False
+
+    def __post_init__(self) -> None:
+        if self.engine not in ("auto", "large-spread", "search", "milp"):
+            raise CarveError(
+                f"engine must be auto, large-spread, search or milp, got {self.engine!r}"
+            )
+        if not isinstance(self.timeout, int | float | np.number) or not self.timeout > 0:
+            raise CarveError(f"timeout must be > 0 seconds per instance, got {self.timeout!r}")
+        if self.on_violation not in (None, "raise", "unknown"):
+            raise CarveError(
+                f"on_violation must be 'raise' or 'unknown', got {self.on_violation!r}"
+            )
+        if self.on_violation is not None and self.engine not in ("auto", "large-spread"):
+            raise CarveError(
+                f"on_violation concerns the large-spread engine, not {self.engine!r}; leave it out"
+            )
+        check_threads(self.threads)
+
+    @property
+    def only_large_spread(self) -> bool:
+        """Whether no other engine may take over."""
+        return self.engine == "large-spread" or self.on_violation is not None
+
+
+@dataclass
+class Decisions:
+    """Per instance: the verdict, what it rests on, and the witness where one was asked for."""
+
+    status: npt.NDArray[np.uint8]
+    right: npt.NDArray[np.bool_]
+    margin: npt.NDArray[np.float64]
+    worst_lower: npt.NDArray[np.float64]
+    worst_upper: npt.NDArray[np.float64]
+    engine: npt.NDArray[np.str_]
+    seconds: npt.NDArray[np.float64]
+    example: npt.NDArray[np.float64] | None = None
+    distance: npt.NDArray[np.float64] | None = None
+    example_margin: npt.NDArray[np.float64] | None = None
+
+
+def check_spread(ensemble: Ensemble, attacker: Attacker, on_violation: str | None) -> bool:
+    """Whether the large-spread condition must be checked per instance.
+
+    Raises `NotLargeSpreadError` where the ensemble is not large-spread, unless `on_violation`
+    is "unknown".
+    """
+    if on_violation == "unknown":
+        return not is_large_spread(ensemble, attacker)
+    require_large_spread(ensemble, attacker)
+    return False
+
+
+def decide(
+    ensemble: Ensemble,
+    attacker: Attacker,
+    rows: Rows,
+    labels: npt.NDArray[np.int32],
+    settings: Settings,
+    *,
+    witness: bool,
+    tick: Tick,
+) -> Decisions:
+    """Decide every row with the engine(s) of the settings."""
+    special = settings.basic or settings.grid is not None
+    if special and settings.engine not in ("auto", "large-spread"):
+        raise CarveError(
+            f"method='basic' and grid belong to the large-spread engine, not {settings.engine!r}"
+        )
+    if settings.only_large_spread or special:
+        per_instance = check_spread(ensemble, attacker, settings.on_violation)
+        return _by_large_spread(
+            ensemble,
+            attacker,
+            rows,
+            labels,
+            settings,
+            settings.timeout,
+            per_instance,
+            witness,
+            tick,
+        )
+    if settings.engine == "auto" and is_large_spread(ensemble, attacker):
+        slice_ = _LARGE_SPREAD_SLICE * settings.timeout
+        decisions = _by_large_spread(
+            ensemble, attacker, rows, labels, settings, slice_, False, witness, tick
+        )
+        unknown = np.flatnonzero(decisions.status == _UNKNOWN)
+        if len(unknown) == 0:
+            return decisions
+        # The knapsack is NP-hard too: what it did not finish goes to the general engines.
+        left = settings.timeout - slice_ if math.isfinite(settings.timeout) else math.inf
+        rest = replace(settings, timeout=left)
+        some = cast("Rows", np.ascontiguousarray(rows[unknown]))
+        others = _by_search(
+            ensemble,
+            attacker,
+            some,
+            labels[unknown],
+            rest,
+            _SEARCH_SLICE * rest.timeout,
+            witness,
+            None,
+        )
+        _by_milp(ensemble, attacker, some, labels[unknown], rest, others, None)
+        for field in fields(Decisions):
+            if getattr(decisions, field.name) is not None:
+                getattr(decisions, field.name)[unknown] = getattr(others, field.name)
+        return decisions
+    if settings.engine == "milp":
+        decisions = _undecided(ensemble, attacker, rows, labels, witness)
+        _by_milp(ensemble, attacker, rows, labels, settings, decisions, tick)
+        return decisions
+    slice_ = 1.0 if settings.engine == "search" else _SEARCH_SLICE
+    decisions = _by_search(
+        ensemble, attacker, rows, labels, settings, slice_ * settings.timeout, witness, tick
+    )
+    if settings.engine == "auto" and math.isfinite(settings.timeout):
+        _by_milp(ensemble, attacker, rows, labels, settings, decisions, None)
+    return decisions
+
+
+def _undecided(
+    ensemble: Ensemble,
+    attacker: Attacker,
+    rows: Rows,
+    labels: npt.NDArray[np.int32],
+    witness: bool,
+) -> Decisions:
+    """What can be said without an attack."""
+    from carvegbm import _core
+
+    n = len(rows)
+    nobody = attacker.with_budget(0).core(ensemble)
+    _, right, margin, _ = _core.verify(
+        ensemble.core, nobody, rows, labels, False, -1, False, math.inf, 0, None
+    )
+    return Decisions(
+        np.full(n, _UNKNOWN, dtype=np.uint8),
+        right,
+        margin,
+        np.where(right, -np.inf, margin),
+        np.where(right, margin, np.inf),
+        np.full(n, "", dtype="<U12"),
+        np.zeros(n),
+        np.full(rows.shape, np.nan) if witness else None,
+        np.full(n, np.nan) if witness else None,
+        np.full(n, np.nan) if witness else None,
+    )
+
+
+def _by_large_spread(
+    ensemble: Ensemble,
+    attacker: Attacker,
+    rows: Rows,
+    labels: npt.NDArray[np.int32],
+    settings: Settings,
+    seconds: float,
+    per_instance: bool,
+    witness: bool,
+    tick: Tick,
+) -> Decisions:
+    from carvegbm import _core
+
+    threads = check_threads(settings.threads)
+    core, attacker_core = ensemble.core, attacker.core(ensemble)
+    started = time.monotonic()
+    example = distance = example_margin = None
+    if witness:
+        status, right, margin, worst, example, distance, example_margin = _core.attack(
+            core, attacker_core, rows, labels, per_instance, seconds, threads, tick
+        )
+    else:
+        status, right, margin, worst = _core.verify(
+            core,
+            attacker_core,
+            rows,
+            labels,
+            settings.basic,
+            _check_grid(settings.grid, attacker),
+            per_instance,
+            seconds,
+            threads,
+            tick,
+        )
+    each = (time.monotonic() - started) / len(rows)
+    # Each rival's best attack on its own: of a wrong instance of many classes no more than a bound.
+    lower = worst if ensemble.n_outputs <= 2 else np.where(right, worst, margin)
+    return Decisions(
+        status,
+        right,
+        margin,
+        lower,
+        worst.copy(),
+        np.where(status == _UNKNOWN, "", "large-spread").astype("<U12", copy=False),
+        np.full(len(rows), each),
+        example,
+        distance,
+        example_margin,
+    )
+
+
+def _by_search(
+    ensemble: Ensemble,
+    attacker: Attacker,
+    rows: Rows,
+    labels: npt.NDArray[np.int32],
+    settings: Settings,
+    seconds: float,
+    witness: bool,
+    tick: Tick,
+) -> Decisions:
+    from carvegbm import _core
+
+    found = _core.search_verify(
+        ensemble.core,
+        attacker.core(ensemble),
+        rows,
+        labels,
+        seconds,
+        settings.exact_margin,
+        settings.engine == "auto",
+        witness,
+        check_threads(settings.threads),
+        tick,
+    )
+    status, right, margin, lower, upper, engine, taken, example, distance, example_margin = found
+    names = np.where(status == _UNKNOWN, "", _SEARCH_ENGINES[engine])
+    decisions = Decisions(status, right, margin, lower, upper, names, taken)
+    if witness:
+        decisions.example = example
+        decisions.distance = distance
+        decisions.example_margin = example_margin
+    return decisions
+
+
+def _by_milp(
+    ensemble: Ensemble,
+    attacker: Attacker,
+    rows: Rows,
+    labels: npt.NDArray[np.int32],
+    settings: Settings,
+    decisions: Decisions,
+    tick: Tick,
+) -> None:
+    """Let milp decide what is unknown, in the time each instance has left."""
+    from carvegbm import milp
+
+    def solve(row: int) -> None:
+        left = settings.timeout - float(decisions.seconds[row])
+        if left > 0:
+            x = np.asarray(rows[row], dtype=np.float64)
+            try:
+                verdict = milp.verify_instance(
+                    ensemble, x, int(labels[row]), attacker, timeout=left
+                )
+            except CarveError:
+                if settings.engine == "milp":
+                    raise
+                return  # too large a program: the instance stays unknown
+            _record(ensemble, attacker, decisions, row, x, int(labels[row]), verdict)
+
+    unknown = np.flatnonzero(decisions.status == _UNKNOWN).tolist()
+    pool = ThreadPoolExecutor(check_threads(settings.threads) or os.cpu_count() or 1)
+    try:
+        for done, _ in enumerate(pool.map(solve, unknown), start=1):
+            if tick is not None:
+                tick(done)
+    finally:  # a solver that is at work ends with its own time limit
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _record(
+    ensemble: Ensemble,
+    attacker: Attacker,
+    decisions: Decisions,
+    row: int,
+    x: npt.NDArray[np.float64],
+    label: int,
+    verdict: milp.Verdict,
+) -> None:
+    """Add what milp found about one instance to what was known."""
+    decisions.seconds[row] += verdict.seconds
+    decisions.worst_lower[row] = np.fmax(decisions.worst_lower[row], verdict.lower)
+    decisions.worst_upper[row] = np.fmin(decisions.worst_upper[row], verdict.upper)
+    if verdict.status == "unknown":
+        return
+    decisions.status[row] = STATUSES.index(verdict.status)
+    decisions.engine[row] = "milp"
+    if decisions.example is None or verdict.witness is None:
+        return
+    assert decisions.distance is not None
+    assert decisions.example_margin is not None
+    decisions.example[row] = verdict.witness
+    decisions.distance[row] = attacker.distance(ensemble, x, verdict.witness)
+    at_witness = _undecided(
+        ensemble, attacker, verdict.witness[None], np.array([label], dtype=np.int32), False
+    )
+    decisions.example_margin[row] = at_witness.margin[0]
+
+
+def _check_grid(grid: int | None, attacker: Attacker) -> int:
+    if grid is None:
+        return -1
+    if not isinstance(grid, int | np.integer) or not 0 <= grid <= 300:
+        raise CarveError(f"grid must be a whole number of digits from 0 to 300, got {grid!r}")
+    if 0 < attacker.norm < math.inf and attacker.budget > 0:
+        cells = grid + attacker.norm * math.log10(attacker.budget)
+        if cells > 15:
+            raise CarveError(
+                f"grid {grid} is too fine for budget {attacker.budget:g}: more than 10^15 cells; "
+                "use fewer digits, or leave it out for exact verification"
+            )
+    return int(grid)

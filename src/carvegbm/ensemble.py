@@ -1,0 +1,418 @@
+"""The ensemble: an additive ensemble of regression trees as flat, immutable arrays.
+
+Comes in: arrays from a reader, or nested dicts (`Ensemble.from_trees`).
+Goes out: raw scores, decisions, and the arrays the engines in the core work on.
+Knows nothing about model formats or attackers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm import nested
+from carvegbm.errors import DataError, ModelError
+from carvegbm.instances import as_rows, check_threads
+from carvegbm.nested import NODE
+from carvegbm.wellformed import check_trees
+
+if TYPE_CHECKING:
+    from carvegbm import _core
+
+__all__ = ["NODE", "Ensemble", "Link", "Precision", "Task"]
+
+Task = Literal["binary", "multiclass", "regression"]
+Link = Literal["identity", "logistic", "softmax"]
+Precision = Literal["float64", "float32"]
+
+_FIELDS = (
+    "nodes",
+    "roots",
+    "scores",
+    "base_score",
+    "threshold",
+    "n_features",
+    "task",
+    "classes",
+    "feature_names",
+    "link",
+    "link_scale",
+    "average",
+    "input_precision",
+    "sum_precision",
+)
+
+
+class Ensemble:
+    """An additive ensemble of regression trees.
+
+    raw score of x = (base_score + sum over trees of the score of the leaf x falls into) / average
+
+    Parameters
+    ----------
+    nodes : array of NODE
+        All nodes of all trees; a tree's nodes are reached from its root and from nowhere else.
+    roots : array of int, one per tree
+    scores : array (n_leaves, n_outputs)
+        A row per leaf; one output for binary and regression, one per class for multiclass.
+    base_score : array (n_outputs,)
+    n_features : int
+    task : {"binary", "multiclass", "regression"}
+        binary: positive class iff raw score >= threshold. multiclass: the class with the largest
+        raw score, the first of several.
+    threshold : float, default 0
+        Decision threshold, in raw space; binary only.
+    classes : sequence, optional
+        Labels by output; binary: (negative, positive). Default 0, 1, ….
+    feature_names : sequence of str, optional
+    link : {"identity", "logistic", "softmax"}
+        probability = link(link_scale * raw score).
+    link_scale : float, default 1
+    average : int, default 1
+        Averaged forests divide the sum by their number of trees.
+    input_precision : {"float64", "float32"}
+        "float32": the source library rounds inputs to float32 before it compares them; every
+        threshold must then be a float32 number.
+    sum_precision : {"float64", "float32"}
+        The precision in which the source library adds up; concerns `raw_score` only. Verdicts
+        rest on the exact sum.
+
+    Examples
+    --------
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1.0}, "right": {"score": 1.0}}
+    >>> ensemble = Ensemble.from_trees([stump], n_features=1)
+    >>> ensemble.decide([[0.5], [0.6]])
+    array([0, 1])
+    """
+
+    nodes: npt.NDArray[np.void]
+    roots: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float64]
+    base_score: npt.NDArray[np.float64]
+    threshold: float
+    n_features: int
+    task: Task
+    classes: npt.NDArray[Any]
+    feature_names: tuple[str, ...] | None
+    link: Link
+    link_scale: float
+    average: int
+    input_precision: Precision
+    sum_precision: Precision
+
+    def __init__(
+        self,
+        nodes: npt.ArrayLike,
+        roots: npt.ArrayLike,
+        scores: npt.ArrayLike,
+        *,
+        n_features: int,
+        task: Task,
+        base_score: npt.ArrayLike = 0.0,
+        threshold: float = 0.0,
+        classes: Sequence[Any] | npt.NDArray[Any] | None = None,
+        feature_names: Sequence[str] | None = None,
+        link: Link = "identity",
+        link_scale: float = 1.0,
+        average: int = 1,
+        input_precision: Precision = "float64",
+        sum_precision: Precision = "float64",
+    ) -> None:
+        score_rows = np.array(scores, dtype=np.float64, order="C")
+        if score_rows.ndim == 1:
+            score_rows = score_rows[:, None]
+        n_outputs = score_rows.shape[1]
+        base = np.array(base_score, dtype=np.float64)
+        if base.size == 1:
+            base = np.full(n_outputs, base.item())
+        _set(self, "nodes", np.array(nodes, dtype=NODE, order="C"))
+        _set(self, "roots", np.array(roots, dtype=np.int32, order="C"))
+        _set(self, "scores", score_rows)
+        _set(self, "base_score", base)
+        _set(self, "threshold", float(threshold))
+        _set(self, "n_features", int(n_features))
+        _set(self, "task", task)
+        _set(self, "classes", _classes(task, n_outputs, classes))
+        _set(self, "feature_names", None if feature_names is None else tuple(feature_names))
+        _set(self, "link", link)
+        _set(self, "link_scale", float(link_scale))
+        _set(self, "average", int(average))
+        _set(self, "input_precision", input_precision)
+        _set(self, "sum_precision", sum_precision)
+        check_trees(self)
+        for array in (self.nodes, self.roots, self.scores, self.base_score, self.classes):
+            array.flags.writeable = False
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"an Ensemble is immutable; cannot set {name!r}")
+
+    # ── construction from and to nested dicts ────────────────────────────────────────────────
+
+    @classmethod
+    def from_trees(
+        cls,
+        trees: Sequence[Mapping[str, Any]],
+        *,
+        n_features: int,
+        threshold: float = 0.0,
+        base_score: npt.ArrayLike = 0.0,
+        task: Task | None = None,
+        **options: Any,
+    ) -> Ensemble:
+        """Build an ensemble from nested dicts.
+
+        A tree is ``{"feature": f, "threshold": v, "left": …, "right": …}`` (optionally
+        ``"missing": "left" | "right"``) or ``{"score": s}``, where s is a number, or a list with a
+        number per class. `options` are those of `Ensemble`. `task` defaults to "multiclass" when
+        scores are lists and to "binary" otherwise.
+        """
+        nodes, roots, scores = nested.to_arrays(trees)
+        base = np.atleast_1d(np.asarray(base_score, dtype=np.float64))
+        width = scores.shape[1] if len(scores) else len(base)
+        if task is None:
+            task = "binary" if width == 1 else "multiclass"
+        return cls(
+            nodes,
+            roots,
+            scores.reshape(len(scores), width),
+            n_features=n_features,
+            task=task,
+            threshold=threshold,
+            base_score=base_score,
+            **options,
+        )
+
+    def to_trees(self) -> list[dict[str, Any]]:
+        """Return the trees as nested dicts, the inverse of `from_trees`."""
+        return nested.from_arrays(self.nodes, self.roots, self.scores)
+
+    # ── what the ensemble computes ───────────────────────────────────────────────────────────
+
+    def raw_score(self, X: npt.ArrayLike, *, threads: int | None = None) -> npt.NDArray[np.float64]:
+        """Raw score per row of X: shape (n,), or (n, n_outputs) for multiclass.
+
+        Equals the source library's own raw prediction.
+        """
+        rows = self.check_data(X, allow_infinite=True)
+        raw = self.core.raw_score(rows, check_threads(threads))
+        return raw[:, 0] if self.n_outputs == 1 else raw
+
+    def decide(self, X: npt.ArrayLike, *, threads: int | None = None) -> npt.NDArray[Any]:
+        """Predicted label per row of X; the raw score for regression."""
+        raw = self.raw_score(X, threads=threads)
+        if self.task == "regression":
+            return raw
+        if self.task == "binary":
+            return cast("npt.NDArray[Any]", self.classes[(raw >= self.threshold).astype(int)])
+        return cast("npt.NDArray[Any]", self.classes[raw.argmax(axis=1)])
+
+    # ── what others need to know ─────────────────────────────────────────────────────────────
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.roots)
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores per leaf."""
+        return int(self.scores.shape[1])
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves of all trees together."""
+        return len(self.scores)
+
+    @cached_property
+    def tree_of_node(self) -> npt.NDArray[np.int32]:
+        """The tree each node belongs to."""
+        n = len(self.nodes)
+        splits = np.flatnonzero(self.nodes["feature"] >= 0)
+        ancestor = np.arange(n)
+        for side in ("left", "right"):
+            ancestor[self.nodes[side][splits]] = splits
+        for _ in range(n.bit_length()):  # 1, 2, 4, … steps towards the root
+            ancestor = ancestor[ancestor]
+        owner = np.full(n, -1, dtype=np.int32)
+        owner[self.roots] = np.arange(self.n_trees)
+        return owner[ancestor]
+
+    def feature_name(self, feature: int) -> str:
+        """The feature's name, or "feature 7" where it has none."""
+        return self.feature_names[feature] if self.feature_names else f"feature {feature}"
+
+    def feature_index(self, feature: int | str) -> int:
+        """Position of a feature given by name or by position."""
+        if isinstance(feature, str):
+            if self.feature_names is None or feature not in self.feature_names:
+                raise DataError(f"unknown feature {feature!r}; the model names {self._names()}")
+            return self.feature_names.index(feature)
+        if isinstance(feature, bool | np.bool_) or feature != int(feature):
+            raise DataError(f"a feature is a name or a whole-number position, got {feature!r}")
+        if not 0 <= int(feature) < self.n_features:
+            raise DataError(f"feature {feature} is not in 0…{self.n_features - 1}")
+        return int(feature)
+
+    @cached_property
+    def core(self) -> _core.Ensemble:
+        """The same ensemble, as the C++ core holds it."""
+        from carvegbm import _core
+
+        return _core.Ensemble(
+            self.nodes.view(np.uint8),
+            self.roots,
+            self.scores,
+            self.base_score,
+            self.threshold,
+            self.n_features,
+            self.average,
+            self.input_precision == "float32",
+            self.sum_precision == "float32",
+        )
+
+    def check_data(
+        self, X: npt.ArrayLike, *, allow_infinite: bool = False
+    ) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
+        """X as a C-ordered two-dimensional array of float64 or float32 with the right columns.
+
+        Raises `DataError` for a wrong shape, for infinite values unless `allow_infinite`, and for
+        NaN in a feature whose splits have no rule for it. A memory-mapped array stays on disk.
+        """
+        rows = as_rows(self._in_order(X))
+        if rows.shape[1] != self.n_features:
+            raise DataError(
+                f"X has {rows.shape[1]} columns, the model has {self.n_features} features"
+            )
+        if len(rows) == 0:
+            raise DataError("X has no rows; give at least one instance")
+        bad = self.core.first_bad_value(rows, allow_infinite)
+        if bad is not None:
+            row, column = bad
+            value = float(rows[row, column])
+            name = self.feature_name(column)
+            remedy = (
+                "the model has no rule for missing values there; impute it"
+                if np.isnan(value)
+                else "distances from infinity have no meaning; clip it"
+                if np.isinf(value)
+                else "the model reads float32, which does not reach that far; clip it"
+            )
+            raise DataError(f"X row {row}, {name}: value {value}; {remedy}")
+        return rows
+
+    def _in_order(self, X: Any) -> Any:
+        """A frame whose columns are the model's features in another order, put in order."""
+        names = [str(name) for name in getattr(X, "columns", ())]
+        wanted = list(self.feature_names or ())
+        if names == wanted or sorted(names) != sorted(wanted) or len(set(names)) < len(names):
+            return X
+        return X.iloc[:, [names.index(name) for name in wanted]]
+
+    def check_labels(self, y: npt.ArrayLike, rows: int) -> npt.NDArray[np.int32]:
+        """y as class indices.
+
+        Raises `DataError` for a label that is not one of the model's classes.
+        """
+        if self.task == "regression":
+            raise DataError("a regression model has no classes; use output_range instead")
+        try:
+            labels = np.asarray(y)
+        except ValueError as error:
+            raise DataError(f"y must be one label per row: {error}") from None
+        if labels.ndim != 1 or len(labels) != rows:
+            raise DataError(f"y must be one label per row: X has {rows} rows, y {labels.shape}")
+        order = np.argsort(self.classes, kind="stable")
+        try:
+            position = np.searchsorted(self.classes[order], labels)
+            index = order[np.minimum(position, len(order) - 1)]
+            known = self.classes[index] == labels
+        except TypeError:
+            index, known = np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=bool)
+        if not np.all(known):
+            row = int(np.argmin(np.broadcast_to(known, (rows,))))
+            raise DataError(
+                f"unknown label {labels[row]!s} in row {row}; the model's classes are "
+                f"{', '.join(map(str, self.classes.tolist()))}; name them with classes=…"
+            )
+        return index.astype(np.int32)
+
+    def _names(self) -> str:
+        if self.feature_names is None:
+            return "no features"
+        shown = ", ".join(self.feature_names[:8])
+        return shown + (", …" if len(self.feature_names) > 8 else "")
+
+    # ── identity ─────────────────────────────────────────────────────────────────────────────
+
+    def __eq__(self, other: object) -> bool:
+        """Two ensembles are equal iff they are the same trees, however their nodes are laid out."""
+        if not isinstance(other, Ensemble):
+            return NotImplemented
+        mine, theirs = self._canonical(), other._canonical()
+        return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+    def __hash__(self) -> int:
+        return hash((self.n_trees, self.n_leaves, self.n_features, self.task, self.threshold))
+
+    def _canonical(self) -> tuple[Any, ...]:
+        """Everything that matters, with the nodes of every tree in depth-first order."""
+        left, right = self.nodes["left"].tolist(), self.nodes["right"].tolist()
+        split = (self.nodes["feature"] >= 0).tolist()
+        order: list[int] = []
+        for root in self.roots.tolist():
+            stack = [root]
+            while stack:
+                position = stack.pop()
+                order.append(position)
+                if split[position]:
+                    stack += [right[position], left[position]]
+        nodes = self.nodes[np.array(order, dtype=np.int64)]
+        is_leaf = nodes["feature"] < 0
+        rest = [getattr(self, name) for name in _FIELDS[3:]]
+        return (
+            nodes["threshold"],
+            nodes["feature"],
+            nodes["missing"],
+            self.scores[nodes["left"][is_leaf]],
+            np.flatnonzero(np.isin(np.array(order), self.roots)),
+            *rest,
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, ({name: getattr(self, name) for name in _FIELDS},)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Ensemble: {self.task}, {self.n_trees} trees, {self.n_leaves} leaves, "
+            f"{self.n_features} features"
+            + (f", {len(self.classes)} classes" if self.task == "multiclass" else "")
+            + (f", {self.input_precision} inputs" if self.input_precision == "float32" else "")
+            + ">"
+        )
+
+
+def _set(ensemble: Ensemble, name: str, value: object) -> None:
+    object.__setattr__(ensemble, name, value)
+
+
+def _rebuild(fields: dict[str, Any]) -> Ensemble:
+    return Ensemble(**fields)
+
+
+def _classes(
+    task: Task, n_outputs: int, classes: Sequence[Any] | npt.NDArray[Any] | None
+) -> npt.NDArray[Any]:
+    if task == "regression":
+        return np.array([])
+    expected = 2 if task == "binary" else n_outputs
+    labels = np.arange(expected) if classes is None else np.array(classes)
+    if labels.shape != (expected,) or len(np.unique(labels)) != expected:
+        raise ModelError(
+            f"classes must be {expected} different labels, got {labels.tolist()}; "
+            "name them in the order of the model's outputs"
+        )
+    return labels

@@ -1,0 +1,48 @@
+"""The errors a user can meet: one line each that names the thing, the value and the remedy."""
+
+from __future__ import annotations
+
+__all__ = ["CarveError", "DataError", "ModelError", "NotLargeSpreadError"]
+
+
+class CarveError(ValueError):
+    """Base of every error that bad input can cause; the command line prints it as one line."""
+
+
+class ModelError(CarveError):
+    """A model that cannot be read, or that the tool cannot represent exactly."""
+
+
+class DataError(CarveError):
+    """Data that does not fit the model, or that cannot be read."""
+
+
+class NotLargeSpreadError(CarveError):
+    """An ensemble that is not large-spread for the attacker went to the large-spread engine.
+
+    Attributes
+    ----------
+    feature : int
+        The feature two trees share too closely.
+    trees : tuple of int
+        The two trees, by position.
+    thresholds : tuple of float
+        Their two thresholds.
+    largest_budget : float
+        The supremum of the budgets for which the ensemble is large-spread.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        feature: int,
+        trees: tuple[int, int],
+        thresholds: tuple[float, float],
+        largest_budget: float,
+    ) -> None:
+        super().__init__(message)
+        self.feature = feature
+        self.trees = trees
+        self.thresholds = thresholds
+        self.largest_budget = largest_budget

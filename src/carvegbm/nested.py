@@ -1,0 +1,111 @@
+"""Trees as nested dicts and as flat arrays: the one layout of nodes, and both ways between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.errors import ModelError
+
+__all__ = ["NODE", "from_arrays", "to_arrays"]
+
+NODE = np.dtype(
+    [
+        ("threshold", "<f8"),  # x goes left iff x[feature] <= threshold
+        ("feature", "<i4"),  # -1 at a leaf
+        ("left", "<i4"),  # index of the left child; at a leaf: the leaf's row in `scores`
+        ("right", "<i4"),  # index of the right child; at a leaf: -1
+        ("missing", "<i4"),  # where NaN goes: 1 left, 0 right, -1 there is no rule
+    ]
+)
+"""One node of a tree; children are positions in the ensemble's one node array."""
+
+
+_LEAVE = -1  # in place of a position: the walk leaves this split
+
+
+def to_arrays(
+    trees: Sequence[Mapping[str, Any]],
+) -> tuple[npt.NDArray[np.void], list[int], npt.NDArray[np.float64]]:
+    """Nodes, roots and scores of trees given as `Ensemble.from_trees` describes them."""
+    rows: list[tuple[float, int, int, int, int]] = []
+    scores: list[list[float]] = []
+    roots: list[int] = []
+    for index, tree in enumerate(trees):
+        roots.append(len(rows))
+        rows.append((0.0, -1, -1, -1, -1))
+        pending: list[tuple[int, Any]] = [(roots[-1], tree)]
+        above: set[int] = set()  # the splits on the path to the node, by identity
+        while pending:
+            position, node = pending.pop()
+            if position == _LEAVE:
+                above.remove(node)
+                continue
+            if not isinstance(node, Mapping):
+                raise ModelError(f"tree {index}: a node must be a dict, got {node!r}")
+            if "score" in node:
+                score = _score_list(node["score"], index)
+                if scores and len(score) != len(scores[0]):
+                    raise ModelError(
+                        f"tree {index}: a leaf has {len(score)} scores, others have "
+                        f"{len(scores[0])}; give every leaf one score per class"
+                    )
+                rows[position] = (0.0, -1, len(scores), -1, -1)
+                scores.append(score)
+                continue
+            if id(node) in above:
+                raise ModelError(f"tree {index}: a split is a descendant of itself")
+            above.add(id(node))
+            pending.append((_LEAVE, id(node)))
+            children = (len(rows), len(rows) + 1)
+            rows.extend([(0.0, -1, -1, -1, -1)] * 2)
+            try:
+                rows[position] = (
+                    float(node["threshold"]),
+                    _feature(node["feature"]),
+                    *children,
+                    {"left": 1, "right": 0, None: -1}[node.get("missing")],
+                )
+                pending += [(children[1], node["right"]), (children[0], node["left"])]
+            except (KeyError, TypeError, ValueError, OverflowError) as error:
+                raise ModelError(
+                    f"tree {index}: a split needs 'feature', 'threshold', 'left' and 'right' "
+                    f"(and 'missing' must be 'left' or 'right'): {error}"
+                ) from None
+    return np.array(rows, dtype=NODE), roots, np.array(scores, dtype=np.float64)
+
+
+def from_arrays(
+    nodes: npt.NDArray[np.void], roots: npt.NDArray[np.int32], scores: npt.NDArray[np.float64]
+) -> list[dict[str, Any]]:
+    """The inverse of `to_arrays`."""
+    built: list[dict[str, Any]] = []
+    for threshold, feature, left, _, missing in nodes.tolist():
+        if feature < 0:
+            score = scores[left].tolist()
+            built.append({"score": score[0] if len(score) == 1 else score})
+            continue
+        built.append({"feature": feature, "threshold": threshold})
+        if missing >= 0:
+            built[-1]["missing"] = "left" if missing else "right"
+    for tree, (_, feature, left, right, _) in zip(built, nodes.tolist(), strict=True):
+        if feature >= 0:
+            tree["left"], tree["right"] = built[left], built[right]
+    return [built[root] for root in roots.tolist()]
+
+
+def _feature(feature: Any) -> int:
+    position = int(feature)
+    if position != feature or not 0 <= position < 2**31:
+        raise ValueError(f"feature {feature!r} is not a position >= 0")
+    return position
+
+
+def _score_list(score: Any, tree: int) -> list[float]:
+    try:
+        return [float(s) for s in np.atleast_1d(score)]
+    except (TypeError, ValueError):
+        raise ModelError(f"tree {tree}: a score must be a number or a list of numbers") from None

@@ -1,0 +1,235 @@
+"""Radius: the smallest budget that flips each instance; robustness at many budgets from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.attacker import LARGEST_BUDGET, Attacker, check_norm
+from carvegbm.engines import Engine, Settings
+from carvegbm.errors import CarveError
+from carvegbm.instances import check_threads
+from carvegbm.progress import Progress, progress_bar
+from carvegbm.readers import load
+from carvegbm.spread import largest_budget
+
+__all__ = ["Curve", "Radius", "radius", "robustness_curve"]
+
+
+def radius(
+    model: Any,
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    norm: int | float | str,
+    scale: Any = None,
+    features: Any = None,
+    bounds: Any = None,
+    max_budget: float | None = None,
+    engine: Engine = "auto",
+    timeout: float = 10.0,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> Radius:
+    """The smallest budget that flips each instance, exactly; 0 where it is wrong already.
+
+    The radius r is the smallest double such that `verify` with budget r says "fragile" (an
+    `Attacker` takes budgets from 1e-100 on; a smaller radius stands for itself). It is
+    sought up to `max_budget`. The large-spread engine can tell up to the largest budget for which
+    the ensemble is large-spread; beyond it, "auto" hands over to search, which has `timeout`
+    seconds per instance. Where the radius is not found, `lower` and `upper` say what is known.
+    `norm`, `scale`, `features` and `bounds` are those of `Attacker`, the rest is as in `verify`.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> cg.radius(model, [[0.75], [0.25]], [1, 1], norm=1).radius.tolist()
+    [0.25, 0.0]
+    """
+    if engine == "milp":
+        raise CarveError("engine 'milp' does not measure radii; use auto, search or large-spread")
+    Settings(engine, timeout, threads)
+    ensemble = load(model)
+    rows = ensemble.check_data(X)
+    labels = ensemble.check_labels(y, len(rows))
+    p = check_norm(norm)
+    kind = Attacker(p, 0, scale=scale, features=features, bounds=bounds)
+    kind.check_instances(ensemble, rows)
+    everything = float(max(1, ensemble.n_features)) if p == 0 else LARGEST_BUDGET
+    wanted = everything if max_budget is None else min(everything, Attacker(p, max_budget).budget)
+    reachable = min(wanted, largest_budget(ensemble, kind)) if engine != "search" else 0.0
+    lower, upper = np.zeros(len(rows)), np.full(len(rows), math.inf)
+    from carvegbm import _core
+
+    n_threads = check_threads(threads)
+    open_ = np.arange(len(rows))
+    with progress_bar(progress, len(rows), "measuring") as tick:
+        if engine != "search":
+            core_attacker = kind.with_budget(reachable).core(ensemble)
+            found = _core.radius(
+                ensemble.core, core_attacker, rows, labels, timeout, n_threads, tick
+            )
+            beyond = reachable + 1 if p == 0 else math.nextafter(reachable, math.inf)
+            decided, none = found >= 0, np.isnan(found)
+            lower = np.where(decided, found, np.where(none, beyond, 0.0))
+            upper = np.where(decided, found, math.inf)
+            open_ = np.flatnonzero(~decided if reachable < wanted else ~(decided | none))
+        if engine != "large-spread" and len(open_):
+            core_attacker = kind.with_budget(wanted).core(ensemble)
+            some = np.ascontiguousarray(rows[open_])
+            low, high, _ = _core.search_radius(
+                ensemble.core, core_attacker, some, labels[open_], timeout, n_threads, None
+            )
+            reachable = wanted
+            beyond = wanted + 1 if p == 0 else math.nextafter(wanted, math.inf)
+            lower[open_] = np.maximum(lower[open_], np.where(np.isinf(low), beyond, low))
+            upper[open_] = high
+    if (max_budget is None or p == 0) and reachable >= everything:
+        lower[np.isinf(upper) & (lower > everything)] = math.inf  # no budget flips these
+    return Radius(np.where(lower == upper, lower, np.nan), lower, upper, p)
+
+
+@dataclass(frozen=True, eq=False)
+class Radius(np.lib.mixins.NDArrayOperatorsMixin):
+    """Radii, usable wherever an array of them is."""
+
+    radius: npt.NDArray[np.float64]
+    """The smallest budget that flips; infinite if none up to 1e100 does, NaN where it is not
+    decided."""
+    lower: npt.NDArray[np.float64]
+    """lower <= radius"""
+    upper: npt.NDArray[np.float64]
+    """radius <= upper"""
+    norm: int | float
+
+    @property
+    def exact(self) -> npt.NDArray[np.bool_]:
+        """Where the radius is known."""
+        return ~np.isnan(self.radius)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.radius, dtype=dtype, copy=True if copy is None else copy)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        plain = [np.asarray(x) if isinstance(x, Radius) else x for x in inputs]
+        return getattr(ufunc, method)(*plain, **options)
+
+    def __len__(self) -> int:
+        return len(self.radius)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.radius[index]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, ready for JSON; NaN and infinity become None."""
+        return {
+            "norm": "inf" if math.isinf(self.norm) else int(self.norm),
+            "instances": len(self),
+            "radius": _finite(self.radius),
+            "lower": _finite(self.lower),
+            "upper": _finite(self.upper),
+        }
+
+    def save(self, path: Any) -> None:
+        """Write to a file, as JSON, CSV or Parquet by its suffix."""
+        from carvegbm.files import save_result
+
+        columns = {"radius": self.radius, "lower": self.lower, "upper": self.upper}
+        save_result(path, self.to_dict, columns)
+
+    def __str__(self) -> str:
+        known = self.radius[self.exact]
+        undecided = len(self) - len(known)
+        text = f"{len(self)} radii, norm {self.norm}"
+        if len(known):
+            text += (
+                f": smallest {known.min():.6g}, median {np.median(known):.6g}, "
+                f"largest {known.max():.6g}"
+            )
+        if undecided:
+            text += f"; {undecided} not decided, at least {self.lower[~self.exact].min():.6g}"
+        return text
+
+
+def robustness_curve(
+    model: Any,
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    norm: int | float | str,
+    budgets: Sequence[float] | npt.NDArray[np.float64],
+    scale: Any = None,
+    features: Any = None,
+    bounds: Any = None,
+    engine: Engine = "auto",
+    timeout: float = 10.0,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> Curve:
+    """Robustness at many budgets, from one pass over the instances.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> X, y = [[0.75], [1.5]], [1, 1]
+    >>> cg.robustness_curve(model, X, y, norm="inf", budgets=[0.1, 0.5, 1.0]).lower.tolist()
+    [1.0, 0.5, 0.0]
+    """
+    p = check_norm(norm)
+    checked = np.array([Attacker(p, budget).budget for budget in np.atleast_1d(budgets)])
+    if len(checked) == 0:
+        raise CarveError("budgets must name at least one budget")
+    radii = radius(
+        model,
+        X,
+        y,
+        norm=p,
+        scale=scale,
+        features=features,
+        bounds=bounds,
+        max_budget=float(checked.max()),
+        engine=engine,
+        timeout=timeout,
+        threads=threads,
+        progress=progress,
+    )
+    robust = (radii.lower[None, :] > checked[:, None]).mean(axis=1)
+    possible = (radii.upper[None, :] > checked[:, None]).mean(axis=1)
+    return Curve(checked, robust, possible, float((radii.upper > 0).mean()), p)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Robustness over budget: lower[i] <= robustness at budgets[i] <= upper[i]."""
+
+    budgets: npt.NDArray[np.float64]
+    lower: npt.NDArray[np.float64]
+    upper: npt.NDArray[np.float64]
+    accuracy: float
+    norm: int | float
+
+    @property
+    def robustness(self) -> npt.NDArray[np.float64]:
+        """Intervals (lower, upper), a row per budget."""
+        return np.column_stack([self.lower, self.upper])
+
+    def __str__(self) -> str:
+        from carvegbm.verification import describe_interval
+
+        lines = [f"robustness, norm {self.norm} (accuracy {self.accuracy:.4f})"]
+        for budget, lower, upper in zip(self.budgets, self.lower, self.upper, strict=True):
+            lines.append(f"  budget {budget:<10g} {describe_interval(lower, upper)}")
+        return "\n".join(lines)
+
+
+def _finite(values: npt.NDArray[np.float64]) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values.tolist()]
