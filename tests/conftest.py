@@ -1,0 +1,87 @@
+"""What every test may ask for: shared data, the shipped sample, the command line, odd folders.
+
+HYPOTHESIS_PROFILE=thorough runs many more examples than the default profile "ci".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile(
+    "thorough",
+    max_examples=5_000,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data beside the repository; tests that need it skip without it."""
+    folder = REPOSITORY.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("there is no shared/data beside the repository")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sample_folder() -> Path:
+    """The folder of the model and the data that ship with the package."""
+    return REPOSITORY / "src" / "carvegbm" / "data"
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command; returns its exit code, stdout and stderr."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        from carvegbm.cli.app import run
+
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def refuses(cli: Any) -> Any:
+    """Assert that a command ends with exit code 2 and one line that contains all the words."""
+
+    def check(*arguments: object, words: list[str]) -> None:
+        code, out, err = cli(*arguments)
+        assert code == 2, (out, err)
+        assert out == ""
+        assert err.startswith("carvegbm: ")
+        assert err.count("\n") == 1
+        assert err.endswith("\n")
+        for word in words:
+            assert word in err
+
+    return check
+
+
+@pytest.fixture
+def unwritable(tmp_path: Path) -> Iterator[Path]:
+    """A folder in which nobody can create a file, not even root."""
+    if os.geteuid() == 0:
+        folder = Path("/proc")
+        if not folder.is_dir():
+            pytest.skip("root may write anywhere here")
+        yield folder
+        return
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    yield folder
+    folder.chmod(0o700)

@@ -1,0 +1,203 @@
+"""Small model files of every format, as bytes, made without the libraries that own them."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+LIGHTGBM = b"""tree
+version=v4
+num_class=2
+num_tree_per_iteration=2
+label_index=0
+max_feature_idx=2
+objective=multiclass num_class:2
+feature_names=a b c
+feature_infos=[-1:1] [0:1] [0:9]
+tree_sizes=300 300
+
+Tree=0
+num_leaves=3
+num_cat=0
+split_feature=0 2
+split_gain=1 1
+threshold=-0.5 1.0000000180025095e-35
+decision_type=2 4
+left_child=1 -1
+right_child=-2 -3
+leaf_value=0.5 -0.25 1e-3
+leaf_weight=1 1 1
+leaf_count=1 1 1
+internal_value=0 0
+internal_weight=0 0
+internal_count=3 2
+is_linear=0
+shrinkage=1
+
+
+Tree=1
+num_leaves=1
+num_cat=0
+split_feature=
+split_gain=
+threshold=
+decision_type=
+left_child=
+right_child=
+leaf_value=0.125
+leaf_count=
+internal_value=
+is_linear=0
+shrinkage=1
+
+
+end of trees
+
+feature_importances:
+a=1
+
+parameters:
+[boosting: gbdt]
+end of parameters
+
+pandas_categorical:null
+"""
+
+LIGHTGBM_JSON = json.dumps(
+    {
+        "name": "tree",
+        "version": "v4",
+        "num_class": 1,
+        "num_tree_per_iteration": 1,
+        "max_feature_idx": 1,
+        "objective": "binary sigmoid:1",
+        "average_output": False,
+        "feature_names": ["a", "b"],
+        "tree_info": [
+            {
+                "tree_index": 0,
+                "num_leaves": 2,
+                "tree_structure": {
+                    "split_feature": 1,
+                    "threshold": 0.5,
+                    "decision_type": "<=",
+                    "default_left": True,
+                    "missing_type": "Zero",
+                    "left_child": {"leaf_index": 0, "leaf_value": -1.5},
+                    "right_child": {"leaf_index": 1, "leaf_value": 0.5},
+                },
+            }
+        ],
+    }
+).encode()
+
+_XGBOOST = {
+    "learner": {
+        "attributes": {},
+        "feature_names": ["a", "b"],
+        "feature_types": ["float", "float"],
+        "gradient_booster": {
+            "name": "dart",
+            "gbtree": {
+                "name": "gbtree",
+                "model": {
+                    "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": "1"},
+                    "iteration_indptr": [0, 1],
+                    "tree_info": [0],
+                    "trees": [
+                        {
+                            "base_weights": [0.0, -0.5, 0.5],
+                            "categories": [],
+                            "default_left": [1, 0, 0],
+                            "id": 0,
+                            "left_children": [1, -1, -1],
+                            "parents": [2147483647, 0, 0],
+                            "right_children": [2, -1, -1],
+                            "split_conditions": [0.75, -0.5, 0.5],
+                            "split_indices": [1, 0, 0],
+                            "split_type": [0, 0, 0],
+                            "tree_param": {"num_nodes": "3", "size_leaf_vector": "1"},
+                        }
+                    ],
+                },
+            },
+            "weight_drop": [0.5],
+        },
+        "learner_model_param": {
+            "base_score": "[3E-1]",
+            "boost_from_average": "1",
+            "num_class": "0",
+            "num_feature": "2",
+            "num_target": "1",
+        },
+        "objective": {"name": "binary:logistic", "reg_loss_param": {"scale_pos_weight": "1"}},
+    },
+    "version": [3, 2, 0],
+}
+
+XGBOOST_JSON = json.dumps(_XGBOOST).encode()
+
+_SPLIT = {"nodeid": 0, "split": "f1", "split_condition": 0.75, "yes": 1, "no": 2, "missing": 2}
+XGBOOST_DUMP = json.dumps(
+    [{**_SPLIT, "children": [{"nodeid": 1, "leaf": -0.5}, {"nodeid": 2, "leaf": 0.5}]}]
+).encode()
+
+SILVA = b"""classifier-forest 2
+classifier-decision-tree 3 2
+0 1
+SPLIT 0 0.5
+LEAF 3 1
+LEAF 0 4
+classifier-decision-tree 3 2
+0 1
+LEAF 1 5
+"""
+
+
+def ubjson(value: object) -> bytes:
+    """Encode as XGBoost does: typed arrays of numbers, 64-bit lengths."""
+    if isinstance(value, dict):
+        items = b"".join(ubjson(key)[1:] + ubjson(inner) for key, inner in value.items())
+        return b"{" + items + b"}"
+    if isinstance(value, str):
+        text = value.encode()
+        return b"SL" + struct.pack(">q", len(text)) + text
+    if isinstance(value, list):
+        head = b"#L" + struct.pack(">q", len(value))
+        if value and all(isinstance(v, float) for v in value):
+            return b"[$d" + head + struct.pack(f">{len(value)}f", *value)
+        if value and all(isinstance(v, int) for v in value):
+            return b"[$l" + head + struct.pack(f">{len(value)}i", *value)
+        return b"[" + head + b"".join(map(ubjson, value))
+    if isinstance(value, int):
+        return b"L" + struct.pack(">q", value)
+    raise TypeError(value)
+
+
+XGBOOST_UBJSON = ubjson(_XGBOOST)
+
+
+def _old_binary() -> bytes:
+    def name(text: bytes) -> bytes:
+        return struct.pack("<Q", len(text)) + text
+
+    header = struct.pack("<fIiiiII", 0.25, 2, 0, 0, 0, 1, 7).ljust(136, b"\0")
+    trees = struct.pack("<iii", 1, 1, 2).ljust(160, b"\0")
+    tree = struct.pack("<iiiiii", 1, 3, 0, 1, 2, 0).ljust(148, b"\0")
+    nodes = struct.pack("<iiiIf", -1, 1, 2, 1 | 1 << 31, 0.75)
+    nodes += struct.pack("<iiiIf", 0, -1, -1, 0, -0.5) + struct.pack("<iiiIf", 0, -1, -1, 0, 0.5)
+    body = name(b"binary:logistic") + name(b"dart") + trees + tree + nodes + bytes(3 * 16)
+    return b"binf" + header + body + struct.pack("<iQf", 0, 1, 0.5)
+
+
+XGBOOST_BINARY = _old_binary()
+
+ALL = {
+    "LightGBM text": LIGHTGBM,
+    "LightGBM JSON": LIGHTGBM_JSON,
+    "XGBoost JSON": XGBOOST_JSON,
+    "XGBoost UBJSON": XGBOOST_UBJSON,
+    "XGBoost binary": XGBOOST_BINARY,
+    "XGBoost dump": XGBOOST_DUMP,
+    "SILVA": SILVA,
+}

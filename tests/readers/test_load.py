@@ -1,0 +1,399 @@
+"""What `load` recognises, and that everything else is refused with one line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from carvegbm import Ensemble, load
+from carvegbm.errors import ModelError
+from readers import small_models
+
+STUMP = {"feature": 0, "threshold": 0.5, "left": {"score": -1.0}, "right": {"score": 1.0}}
+X = np.array([[-0.5, 0.5, 0.0], [-0.4, 0.8, 2.0], [np.nan, np.nan, np.nan]])
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_bytes(content):
+        path = tmp_path / "model"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write_bytes
+
+
+def refusal(path, **options):
+    with pytest.raises(ModelError) as caught:
+        load(path, **options)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    assert "the model is damaged (" not in message, message  # the reader names what is wrong
+    return message.removeprefix(f"{path}: ")
+
+
+def test_an_ensemble_is_returned_as_it_is():
+    ensemble = Ensemble.from_trees([STUMP], n_features=1)
+    assert load(ensemble) is ensemble
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("LightGBM text", [[0.001, 0.125], [-0.25, 0.125], [-0.25, 0.125]]),
+        ("LightGBM JSON", [-1.5, 0.5, -1.5]),
+        ("XGBoost JSON", [-0.25, 0.25, -0.25]),
+        ("XGBoost UBJSON", [-0.25, 0.25, -0.25]),
+        ("XGBoost binary", [-0.25, 0.25, -0.25]),
+        ("XGBoost dump", [-0.5, 0.5, 0.5]),
+    ],
+)
+def test_files_are_recognised_by_content(name, expected, packed, write):
+    content = small_models.ALL[name]
+    ensemble = load(write(gzip.compress(content) if packed else content))
+    base = {"XGBoost JSON": 0.3, "XGBoost UBJSON": 0.3, "XGBoost binary": 0.25}.get(name)
+    logit = np.log(base / (1 - base)) if base else 0.0
+    raw = ensemble.raw_score(X[:, : ensemble.n_features])
+    np.testing.assert_allclose(raw, np.array(expected) + logit, rtol=1e-6)
+
+
+def test_no_library_is_needed_to_read_its_files(tmp_path):
+    for number, content in enumerate(small_models.ALL.values()):
+        (tmp_path / str(number)).write_bytes(content)
+    code = (
+        "import sys\n"
+        "for name in ('lightgbm', 'sklearn', 'xgboost'): sys.modules[name] = None\n"
+        "from carvegbm import load\n"
+        "print(*(load(path).n_trees for path in sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *sorted(tmp_path.iterdir())],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["2", "1", "1", "1", "1", "1", "2"]
+
+
+@pytest.mark.parametrize("name", small_models.ALL)
+def test_every_truncation_is_refused_or_harmless(name, write):
+    content = small_models.ALL[name]
+    whole = load(write(content))
+    step = max(1, len(content) // 60)
+    for size in range(0, len(content) - 1, step):
+        try:
+            assert load(write(content[:size])) == whole  # only what follows the trees is lost
+        except ModelError:
+            assert refusal(write(content[:size]))
+
+
+def test_missing_empty_and_unreadable_files(tmp_path, write):
+    assert refusal(tmp_path / "absent") == "no such file"
+    assert refusal(str(tmp_path / "absent")) == "no such file"
+    assert refusal(tmp_path).startswith("cannot be read")
+    assert refusal(write(b"")) == "the file is empty"
+    assert refusal(write(b" \n\n")) == "the file is empty"
+    assert refusal(write(gzip.compress(b""))) == "the file is empty"
+    assert "cannot be unpacked" in refusal(write(gzip.compress(small_models.SILVA)[:-9]))
+    broken = bytearray(gzip.compress(small_models.LIGHTGBM))
+    broken[30] ^= 255
+    assert "cannot be unpacked" in refusal(write(bytes(broken)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"hello",
+        b"\x00\x01\x02",
+        b"a,b,c\n1,2,3\n",
+        b"PK\x03\x04",
+        b"\xff\xfe\x00",
+        b"binf",
+        b"x" * 999,
+    ],
+)
+def test_anything_else_is_refused_with_what_can_be_read(content, write):
+    assert refusal(write(content))
+
+
+def test_pickles_are_not_opened(write):
+    class Trap:
+        def __reduce__(self):
+            return pytest.fail, ("the pickle was opened",)
+
+    model = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        message = refusal(write(pickle.dumps(model, protocol)))
+        assert message.endswith("load it yourself and pass the estimator")
+        assert "is a pickle" in refusal(write(zlib.compress(pickle.dumps(model, protocol))))
+    assert "is a pickle" in refusal(write(gzip.compress(pickle.dumps(Trap()))))
+
+
+def test_objects_of_other_kinds_are_refused_by_name():
+    for source in (42, None, [1, 2], {"learner": {}}, np.zeros(3)):
+        with pytest.raises(ModelError, match=f"cannot read a model from .*{type(source).__name__}"):
+            load(source)
+
+
+def test_the_number_of_features_is_checked(write):
+    path = write(small_models.LIGHTGBM)
+    assert load(path, n_features=3) == load(path)
+    assert refusal(path, n_features=4) == "has 3 features, not n_features=4"
+
+
+def test_classes_are_checked_against_the_outputs(write):
+    path = write(small_models.LIGHTGBM)
+    assert load(path, classes=["a", "b"]).classes.tolist() == ["a", "b"]
+    assert "classes must be 2 different labels" in refusal(path, classes=["a", "b", "c"])
+    assert "classes must be 2 different labels" in refusal(path, classes=["a", "a"])
+
+
+# ── broken LightGBM text ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("num_leaves=3", "num_leaves=4", "tree 0: leaf_value must be 4 values, got 3"),
+        ("num_leaves=3", "num_leaves=0", "tree 0: leaf_value must be 0 values, got 3"),
+        ("num_leaves=3", "num_leaves=-3", "tree 0: num_leaves is '-3', not a count"),
+        ("num_leaves=3", "num_leaves=99999999999", "not a count"),
+        ("num_leaves=3\n", "", "tree 0: num_leaves is missing"),
+        ("left_child=1 -1", "left_child=1 -9", "tree 0 points to node 10, it has 5 nodes"),
+        ("left_child=1 -1", "left_child=1 7", "tree 0 points to node 7, it has 5 nodes"),
+        ("left_child=1 -1", "left_child=0 -1", "tree 0 is not a tree, two ways lead to a node"),
+        ("left_child=1 -1", "left_child=1 1", "tree 0 is not a tree"),
+        ("left_child=1 -1", "left_child=-2 -1", "tree 0 is not a tree"),
+        ("left_child=1 -1", "left_child=1", "tree 0: left_child must be 2 values, got 1"),
+        ("left_child=1 -1", "left_child=1 x", "tree 0: left_child must be numbers"),
+        ("left_child=1 -1", "left_child=1 -1.5", "tree 0: left_child must be numbers"),
+        ("left_child=1 -1", "left_child=1 -99999999999999999999", "left_child"),
+        ("split_feature=0 2", "split_feature=0 3", "tree 0 tests feature 3, the model has 3"),
+        ("split_feature=0 2", "split_feature=0 -2", "tree 0 tests a negative feature"),
+        ("threshold=-0.5", "threshold=nan", "NaN"),
+        ("threshold=-0.5", "threshold=1_0", "tree 0: threshold must be numbers"),
+        ("threshold=-0.5", "threshold=0x1", "tree 0: threshold must be numbers"),
+        ("leaf_value=0.5", "leaf_value=inf", "finite"),
+        ("leaf_value=0.5", "leaf_value=1e999", "finite"),
+        ("decision_type=2 4", "decision_type=2 16", "decision_type must be 0…15"),
+        ("decision_type=2 4", "decision_type=3 4", "categorical split on feature 'a'"),
+        ("is_linear=0", "is_linear=1", "tree 0 has linear models"),
+        ("max_feature_idx=2", "max_feature_idx=3", "3 feature names for 4 features"),
+        ("max_feature_idx=2", "max_feature_idx=999999999", "at most 16777216 are read"),
+        ("max_feature_idx=2", "max_feature_idx=x", "max_feature_idx is 'x', not a count"),
+        ("num_tree_per_iteration=2", "num_tree_per_iteration=0", "0 trees per iteration"),
+        ("num_tree_per_iteration=2", "num_tree_per_iteration=3", "3 trees per iteration"),
+        ("num_tree_per_iteration=2", "num_tree_per_iteration=1", "at least two scores"),
+        ("tree_sizes=300 300", "tree_sizes=300", "has 2 trees, its header announces 1"),
+        ("feature_names=a b c\n", "", "has no feature_names"),
+        ("end of trees", "end of", "truncated"),
+        ("feature_names=a", "feature_names=\udcff", "byte .* is not UTF-8 text"),
+    ],
+)
+def test_broken_lightgbm_text_says_what_is_wrong(old, new, message, write):
+    text = small_models.LIGHTGBM.decode()
+    assert old in text
+    broken = text.replace(old, new, 1).encode("utf-8", "surrogateescape")
+    path = write(broken)
+    with pytest.raises(ModelError, match=message):
+        load(path)
+    assert refusal(path)
+
+
+# ── broken JSON ──────────────────────────────────────────────────────────────────────────────
+
+
+def replaced(document, path, value):
+    """The document with what is at `path` replaced, or removed if the value is ...."""
+    document = json.loads(json.dumps(document))
+    *above, last = path
+    inner = document
+    for key in above:
+        inner = inner[key]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    return document
+
+
+TREE = ("learner", "gradient_booster", "gbtree", "model", "trees", 0)
+MODEL = TREE[:-2]
+PARAM = ("learner", "learner_model_param")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ((*TREE, "left_children"), [1, -1], "tree 0: right_children|tree 0: split_indices"),
+        ((*TREE, "left_children"), [9, -1, -1], "tree 0 points to node 9, it has 3 nodes"),
+        ((*TREE, "left_children"), [0, -1, -1], "tree 0 is not a tree"),
+        ((*TREE, "left_children"), [2, -1, -1], "tree 0 is not a tree"),
+        ((*TREE, "left_children"), [1.5, -1, -1], "left_children must be whole numbers"),
+        ((*TREE, "left_children"), [[1], [2], [3]], "left_children must be a list"),
+        ((*TREE, "left_children"), "abc", "left_children"),
+        ((*TREE, "left_children"), [], "tree 0"),
+        ((*TREE, "left_children"), [10**30, -1, -1], "left_children must be whole numbers"),
+        ((*TREE, "left_children"), ..., "left_children"),
+        ((*TREE, "right_children"), [-5, -1, -1], "tree 0 points to node -5"),
+        ((*TREE, "split_indices"), [2, 0, 0], "tree 0 tests feature 2, the model has 2 features"),
+        ((*TREE, "split_indices"), [-1, 0, 0], "tree 0 tests a negative feature"),
+        ((*TREE, "split_conditions"), [float("nan"), 0, 0], "NaN"),
+        ((*TREE, "split_conditions"), [0.5, float("inf"), 0], "finite"),
+        ((*TREE, "split_conditions"), [0.5, 1e39, 0], "finite"),
+        ((*TREE, "split_conditions"), [None, 0, 0], "split_conditions must be numbers"),
+        ((*TREE, "split_conditions"), ["a", 0, 0], "split_conditions must be numbers"),
+        ((*TREE, "split_type"), [1, 0, 0], "categorical split on feature 'b'"),
+        ((*TREE, "split_type"), 7, "split_type"),
+        ((*TREE, "tree_param", "size_leaf_vector"), "2", "tree 0 has a vector in every leaf"),
+        (TREE, 7, "trees must be a list of trees"),
+        ((*MODEL, "trees"), {}, "trees must be a list of trees"),
+        ((*MODEL, "tree_info"), [1], "tree 0 counts for output 1, the model has 1 outputs"),
+        ((*MODEL, "tree_info"), [-1], "tree 0 counts for output -1"),
+        ((*MODEL, "tree_info"), [], "tree_info must be 1 values, got 0"),
+        (("learner", "gradient_booster", "weight_drop"), [], "weight_drop must be 1 values"),
+        (("learner", "gradient_booster", "weight_drop"), ["x"], "weight_drop must be numbers"),
+        (("learner", "gradient_booster", "gbtree"), ..., "has no 'gbtree'"),
+        (("learner", "gradient_booster"), [], "has no 'gradient_booster'"),
+        (("learner",), [], "has no 'learner'"),
+        (("learner", "feature_names"), [1, 2], "feature_names must be a list of names"),
+        (("learner", "feature_names"), 5, "feature_names must be a list of names"),
+        (("learner", "feature_names"), ["a"], "1 feature names for 2 features"),
+        (("learner", "objective"), "x", "has no 'objective'"),
+        (("learner", "objective", "name"), ["x"], "unknown objective"),
+        ((*PARAM, "base_score"), "[]", "base_score is '\\[\\]', not a number"),
+        ((*PARAM, "base_score"), "nan", "base_score is 'nan', not a number"),
+        ((*PARAM, "base_score"), "[1E-1,2E-1]", "base_score has 2 values for 1 outputs"),
+        ((*PARAM, "base_score"), ..., "base_score is 'None', not a number"),
+        ((*PARAM, "num_class"), "-3", "num_class is '-3', not a count"),
+        ((*PARAM, "num_class"), "2000000", "outputs; at most 65536 are read"),
+        ((*PARAM, "num_feature"), "x", "num_feature is 'x', not a count"),
+        ((*PARAM, "num_feature"), [], "num_feature is '\\[\\]', not a count"),
+        ((*PARAM, "num_target"), "2", "several targets"),
+    ],
+)
+def test_broken_xgboost_json_says_what_is_wrong(path, value, message, write):
+    document = replaced(json.loads(small_models.XGBOOST_JSON), path, value)
+    file = write(json.dumps(document))
+    with pytest.raises(ModelError, match=message):
+        load(file)
+    assert refusal(file)
+
+
+ROOT = ("tree_info", 0, "tree_structure")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("tree_info",), 3, "tree_info must be a list of trees"),
+        (("tree_info", 0), 3, "tree_info must be a list of trees"),
+        (ROOT, ..., "tree 0: a node must be a dict"),
+        ((*ROOT, "left_child"), 3, "tree 0: a node must be a dict"),
+        ((*ROOT, "left_child", "leaf_value"), "x", "tree 0: leaf_value must be a number, got 'x'"),
+        (
+            (*ROOT, "left_child", "leaf_value"),
+            ...,
+            "leaf_value must be a number, got 'None'",
+        ),
+        ((*ROOT, "left_child", "leaf_const"), 1.0, "tree 0 has linear models"),
+        ((*ROOT, "split_feature"), -1, "tree 0: split_feature is '-1', not a count"),
+        ((*ROOT, "split_feature"), 2, "tree 0 tests feature 2"),
+        ((*ROOT, "threshold"), "1||2", "tree 0: threshold must be a number"),
+        ((*ROOT, "threshold"), int("9" * 400), "tree 0: threshold must be a number"),
+        ((*ROOT, "decision_type"), "==", "tree 0 has a categorical split on feature 'b'"),
+        ((*ROOT, "missing_type"), "What", "tree 0: unknown missing type 'What'"),
+        (("feature_names",), "ab", "feature_names must be a list of names"),
+        (("objective",), "binary sigmoid:0", "sigmoid is '0', not a number > 0"),
+        (("objective",), "binary sigmoid:x", "sigmoid is 'x', not a number > 0"),
+        (("max_feature_idx",), None, "max_feature_idx is missing"),
+    ],
+)
+def test_broken_lightgbm_json_says_what_is_wrong(path, value, message, write):
+    document = replaced(json.loads(small_models.LIGHTGBM_JSON), path, value)
+    file = write(json.dumps(document))
+    with pytest.raises(ModelError, match=message):
+        load(file)
+    assert refusal(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1]", "tree 0: a node must be a dict"),
+        ("[[]]", "tree 0: a node must be a dict"),
+        ('[{"leaf": "x"}]', "tree 0: leaf must be a number"),
+        ('[{"leaf": true}]', "tree 0: leaf must be a number"),
+        ('[{"leaf": 1e39}]', "finite"),
+        ('[{"split": "f1", "split_condition": 1}]', "tree 0: a split lacks a child"),
+        ('[{"split": "f1", "split_condition": "x"}]', "split_condition must be a number"),
+        ('[{"split": "f99999999999", "split_condition": 1}]', "calls a feature 'f99999999999'"),
+        ('[{"split": null, "split_condition": 1}]', "calls a feature 'None'"),
+        ('{"a": 1}', "is JSON, but not a model that can be read"),
+        ('{"oblivious_trees": []}', "is JSON, but not a model that can be read"),
+        ("{", "is not JSON from line 1 on"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"learner":' * 100_000, "nested too deeply"),
+        ("[" + "1" * 5000 + "]", "holds a number beyond all bounds"),
+    ],
+)
+def test_broken_json_says_what_is_wrong(content, message, write):
+    assert message in refusal(write(content))
+
+
+# ── broken UBJSON and binary ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{L\0\0\0\0\0\0\0\1a[$d#L\x7f\xff\xff\xff\xff\xff\xff\xff}", "do not fit into the file"),
+        (b"{L\0\0\0\0\0\0\0\1a[#L\xff\xff\xff\xff\xff\xff\xff\xff}", "do not fit into the file"),
+        (b"{L\xff\xff\xff\xff\xff\xff\xff\xffa", "truncated"),
+        (b"{i\1a[$d}", "a typed container needs a count"),
+        (b"{i\1aX}", "unknown type 'X'"),
+        (b"{i\1ad", "truncated"),
+        (b"{i\1\xffT}", "a text is not UTF-8"),
+        (b"{i\1aTi\1aT}", "'a' occurs twice"),
+        (b"{i\1a" + b"[" * 5000, "nested deeper than 200"),
+        (b"{i\1aT}", "is JSON, but not a model that can be read"),
+        (b"{i\7learnerT}", "has no 'learner'"),
+        (b"{iN", "truncated"),
+    ],
+)
+def test_broken_ubjson_says_what_is_wrong(content, message, write):
+    assert message in refusal(write(content))
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "message"),
+    [
+        (8, b"\xff\xff\xff\xff", "the model has 4294967295 features"),
+        (12, b"\xff\xff\xff\x7f", "outputs; at most 65536 are read"),
+        (140, b"\xff" * 8, "is not a model that can be read|truncated"),
+        (155, b"mystery", "unknown objective"),
+    ],
+)
+def test_broken_binaries_say_what_is_wrong(offset, value, message, write):
+    content = bytearray(small_models.XGBOOST_BINARY)
+    content[offset : offset + len(value)] = value
+    with pytest.raises(ModelError, match=message):
+        load(write(bytes(content)))
+    assert refusal(write(bytes(content)))
+
+
+def test_a_binary_of_linear_models_is_refused(write):
+    content = small_models.XGBOOST_BINARY.replace(
+        b"\4" + bytes(7) + b"dart", b"\10" + bytes(7) + b"gblinear"
+    )
+    assert "is a linear model (gblinear), not trees; train with" in refusal(write(content))

@@ -1,0 +1,88 @@
+"""What the documentation says is true: its examples run, its commands and options exist."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lightgbm import LGBMRegressor
+
+import carvegbm
+from carvegbm.cli.app import run
+from carvegbm.tabular import load_table
+from conftest import REPOSITORY
+
+PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")])
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(carvegbm.__path__, "carvegbm.")
+    if not module.name.endswith(("__main__", "._core"))
+)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_on_a_page_runs(
+    page: Path, sample_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(sample_folder / "sample_model.txt", tmp_path / "model.txt")
+    table = load_table(sample_folder / "sample_data.csv")
+    text = (sample_folder / "sample_data.csv").read_text()
+    (tmp_path / "data.csv").write_text(text.replace("label\n", "outcome\n", 1))
+    # One tree is large-spread whatever the budget.
+    regressor = LGBMRegressor(n_estimators=1, num_leaves=4, verbose=-1).fit(table.X, table.X[:, 0])
+    names = {"X": table.X, "y": table.y, "regressor": regressor, "cg": carvegbm}
+    for part in ("train", "valid", "test"):
+        names |= {f"X_{part}": np.maximum(table.X, 1e-9), f"y_{part}": table.y}
+    monkeypatch.chdir(tmp_path)
+    exec(compile("\n".join(blocks(page, "python")), str(page), "exec"), names)
+
+
+def test_readme_opens_with_two_commands_of_one_line_each_and_the_first_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = blocks(REPOSITORY / "README.md", "")[:2]
+    assert first.count("\n") == second.count("\n") == 1
+    assert first.startswith("python3 -m venv .venv && .venv/bin/pip install ")
+    assert second.rstrip().endswith("pytest -n 2")
+    monkeypatch.chdir(tmp_path)
+    assert run(first.partition(".venv/bin/carvegbm ")[2].split()) == 0
+    title, head, *_ = capsys.readouterr().out.splitlines()
+    readme = (REPOSITORY / "README.md").read_text("utf-8")
+    assert f"    {title}\n    {head}\n" in readme
+
+
+def test_commands_and_options_in_the_documentation_exist(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    seen = set()
+    for page in PAGES:
+        for command, rest in re.findall(r"^carvegbm (\w+)(.*)$", page.read_text("utf-8"), re.M):
+            assert run([command, "--help"]) == 0, f"{page.name}: carvegbm {command}"
+            shown = capsys.readouterr().out
+            for option in re.findall(r"(--[\w-]+)", rest):
+                assert option in shown, f"{page.name}: carvegbm {command} {option}"
+            seen.add(command)
+    assert seen >= {"verify", "attack", "radius", "spread", "info"}
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*PAGES, REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).is_file(), f"{page.name}: {target}"

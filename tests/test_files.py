@@ -1,0 +1,100 @@
+"""Files are whole or not there, and a path that cannot be written is refused at once."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+import numpy as np
+import pytest
+
+from carvegbm.files import check_output, replacing, save_result
+from plain_trees import refused
+
+
+def test_good_path_is_accepted_and_left_alone(tmp_path):
+    (tmp_path / "a.json").write_text("earlier")
+    assert check_output(str(tmp_path / "a.json")) == tmp_path / "a.json"
+    assert (tmp_path / "a.json").read_text() == "earlier"
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_paths_that_could_not_be_written_in_the_end_are_refused(tmp_path):
+    with refused("a.txt", ".json, .csv or .parquet"):
+        check_output(tmp_path / "a.txt")
+    with refused("a.json", "end the name in .npz"):
+        check_output(tmp_path / "a.json", (".npz",))
+    with refused("there is no folder", str(tmp_path / "absent")):
+        check_output(tmp_path / "absent" / "a.json")
+    (tmp_path / "folder.csv").mkdir()
+    with refused("folder.csv is a folder"):
+        check_output(tmp_path / "folder.csv")
+    (tmp_path / "file").write_text("")
+    with refused("there is no folder"):
+        check_output(tmp_path / "file" / "a.json")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")
+def test_folder_without_write_permission_is_refused(unwritable):
+    with refused("cannot write", str(unwritable / "a.json")):
+        check_output(unwritable / "a.json")
+    with refused("cannot write", str(unwritable / "a.json")), replacing(unwritable / "a.json"):
+        pytest.fail("there is nowhere to write")
+
+
+def test_parquet_without_pyarrow_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with refused("pyarrow", "pip install"):
+        check_output(tmp_path / "a.parquet")
+
+
+def test_file_takes_its_place_when_it_is_whole(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("earlier")
+    with replacing(path) as temporary:
+        temporary.write_text("later")
+        assert path.read_text() == "earlier"
+    assert path.read_text() == "later"
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path, error):
+    path = tmp_path / "a.json"
+    path.write_text("earlier")
+
+    def break_off():
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        break_off()
+    assert path.read_text() == "earlier"
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")
+def test_file_is_as_readable_as_any_other(tmp_path):
+    with replacing(tmp_path / "ours") as temporary:
+        temporary.write_text("")
+    (tmp_path / "another").write_text("")
+    ours, another = (tmp_path / name for name in ("ours", "another"))
+    assert stat.S_IMODE(ours.stat().st_mode) == stat.S_IMODE(another.stat().st_mode)
+
+
+def test_document_that_is_not_json_leaves_nothing_behind(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        save_result(tmp_path / "a.json", lambda: {"bad": float("nan")}, {})
+    assert os.listdir(tmp_path) == []
+
+
+def test_csv_numbers_its_rows_and_keeps_every_digit(tmp_path):
+    columns = {"name": np.array(["a,b", 'c"d']), "value": np.array([0.1 + 0.2, 1e-300])}
+    save_result(tmp_path / "a.csv", dict, columns)
+    assert (tmp_path / "a.csv").read_text().splitlines() == [
+        "instance,name,value",
+        '0,"a,b",0.30000000000000004',
+        '1,"c""d",1e-300',
+    ]

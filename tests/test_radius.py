@@ -1,0 +1,260 @@
+"""Radius: the smallest budget that flips, and the robustness curve that follows from it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+
+import carvegbm as cg
+from crowded import crowded_case
+from plain_trees import ensemble, hard, leaf, refused, split, stump
+
+NORMS = [0, 1, 2, 3, "inf"]
+
+# Of the three features, two must move to flip (0, 0, 0); thresholds are shared by no two trees.
+APART = ensemble(
+    stump(0, 0.3, 0.0, 1.0), stump(1, 0.4, 0.0, 1.0), stump(2, 0.5, 0.0, 1.0),
+    n_features=3, base_score=-2.0,
+)  # fmt: skip
+# The same with every tree twice: beyond any budget of the large-spread engine.
+SHARED = ensemble(*(APART.to_trees() * 2), n_features=3, base_score=-4.0)
+
+
+def instances(model, n=12):
+    rows = np.random.default_rng(5).integers(0, 9, size=(n, model.n_features)) / 8
+    return rows, model.decide(rows)
+
+
+# ── the contract ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("model", [APART, SHARED], ids=["large-spread", "search"])
+def test_verify_says_fragile_at_the_radius_and_robust_one_float_below(norm, model):
+    rows, labels = instances(model)
+    radii = cg.radius(model, rows, labels, norm=norm)
+    assert radii.exact.all()
+    for x, label, r in zip(rows, labels, radii.radius.tolist(), strict=True):
+        below = r - 1 if norm == 0 else math.nextafter(r, 0)
+        for budget, status in ((r, "fragile"), (below, "robust")):
+            result = cg.verify(model, [x], [label], cg.Attacker(norm, budget))
+            assert result.status.tolist() == [status], (x, budget)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_contract_holds_on_crowded_ensembles(norm):
+    tested = 0
+    for seed in range(40):
+        case = crowded_case(seed, float(norm) if norm == "inf" else norm)
+        options = case.attacker._asdict()
+        del options["budget"]
+        label = case.ensemble.classes[case.label]
+        (r,) = cg.radius(case.ensemble, [case.x], [label], **options).radius.tolist()
+        if not 1e-99 < r < 1e99:
+            continue
+        tested += 1
+        below = r - 1 if norm == 0 else math.nextafter(r, 0)
+        for budget, status in ((r, "fragile"), (below, "robust")):
+            attacker = cg.Attacker(**case.attacker._asdict() | {"budget": budget})
+            found = cg.verify(case.ensemble, [case.x], [label], attacker)
+            assert found.status.tolist() == [status], (seed, budget)
+    assert tested > 5
+
+
+@pytest.mark.parametrize(
+    ("norm", "expected"),
+    [(0, 2), (1, 0.7), (2, 0.5), ("inf", 0.4)],
+)
+@pytest.mark.parametrize("engine", ["auto", "large-spread", "search"])
+def test_radius_is_the_distance_to_the_nearest_flip(norm, expected, engine):
+    (r,) = cg.radius(APART, [[0.0, 0.0, 0.0]], [0], norm=norm, engine=engine).radius
+    assert r == pytest.approx(expected)
+
+
+def test_radius_is_zero_where_the_decision_is_wrong_already():
+    for norm in NORMS:
+        assert cg.radius(APART, [[0.0, 0.0, 0.0]], [1], norm=norm).radius.tolist() == [0]
+
+
+def test_radius_is_infinite_where_no_budget_flips():
+    constant = ensemble(leaf(1.0), n_features=3)
+    for norm in NORMS:
+        for model in (constant, ensemble(stump(0, 0.5, 1.0, 2.0), stump(0, 0.5, 1.0, 2.0))):
+            radii = cg.radius(model, np.zeros((1, model.n_features)), [1], norm=norm)
+            assert radii.radius.tolist() == radii.lower.tolist() == [math.inf]
+        for limits in ({"features": []}, {"bounds": (0, 0.35)}):
+            radii = cg.radius(APART, [[0.0, 0.0, 0.0]], [0], norm=norm, **limits)
+            assert radii.radius.tolist() == [math.inf]
+
+
+def test_limits_of_the_attacker_are_respected():
+    x = [[0.0, 0.0, 0.0]]
+    assert cg.radius(APART, x, [0], norm=1, features=[0, 2]).radius == pytest.approx(0.8)
+    assert cg.radius(APART, x, [0], norm=1, scale=[1, 1, 10]).radius == pytest.approx(0.35)
+    assert cg.radius(APART, x, [0], norm=1, bounds=(0, [0.35, 1, 1])).radius == pytest.approx(0.7)
+    assert cg.radius(APART, x, [0], norm=1, bounds=(0, [0.3, 1, 1])).radius == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("norm", [1, 2, "inf"])
+@pytest.mark.parametrize("engine", ["auto", "search"])
+@pytest.mark.parametrize("trees", [1, 2])
+def test_instance_on_the_threshold_is_one_step_from_the_flip(norm, engine, trees):
+    for precision, step in (("float64", 2.0**-53), ("float32", 2.0**-24)):
+        model = ensemble(*[stump(0, 0.5)] * trees, input_precision=precision)
+        (r,) = cg.radius(model, [[0.5]], [0], norm=norm, engine=engine).radius
+        assert r == step
+
+
+# ── what is not decided ──────────────────────────────────────────────────────────────────────
+
+
+def test_radius_beyond_the_largest_budget_wanted_is_bounded_from_below():
+    x = [[0.0, 0.0, 0.0]]
+    for model in (APART, SHARED):
+        radii = cg.radius(model, x, [0], norm=1, max_budget=0.5)
+        assert np.isnan(radii.radius).all()
+        assert not radii.exact.any()
+        assert (radii.lower[0], radii.upper[0]) == (math.nextafter(0.5, 1), math.inf)
+        assert cg.radius(model, x, [0], norm=1, max_budget=0.75).radius == pytest.approx(0.7)
+        assert cg.radius(model, x, [0], norm=0, max_budget=1).lower.tolist() == [2]
+
+
+def test_large_spread_engine_stops_at_the_largest_budget_it_can_tell():
+    model = ensemble(stump(0, 0.5, 0.0, 1.0), stump(0, 0.75, 0.0, 1.0), base_score=-2.0)
+    radii = cg.radius(model, [[0.375], [0.6]], [0, 0], norm="inf", engine="large-spread")
+    assert np.isnan(radii.radius).all()
+    assert radii.lower.tolist() == [0.125, 0.125]  # 0.125 itself is too much
+    found = cg.radius(model, [[0.375], [0.6]], [0, 0], norm="inf")
+    assert found.radius == pytest.approx([0.375, 0.15])
+
+
+@pytest.mark.parametrize("norm", ["inf", 0, 1])
+def test_bounds_hold_the_truth_when_time_runs_out(norm):
+    """No move within [0, 1] flips the first case; several moves across 0.5 flip the second."""
+    for margin in (0.5, -0.5):
+        case = hard(16, margin=margin)
+        options = {"norm": norm, "bounds": (0, 1), "engine": "search"}
+        radii = cg.radius(case.ensemble, [case.x], [1], **options, timeout=1e-3)
+        step = math.nextafter(0.5, 1)
+        truth = {"inf": step, 0: case.fewest, 1: case.fewest * step}[norm]
+        if margin > 0:
+            truth = math.inf
+            assert np.isnan(radii.radius[0])
+        assert radii.lower[0] <= truth <= radii.upper[0]
+
+
+def test_milp_does_not_measure_radii():
+    with refused("'milp'", "radii", "search"):
+        cg.radius(APART, [[0.0, 0.0, 0.0]], [0], norm=1, engine="milp")
+
+
+@pytest.mark.parametrize("budget", [-1, math.nan, "much"])
+def test_largest_budget_wanted_must_be_a_budget(budget):
+    with refused("budget"):
+        cg.radius(APART, [[0.0, 0.0, 0.0]], [0], norm=1, max_budget=budget)
+
+
+# ── radii as an array ────────────────────────────────────────────────────────────────────────
+
+
+def some_radii():
+    rows = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
+    return cg.radius(ensemble(stump(0, 0.25), n_features=3), rows, [0, 1, 0], norm=1)
+
+
+def test_radii_behave_like_an_array_of_them():
+    radii = some_radii()
+    r = radii.radius
+    assert len(radii) == 3
+    np.testing.assert_array_equal(np.asarray(radii), r)
+    np.testing.assert_array_equal(np.sort(radii), np.sort(r))
+    np.testing.assert_array_equal(radii > 0.5, r > 0.5)
+    np.testing.assert_array_equal(2 * radii + 1, 2 * r + 1)
+    np.testing.assert_array_equal(-radii, -r)
+    np.testing.assert_array_equal(radii - radii, [0, 0, 0])
+    np.testing.assert_array_equal(radii[1:], r[1:])
+    assert list(radii) == r.tolist()
+    assert np.median(radii) == np.median(r)
+    assert np.asarray(radii, dtype=np.float32).dtype == np.float32
+
+
+def test_changing_a_copy_of_the_radii_does_not_change_them():
+    radii = some_radii()
+    copied = np.array(radii)
+    copied[:] = -1
+    assert (radii.radius >= 0).all()
+
+
+def test_radii_print_in_one_line():
+    assert str(some_radii()).startswith("3 radii, norm 1: smallest 0, median 0.25, largest 0.75")
+    undecided = cg.radius(APART, np.zeros((2, 3)), [0, 1], norm=1, max_budget=0.5)
+    assert str(undecided).endswith("; 1 not decided, at least 0.5")
+
+
+def test_radii_are_saved_with_their_bounds(tmp_path):
+    radii = cg.radius(APART, np.zeros((2, 3)), [0, 1], norm="inf", max_budget=0.25)
+    assert json.loads(json.dumps(radii.to_dict(), allow_nan=False)) == {
+        "norm": "inf",
+        "instances": 2,
+        "radius": [None, 0.0],
+        "lower": [math.nextafter(0.25, 1), 0.0],
+        "upper": [None, 0.0],
+    }
+    radii.save(tmp_path / "radii.json")
+    assert json.loads((tmp_path / "radii.json").read_text()) == radii.to_dict()
+    radii.save(tmp_path / "radii.csv")
+    with (tmp_path / "radii.csv").open() as file:
+        (first, second) = csv.DictReader(file)
+    assert (second["radius"], second["lower"], second["upper"]) == ("0.0", "0.0", "0.0")
+    assert float(first["upper"]) == math.inf
+
+
+# ── the curve ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("model", [APART, SHARED], ids=["large-spread", "search"])
+def test_curve_is_the_robustness_at_each_budget(norm, model):
+    rows, labels = instances(model, 40)
+    labels[:5] = 1 - labels[:5]
+    budgets = [3, 0, 1, 2] if norm == 0 else [0.125, 0, 0.3, 0.5, 0.05]
+    curve = cg.robustness_curve(model, rows, labels, norm=norm, budgets=budgets)
+    assert curve.budgets.tolist() == budgets
+    for budget, interval in zip(budgets, curve.robustness.tolist(), strict=True):
+        result = cg.verify(model, rows, labels, cg.Attacker(norm, budget))
+        assert tuple(interval) == result.robustness, budget
+    assert curve.accuracy == result.accuracy == 35 / 40
+
+
+def test_curve_is_an_interval_where_radii_are_not_decided():
+    case = hard(16)
+    curve = cg.robustness_curve(
+        case.ensemble, [case.x, case.x], [1, 0], norm="inf", budgets=[1], bounds=(0, 1),
+        engine="search", timeout=1e-3,
+    )  # fmt: skip
+    assert (curve.lower.tolist(), curve.upper.tolist()) == ([0.0], [0.5])
+    assert "budget 1          0.2500 ± 0.2500" in str(curve)
+    assert "accuracy 0.5000" in str(curve)
+
+
+@pytest.mark.parametrize(
+    ("budgets", "words"), [([], ["at least one"]), ([0.1, -1], ["-1"]), ([math.nan], ["nan"])]
+)
+def test_curve_needs_budgets(budgets, words):
+    with refused("budget", *words):
+        cg.robustness_curve(APART, [[0.0, 0.0, 0.0]], [0], norm=1, budgets=budgets)
+
+
+def test_curve_takes_a_single_budget():
+    curve = cg.robustness_curve(APART, [[0.0, 0.0, 0.0]], [0], norm=1, budgets=0.5)
+    assert curve.lower.tolist() == [1.0]
+
+
+def test_deep_trees_that_test_a_feature_twice_pay_for_it_once():
+    tree = split(0, 0.5, leaf(-1.0), split(0, 0.75, leaf(-1.0), stump(1, 0.25)))
+    (r,) = cg.radius(ensemble(tree, n_features=2), [[0.0, 0.0]], [0], norm=1).radius
+    assert r == pytest.approx(1.0)

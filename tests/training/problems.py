@@ -1,0 +1,34 @@
+"""Small learning problems for the training tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def two_classes(n=400, d=8, seed=0):
+    """Rows in [0, 1] and labels 0, 1 that depend on several features."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    score = X[:, 0] + np.sin(6 * X[:, 1]) + X[:, 2] * X[:, 3] + rng.normal(scale=0.2, size=n)
+    return X, (score > np.median(score)).astype(int)
+
+
+def three_classes(n=450, d=8, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    score = X[:, 0] + X[:, 1] ** 2 + 0.5 * X[:, 2] + rng.normal(scale=0.1, size=n)
+    return X, np.digitize(score, np.quantile(score, [0.4, 0.7]))
+
+
+def numbers(n=400, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    return X, 3 * X[:, 0] + np.sin(6 * X[:, 1]) + rng.normal(scale=0.1, size=n)
+
+
+def pixels(n=300, d=20, seed=0):
+    """Levels of 1/255 with many zeros, as images have them, and labels 0, 1."""
+    rng = np.random.default_rng(seed)
+    levels = rng.integers(0, 256, size=(n, d)) * (rng.random((n, d)) < 0.6)
+    y = (levels[:, 0] + levels[:, 1] // 2 + rng.integers(0, 60, n) > 130).astype(int)
+    return levels / 255, y

@@ -1,0 +1,117 @@
+"""The ban rule, against rationals."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import carvegbm as cg
+from carvegbm.training.closing import ClosingRule, OpenThresholds
+
+
+def rule(norm, budget, n_features=1, **options):
+    blank = cg.Ensemble.from_trees([{"score": 0.0}], n_features=n_features)
+    return ClosingRule.against(cg.Attacker(norm, budget, **options), blank)
+
+
+@st.composite
+def cases(draw):
+    """Thresholds on a pixel lattice or anywhere, and budgets that often make exact ties."""
+    if draw(st.booleans()):
+        levels = draw(st.lists(st.integers(0, 255), min_size=1, max_size=40, unique=True))
+        thresholds = np.sort([(level + 0.5) / 255 for level in levels])
+    else:
+        thresholds = np.unique(draw(st.lists(st.floats(-10, 10), min_size=1, max_size=40)))
+    used = draw(st.integers(0, len(thresholds) - 1))
+    other = draw(st.integers(0, len(thresholds) - 1))
+    scale = draw(st.sampled_from([1.0, 0.1, 3.0]))
+    gap = abs(thresholds[used] - thresholds[other])
+    budget = draw(
+        st.sampled_from([0.0, gap / 2, gap / 2 / scale, float(np.nextafter(gap / 2, 9)), 0.01])
+    )
+    return thresholds, used, scale, budget if budget == 0 or budget > 1e-90 else 0.0
+
+
+@given(cases())
+def test_exactly_the_thresholds_within_twice_the_budget_are_closed(case):
+    thresholds, used, scale, budget = case
+    state = OpenThresholds([thresholds], rule("inf", budget, scale=scale))
+    state.close_after([0], [used])
+    limit = 2 * Fraction(budget) * Fraction(scale)
+    far = [abs(Fraction(v) - Fraction(thresholds[used])) > limit for v in thresholds.tolist()]
+    assert state.is_open(0).tolist() == far
+    assert state.n_open == sum(far)
+
+
+def test_a_pair_at_exactly_twice_the_budget_is_closed_and_one_float_more_is_open():
+    thresholds = np.array([0.25, 0.5, np.nextafter(0.75, 1)])
+    state = OpenThresholds([thresholds], rule(1, 0.125))
+    state.close_after([0], [1])
+    assert state.is_open(0).tolist() == [False, False, True]
+
+
+def test_norm_0_closes_all_thresholds_of_a_used_feature():
+    state = OpenThresholds([np.arange(5.0), np.arange(3.0)], rule(0, 2, 2))
+    assert state.close_after([1], [0]) == [1]
+    assert state.is_open(0).all()
+    assert not state.is_open(1).any()
+    assert state.n_open == 5
+
+
+def test_budget_0_closes_the_used_threshold_only():
+    state = OpenThresholds([np.arange(5.0)], rule("inf", 0))
+    state.close_after([0, 0], [1, 3])
+    assert state.is_open(0).tolist() == [True, False, True, False, True]
+
+
+@pytest.mark.parametrize("norm", [0, 1, "inf"])
+def test_features_the_attacker_cannot_change_are_never_restricted(norm):
+    state = OpenThresholds([np.arange(5.0)] * 2, rule(norm, 9, 2, features=[1]))
+    assert state.close_after([0, 1], [2, 2]) == [1]
+    assert state.is_open(0).all()
+    assert not state.is_open(1).any()
+
+
+@pytest.mark.parametrize("norm", [0, 2])
+def test_thresholds_that_cannot_be_crossed_within_the_bounds_neither_close_nor_are_closed(norm):
+    thresholds = np.array([-1.0, 0.0, 0.5, 1.0, 2.0])
+    state = OpenThresholds([thresholds], rule(norm, 9, bounds=(0, 1)))
+    assert state.close_after([0], [4]) == []
+    assert state.close_after([0], [1]) == [0]
+    assert state.is_open(0).tolist() == [True, False, False, True, True]
+
+
+def test_thresholds_can_be_closed_before_the_first_tree():
+    closed = [np.array([True, False, False])]
+    state = OpenThresholds([np.arange(3.0)], rule("inf", 0.1), closed)
+    assert state.n_open == 2
+    assert state.restricted() == [0]
+    assert state.merged_codes(0).tolist() == [1, 1, 2, 3]
+    with pytest.raises(ValueError, match="one flag per candidate"):
+        OpenThresholds([np.arange(4.0)], rule("inf", 0.1), closed)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=20))
+def test_merged_codes_tell_apart_what_open_thresholds_tell_apart(flags):
+    open_ = np.array(flags)
+    thresholds = np.arange(float(len(open_)))
+    state = OpenThresholds([thresholds], rule("inf", 0), [~open_])
+    merged = state.merged_codes(0)
+    codes = np.arange(len(open_) + 1)
+    assert (merged >= codes).all()
+    assert (merged[merged] == merged).all()
+    for i in np.flatnonzero(open_):
+        assert ((codes <= i) == (merged <= i)).all()
+    for low, high in itertools.pairwise(codes):
+        assert (merged[low] == merged[high]) == (not open_[low])
+    # A split LightGBM finds between two merged codes is the open threshold between them.
+    for code in codes[:-1]:
+        if open_[: code + 1].any():
+            position = state.threshold_at(0, int(code))
+            assert open_[position]
+            assert ((merged <= code) == (merged <= position)).all()

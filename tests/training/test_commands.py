@@ -1,0 +1,142 @@
+"""The commands train, tune and demo, as a user types them."""
+
+from __future__ import annotations
+
+import json
+
+import lightgbm
+import numpy as np
+import pytest
+
+import carvegbm as cg
+from carvegbm.cli.app import run
+from training import problems
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def write(path, X, y, names=None):
+    names = names or [f"f{i}" for i in range(X.shape[1])]
+    lines = [",".join([*names, "label"])]
+    rows = zip(X.tolist(), y, strict=True)
+    lines += [",".join([*map(repr, row), str(label)]) for row, label in rows]
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(name="files")
+def make_files(tmp_path):
+    X, y = problems.two_classes(300)
+    write(tmp_path / "data.csv", X[:200], y[:200])
+    write(tmp_path / "valid.csv", X[200:], y[200:])
+    return X, y
+
+
+TRAIN = ["train", "data.csv", "--budget", "0.02", "--threads", "1", "--trees", "20"]
+
+
+def test_train_writes_a_large_spread_lightgbm_model(files, tmp_path, capsys):
+    X, y = files
+    options = ["--num-leaves", "6", "--valid", "valid.csv", "-p", "min_data_in_leaf=5", "--json"]
+    assert run([*TRAIN, *options, "-o", "m.txt"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    booster = lightgbm.Booster(model_file=tmp_path / "m.txt")
+    assert booster.feature_name()[0] == "f0"
+    assert booster.num_trees() == document["trees"] == 20
+    result = cg.verify("m.txt", X[200:], y[200:], cg.Attacker("inf", 0.02))
+    assert document["validation accuracy"] == result.accuracy
+    assert document["validation robustness"] == result.robustness[0]
+
+
+@pytest.mark.usefixtures("files")
+def test_train_splits_validation_data_off_for_early_stopping(capsys):
+    assert run([*TRAIN, "--early-stopping", "5", "--learning-rate", "1.5"]) == 0
+    captured = capsys.readouterr()
+    assert "validation accuracy" in captured.out
+    assert "trained on 160 rows" in captured.out
+    assert "stopped after" in captured.err
+
+
+def test_train_says_how_to_name_labels_that_a_model_file_cannot_hold(tmp_path, capsys):
+    X, y = problems.three_classes(200)
+    write(tmp_path / "data.csv", X, np.array(["low", "mid", "top"])[y])
+    assert run([*TRAIN, "--quiet"]) == 0
+    assert "--classes low,mid,top" in capsys.readouterr().err
+    verify = ["verify", "model.txt", "data.csv", "--budget", "0.02", "--classes", "low,mid,top"]
+    assert run(verify) == 0
+
+
+def test_train_regression(tmp_path, capsys):
+    X, y = problems.numbers(200)
+    write(tmp_path / "data.csv", X, y.tolist())
+    assert run([*TRAIN, "--task", "regression", "--early-stopping", "5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["validation R²"] > 0.5
+
+
+@pytest.mark.usefixtures("files")
+def test_tune_keeps_the_best_and_goes_on_from_its_folder(tmp_path, capsys):
+    command = ["tune", "data.csv", "--budget", "0.02", "--leaves", "3,6", "--trees", "15"]
+    command += ["--criterion", "robustness", "--threads", "1", "-o", "best.txt"]
+    command += ["--valid", "valid.csv", "-p", "min_child_samples=5"]
+    assert run(command) == 0
+    captured = capsys.readouterr()
+    assert "best of 2 by robustness" in captured.out
+    assert len(captured.err.splitlines()) == 2
+    assert len(list((tmp_path / "best.txt.tuning").glob("*.json"))) == 2
+    before = (tmp_path / "best.txt").read_text()
+    assert run([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["criterion"] == "robustness"
+    assert (tmp_path / "best.txt").read_text() == before
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*TRAIN, "-p", "num_leafs=3"], "no parameter 'num_leafs'; did you mean num_leaves?"),
+        ([*TRAIN, "-p", "boosting=dart"], "boosting must be 'gbdt'"),
+        ([*TRAIN, "-p", "nonsense"], "write NAME=VALUE"),
+        ([*TRAIN, "-p", "learning_rate=1"], "--param learning_rate has an option of its own"),
+        ([*TRAIN, "-p", "lambda_l1=1", "-p", "lambda_l1=2"], "--param lambda_l1 is given twice"),
+        ([*TRAIN, "-o", "nowhere/m.txt"], "no folder nowhere"),
+        ([*TRAIN, "--norm", "0.5"], "norm must be"),
+        ([*TRAIN, "--valid", "missing.csv"], "missing.csv: no such file"),
+        (["train", "empty.csv", "--budget", "1"], "empty.csv"),
+        (["train", "nan.csv", "--budget", "1"], "X row 0, feature 0 is NaN"),
+        (["train", "one.csv", "--budget", "1"], "one class only"),
+        (["tune", "data.csv", "--budget", "1", "--leaves", "a"], "--leaves a"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, arguments, message):
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "nan.csv").write_text("a,b,label\n,1,0\n2,3,1\n")
+    (tmp_path / "one.csv").write_text("a,b,label\n0,1,0\n2,3,0\n")
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.startswith("carvegbm: ")
+    assert len(captured.err.splitlines()) == 1
+
+
+def test_demo_compares_plain_and_large_spread_models(tmp_path, capsys):
+    assert run(["demo", "--json", "--threads", "1"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [result["norm"] for result in document["results"]] == ["inf", "0", "1"]
+    for result in document["results"]:
+        assert result["large_spread_accuracy"] > 0.9
+        low, high = result["large_spread_robustness"]
+        assert 0.5 < low == high <= result["large_spread_accuracy"]
+        assert result["plain_robustness"][0] <= result["plain_robustness"][1]
+    if document["picture"] is not None:
+        assert (tmp_path / document["picture"]).read_bytes()[:4] == b"\x89PNG"
+
+
+def test_demo_shows_the_attack_as_text(capsys):
+    assert run(["demo", "--threads", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "that one changed pixel" in out
+    assert out.count("[") == 2
+    assert "L∞, budget 0.04" in out

@@ -1,0 +1,213 @@
+"""The boosting rounds: LightGBM's own trees on what closed thresholds leave of the data."""
+
+from __future__ import annotations
+
+import ctypes
+
+import lightgbm
+import numpy as np
+import pytest
+
+import carvegbm as cg
+from carvegbm.training.boosting import Evaluation, Rows, boost
+from carvegbm.training.closing import ClosingRule, OpenThresholds
+from carvegbm.training.lightgbm_c import CodeTable, RawBooster, parameter_text
+from carvegbm.training.rounds import rounds
+from carvegbm.training.thresholds import find_candidates
+from training import problems
+
+LEARNING = {"num_leaves": 8, "min_data_in_leaf": 5, "deterministic": True, "seed": 1}
+
+
+def start(X, y, attacker, n_outputs=1, **parameters):
+    candidates = find_candidates(X)
+    table = CodeTable(candidates.encode(X), [len(v) + 1 for v in candidates.values], 1)
+    blank = cg.Ensemble.from_trees([{"score": 0.0}], n_features=X.shape[1])
+    state = OpenThresholds(candidates.values, ClosingRule.against(attacker, blank))
+    parameters = {**LEARNING, "num_threads": 1, **parameters}
+    return candidates, rounds(table, state, parameters, y, None, n_outputs)
+
+
+def splits(tree):
+    return list(zip(tree.feature.tolist(), tree.threshold.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("norm", ["inf", 0])
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.pixels])
+def test_every_tree_is_the_one_lightgbm_grows_on_data_rebuilt_from_scratch(problem, norm):
+    X, y = problem()
+    candidates, grower = start(
+        X, y, cg.Attacker(norm, 1 if norm == 0 else 0.02), objective="binary"
+    )
+    n, d = X.shape
+    raw = None
+    for done in range(12):
+        state = grower.open
+        # Codes that only open thresholds tell apart, numbered anew, in a Dataset of their own.
+        open_ = [np.flatnonzero(state.is_open(f)) for f in range(d)]
+        codes = np.column_stack(
+            [np.searchsorted(open_[f], candidates.encode(X)[:, f], side="left") for f in range(d)]
+        )
+        fresh = lightgbm.Dataset(
+            codes.astype(float),
+            y,
+            init_score=raw,
+            params={"min_data_in_bin": 1, "feature_pre_filter": False, "max_bin": 300},
+        )
+        expected = lightgbm.train(
+            {**LEARNING, "objective": "binary", "verbosity": -1, "num_threads": 1}, fresh, 1
+        )
+        trees = grower.grow()
+        if expected.trees_to_dataframe()["split_feature"].notna().sum() == 0:
+            assert trees is None
+            assert done > 0
+            return
+        (tree,) = trees
+        text = expected.model_to_string()
+        fields = dict(line.partition("=")[::2] for line in text.split("\n"))
+        features = [int(f) for f in fields["split_feature"].split()]
+        thresholds = [int(float(t)) for t in fields["threshold"].split()]
+        assert splits(tree) == [(f, open_[f][t]) for f, t in zip(features, thresholds, strict=True)]
+        assert tree.value == pytest.approx(
+            [float(v) for v in fields["leaf_value"].split()], rel=1e-6, abs=1e-9
+        )
+        raw = np.zeros(n) if raw is None else raw
+        tree.add_to(raw, candidates.encode(X))
+
+
+def test_lightgbms_own_training_scores_equal_the_grown_trees_to_the_last_bit():
+    X, y = problems.numbers()
+    candidates, grower = start(X, y, cg.Attacker("inf", 0.01), objective="regression")
+    raw = np.zeros(len(X))
+    for _ in range(30):
+        (tree,) = grower.grow()
+        tree.add_to(raw, candidates.encode(X))
+    inside = np.empty(len(X))
+    lightgbm.basic._LIB.LGBM_BoosterGetPredict(
+        grower.booster._handle,
+        ctypes.c_int(0),
+        ctypes.byref(ctypes.c_int64(0)),
+        ctypes.c_void_p(inside.ctypes.data),
+    )
+    assert np.array_equal(raw, inside)
+
+
+def test_closed_thresholds_are_never_used_again():
+    X, y = problems.pixels()
+    _, grower = start(X, y, cg.Attacker("inf", 0.02), objective="binary")
+    for _ in range(40):
+        before = [grower.open.is_open(f) for f in range(X.shape[1])]
+        trees = grower.grow()
+        if trees is None:
+            break
+        for feature, position in splits(trees[0]):
+            assert before[feature][position]
+
+
+def test_within_a_tree_nothing_is_closed():
+    X, y = problems.numbers()
+    _, grower = start(X[:, :1], y, cg.Attacker("inf", 10.0), objective="regression")
+    (tree,) = grower.grow()
+    assert len(tree.feature) == LEARNING["num_leaves"] - 1
+    assert grower.grow() is None
+
+
+def test_the_trees_of_a_multiclass_round_restrict_one_another():
+    X, y = problems.three_classes()
+    _, grower = start(X, y, cg.Attacker(0, 1), 3, objective="multiclass", num_class=3, num_leaves=3)
+    first = grower.grow()
+    used = [set(tree.feature.tolist()) for tree in first]
+    assert all(used)
+    assert sum(len(features) for features in used) == len(set.union(*used))
+
+
+def test_thresholds_closed_before_the_first_round_are_not_used():
+    X, y = problems.two_classes()
+
+    def only_the_last_feature(candidates):
+        return [np.full(len(v), f != X.shape[1] - 1) for f, v in enumerate(candidates.values)]
+
+    boosted = boost(
+        Rows(X, y),
+        cg.Attacker("inf", 0.001),
+        {**LEARNING, "objective": "binary"},
+        task="binary",
+        n_outputs=1,
+        n_rounds=5,
+        closed=only_the_last_feature,
+    )
+    used = {f for trees in boosted.rounds for tree in trees for f in tree.feature.tolist()}
+    assert used == {X.shape[1] - 1}
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"bagging_fraction": 0.3, "bagging_freq": 1},
+        {"bagging_fraction": 0.8, "bagging_freq": 1},
+        {"data_sample_strategy": "goss"},
+        {"extra_trees": True},
+        {"feature_fraction": 0.3},
+        {"feature_fraction_bynode": 0.5},
+        {"use_quantized_grad": True},
+        {"max_bin": 300, "min_data_in_bin": 1},
+        {"max_bin": 2},
+        {"monotone_constraints": [1, 0, 0, 0, 0, 0, 0, 0]},
+        {"interaction_constraints": [[0, 1], [2, 3]]},
+        {"path_smooth": 2.0, "max_depth": 3},
+    ],
+    ids=lambda p: next(iter(p)) + "=" + str(next(iter(p.values()))),
+)
+def test_lightgbms_ways_to_learn_keep_the_spread_and_the_scores(parameters):
+    X, y = problems.two_classes()
+    attacker = cg.Attacker("inf", 0.004)
+    boosted = boost(
+        Rows(X, y),
+        attacker,
+        {**LEARNING, **parameters, "objective": "binary"},
+        task="binary",
+        n_outputs=1,
+        n_rounds=40,
+        evaluation=Evaluation(sets=[Rows(X, y, name="same")], metrics=["binary_error"]),
+    )
+    booster = lightgbm.Booster(
+        model_str=boosted.text([f"f{i}" for i in range(X.shape[1])], "binary sigmoid:1")
+    )
+    assert len(boosted.rounds) >= 3
+    assert cg.is_large_spread(booster, attacker)
+    raw = booster.predict(X, raw_score=True)
+    error = np.mean((raw > 0) != y)
+    assert boosted.history["same"]["binary_error"][-1] == pytest.approx(error, abs=1e-12)
+    assert error < 0.3
+
+
+def test_a_fresh_table_holds_the_codes_it_was_given():
+    # Trained on a table of many features, LightGBM must see each of them: labels follow one.
+    codes = np.asfortranarray(np.random.default_rng(0).integers(0, 256, (500, 40)), dtype=np.uint8)
+    for feature in (0, 17, 39):
+        table = CodeTable(codes.copy(order="F"), [256] * 40, 1)
+        table.set_field("label", codes[:, feature] > 100)
+        booster = RawBooster(table, {"objective": "binary", "num_leaves": 2, "num_threads": 1})
+        assert booster.grow()
+        fields = dict(line.partition("=")[::2] for line in booster.text().split("\n"))
+        assert int(fields["split_feature"]) == feature
+        assert int(float(fields["threshold"])) == 100
+
+
+def test_a_table_merged_in_blocks_of_rows_is_the_same(monkeypatch):
+    X, y = problems.pixels()
+    attacker = cg.Attacker(1, 0.05)
+    _, whole = start(X, y, attacker, objective="binary")
+    _, blocks = start(X, y, attacker, objective="binary")
+    for _ in range(15):
+        (expected,) = whole.grow()
+        with monkeypatch.context() as patch:
+            patch.setattr("carvegbm.training.lightgbm_c._CELLS_AT_ONCE", 100)
+            (tree,) = blocks.grow()
+        assert splits(tree) == splits(expected)
+        assert np.array_equal(blocks.table.codes, whole.table.codes)
+
+
+def test_parameters_are_written_as_lightgbms_c_interface_reads_them():
+    text = parameter_text({"a": True, "b": [1, 2], "c": [[0, 1], [2]], "d": 0.1, "e": "x"})
+    assert text == "a=true b=1,2 c=[0,1],[2] d=0.1 e=x"

@@ -1,0 +1,221 @@
+"""Tuning: the stated criterion decides, finished candidates are never trained again."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import carvegbm as cg
+from carvegbm.training import tuning
+from carvegbm.training.estimators import LargeSpreadClassifier
+from carvegbm.training.tuning import tune
+from training import problems
+
+GRID = {"num_leaves": [3, 6, 12]}
+OPTIONS = {
+    "budget": 0.02,
+    "grid": GRID,
+    "n_estimators": 25,
+    "early_stopping_rounds": 10,
+    "min_child_samples": 5,
+    "n_jobs": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = problems.two_classes(500)
+    return X[:350], y[:350], (X[350:], y[350:])
+
+
+def forbid_training(monkeypatch):
+    def fit(*_, **__):
+        raise AssertionError("a finished candidate was trained again")
+
+    monkeypatch.setattr(LargeSpreadClassifier, "fit", fit)
+
+
+@pytest.mark.parametrize("criterion", tuning.CRITERIA)
+def test_the_best_candidate_is_the_best_by_the_criterion(data, criterion):
+    X, y, valid = data
+    result = tune(X, y, valid=valid, criterion=criterion, weight=0.3, **OPTIONS)
+    scores = [candidate.score(criterion, 0.3) for candidate in result.candidates]
+    assert result.best.score(criterion, 0.3) == max(scores)
+    assert [c.parameters["num_leaves"] for c in result.candidates] == GRID["num_leaves"]
+    best = result.best
+    expected = {
+        "accuracy": best.accuracy,
+        "robustness": best.robustness,
+        "tradeoff": 0.3 * best.accuracy + 0.7 * best.robustness,
+    }
+    assert max(scores) == pytest.approx(expected[criterion])
+
+
+def test_the_estimator_is_the_best_candidate(data):
+    X, y, valid = data
+    result = tune(X, y, valid=valid, criterion="robustness", **OPTIONS)
+    model = result.estimator
+    assert model.score(*valid) == result.best.accuracy
+    assert model.robust_score(*valid) == result.best.robustness
+    assert model.num_leaves == result.best.parameters["num_leaves"]
+    assert model.ensemble_.n_trees == model.n_iter_ == result.best.trees
+    assert cg.is_large_spread(model.booster_, cg.Attacker("inf", 0.02))
+    direct = LargeSpreadClassifier(
+        budget=0.02,
+        n_estimators=25,
+        min_child_samples=5,
+        n_jobs=1,
+        random_state=0,
+        **result.best.parameters,
+    ).fit(X, y, eval_set=valid, early_stopping_rounds=10)
+    assert direct.ensemble_ == model.ensemble_
+
+
+def test_parallel_candidates_are_the_same(data):
+    X, y, valid = data
+    one = tune(X, y, valid=valid, **OPTIONS)
+    two = tune(X, y, valid=valid, **{**OPTIONS, "n_jobs": 2})
+    assert [c.accuracy for c in one.candidates] == [c.accuracy for c in two.candidates]
+    assert one.estimator.ensemble_ == two.estimator.ensemble_
+
+
+def test_finished_candidates_are_found_in_the_folder(data, tmp_path, monkeypatch):
+    X, y, valid = data
+    first = tune(X, y, valid=valid, folder=tmp_path / "work", **OPTIONS)
+    forbid_training(monkeypatch)
+    seen = []
+    again = tune(
+        X,
+        y,
+        valid=valid,
+        folder=tmp_path / "work",
+        criterion="robustness",
+        on_candidate=seen.append,
+        **OPTIONS,
+    )
+    assert again.candidates == first.candidates
+    assert len(seen) == 3
+    assert again.estimator.robust_score(*valid) == again.best.robustness
+
+
+@pytest.mark.parametrize("change", ["data", "labels", "parameters", "budget"])
+def test_other_data_or_settings_are_other_candidates(data, tmp_path, monkeypatch, change):
+    X, y, valid = data
+    tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
+    forbid_training(monkeypatch)
+    options = dict(OPTIONS)
+    if change == "data":
+        X = X + 1e-9
+    elif change == "labels":
+        y = 1 - y
+    elif change == "parameters":
+        options["learning_rate"] = 0.2
+    else:
+        options["budget"] = 0.021
+    with pytest.raises(AssertionError, match="trained again"):
+        tune(X, y, valid=valid, folder=tmp_path, **options)
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(data, tmp_path, monkeypatch):
+    X, y, valid = data
+    trained = []
+    fit = LargeSpreadClassifier.fit
+
+    def counting(self, *arguments, **options):
+        if len(trained) == 2:
+            raise KeyboardInterrupt
+        trained.append(self.num_leaves)
+        return fit(self, *arguments, **options)
+
+    monkeypatch.setattr(LargeSpreadClassifier, "fit", counting)
+    with pytest.raises(KeyboardInterrupt):
+        tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
+    assert trained == [3, 6]
+    trained.clear()
+    tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
+    assert trained == [12]
+
+
+def test_a_candidate_interrupted_in_training_is_not_stored(data, tmp_path, monkeypatch):
+    X, y, valid = data
+
+    def interrupted(self, *_, **__):
+        self.stopped_because_ = "interrupted"
+        return self
+
+    monkeypatch.setattr(LargeSpreadClassifier, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_candidate_is_trained_again(data, tmp_path):
+    X, y, valid = data
+    first = tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
+    models = sorted(tmp_path.glob("*.txt"))
+    models[0].write_text("tree\n")
+    sorted(tmp_path.glob("*.json"))[1].write_text("{")
+    again = tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
+    assert [c.text for c in again.candidates] == [c.text for c in first.candidates]
+
+
+def test_the_table_lists_every_candidate_and_marks_the_best(data):
+    X, y, valid = data
+    result = tune(X, y, valid=valid, **OPTIONS)
+    lines = str(result).splitlines()
+    assert len(lines) == 4
+    assert lines[0].split()[:3] == ["num_leaves", "accuracy", "robustness"]
+    assert sum(line.endswith("best") for line in lines) == 1
+    document = json.loads(json.dumps(result.to_dict()))
+    assert document["candidates"][document["best"]]["accuracy"] == result.best.accuracy
+
+
+def test_validation_data_is_split_off_and_frames_keep_their_names():
+    X, y = problems.two_classes(300)
+    frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])
+    words = pd.Series(np.array(["no", "yes"])[y])
+    result = tune(frame, words, **{**OPTIONS, "grid": {"num_leaves": [4]}})
+    assert result.estimator.booster_.feature_name()[0] == "f0"
+    assert set(result.estimator.predict(frame)) == {"no", "yes"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"criterion": "beauty"}, "criterion must be"),
+        ({"weight": 2}, "weight must be from 0 to 1"),
+        ({"search": "luck"}, "search must be"),
+        ({"grid": {"num_leaves": []}}, "at least one value"),
+        ({"grid": {"num_leafs": [3]}}, "no parameter 'num_leafs'"),
+        ({"valid": (np.ones((2, 8)), ["a", "b"])}, "valid: label 'a' does not occur"),
+        ({"valid": (np.ones((2, 3)), [0, 1])}, "3 features"),
+        ({"valid": 3}, "must be"),
+    ],
+)
+def test_bad_input_is_refused_before_or_at_the_first_candidate(options, message):
+    X, y = problems.two_classes(60)
+    with pytest.raises(ValueError, match=message):
+        tune(X, y, **{**OPTIONS, **options})
+
+
+@pytest.mark.skipif(importlib.util.find_spec("optuna") is not None, reason="Optuna is installed")
+def test_without_optuna_its_search_says_how_to_get_it():
+    X, y = problems.two_classes(100)
+    with pytest.raises(ValueError, match=r"pip install 'carvegbm\[optuna\]'"):
+        tune(X, y, search="optuna", **OPTIONS)
+
+
+def test_optuna_proposes_candidates_within_the_grids_range(data):
+    pytest.importorskip("optuna")
+    X, y, valid = data
+    options = {**OPTIONS, "grid": {"num_leaves": [3, 12], "learning_rate": [0.05, 0.2]}}
+    result = tune(X, y, valid=valid, search="optuna", n_trials=4, **options)
+    assert 1 <= len(result.candidates) <= 4
+    for candidate in result.candidates:
+        assert 3 <= candidate.parameters["num_leaves"] <= 12
+        assert 0.05 <= candidate.parameters["learning_rate"] <= 0.2
+    assert result.best.accuracy == max(c.accuracy for c in result.candidates)
