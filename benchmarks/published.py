@@ -1,0 +1,119 @@
+"""Other people's models: verdicts and times of the search, beside the mixed-integer program.
+
+    python benchmarks/published.py [--rows 100] [--timeout 10] [--milp-rows 10]
+
+XGBoost forests and robust boosted models that came with published attack and verification papers,
+on the test rows that came with them; two budgets for each of the norms inf, 1 and 0, one thread.
+milp decides the first `--milp-rows` rows as well; where both decide, they must agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+import carvegbm as cg
+from carvegbm.tabular import load_table
+
+FORESTS, ROBUST = "chong-z_tree-ensemble-attack", "chenhongge_treeVerification"
+HIGGS = "data_HIGGS_s.test0.gz"
+BREAST = "data_breast_cancer_scale0.test.gz"
+MODELS = {
+    "breast cancer forest": (FORESTS, "breast_cancer_rf.json.gz", BREAST),
+    "diabetes forest": (FORESTS, "diabetes_rf.json.gz", "data_diabetes_scale0.test.gz"),
+    "ijcnn forest": (FORESTS, "ijcnn_rf.json.gz", "data_ijcnn1s0.t.gz"),
+    "higgs forest": (FORESTS, "higgs_rf.json.gz", HIGGS),
+    "webspam forest": (
+        FORESTS,
+        "webspam_rf.json.gz",
+        "data_webspam_wc_normalized_unigram.svm0.test.gz",
+    ),
+    "mnist forest": (FORESTS, "ori_mnist_rf.model.gz", "data_ori_mnist.test0.gz"),
+    "breast cancer robust": (ROBUST, "breast_cancer_robust.0008.json.gz", BREAST),
+    "higgs robust": (ROBUST, "higgs_robust.0050.json.gz", "ori_higgs0.gz"),
+}
+BUDGETS = {"inf": (0.01, 0.05), 1: (0.05, 0.2), 0: (1, 2)}
+
+
+def main() -> None:
+    """Print a line per model and attacker."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/models"))
+    parser.add_argument("--rows", type=int, default=100)
+    parser.add_argument("--timeout", type=float, default=10.0, help="seconds per instance")
+    parser.add_argument("--milp-rows", type=int, default=10)
+    parser.add_argument("--only", help="models whose name contains this")
+    options = parser.parse_args()
+    print(
+        f"{'model':<21} {'trees':>5} {'leaves':>6} {'norm':>4} {'budget':>6} {'robust':>6} "
+        f"{'fragile':>7} {'wrong':>5} {'unknown':>7} {'median':>9} {'worst':>9}   milp"
+    )
+    for name, (folder, model_file, rows_file) in MODELS.items():
+        if options.only and options.only not in name:
+            continue
+        rows_path = options.data / folder / rows_file
+        if not rows_path.exists():
+            rows_path = options.data / FORESTS / rows_file
+        table = load_table(rows_path, zero_based=True)
+        model = cg.load(options.data / folder / model_file, n_features=table.X.shape[1])
+        X, y = table.X[: options.rows], table.y[: options.rows]
+        for norm, budgets in BUDGETS.items():
+            for budget in budgets:
+                print(line(name, model, X, y, cg.Attacker(norm, budget), options), flush=True)
+
+
+def line(
+    name: str,
+    model: cg.Ensemble,
+    X: np.ndarray,
+    y: np.ndarray,
+    attacker: cg.Attacker,
+    options: argparse.Namespace,
+) -> str:
+    """One line of the table."""
+    result = cg.verify(
+        model, X, y, attacker, engine="search", timeout=options.timeout, threads=1, progress=False
+    )
+    counts = result.counts
+    milp = second_opinion(model, X, y, attacker, result.status, options)
+    return (
+        f"{name:<21} {model.n_trees:>5} {model.n_leaves:>6} {attacker.norm:>4} "
+        f"{attacker.budget:>6g} {counts['robust']:>6} {counts['fragile']:>7} "
+        f"{counts['vulnerable'] + counts['broken']:>5} {counts['unknown']:>7} "
+        f"{1e3 * np.median(result.seconds):>6.2f} ms {1e3 * result.seconds.max():>6.0f} ms   {milp}"
+    )
+
+
+def second_opinion(
+    model: cg.Ensemble,
+    X: np.ndarray,
+    y: np.ndarray,
+    attacker: cg.Attacker,
+    status: np.ndarray,
+    options: argparse.Namespace,
+) -> str:
+    """What milp says of the first rows, beside what the search said."""
+    n = min(options.milp_rows, len(X))
+    if n == 0:
+        return "-"
+    second = cg.verify(
+        model,
+        X[:n],
+        y[:n],
+        attacker,
+        engine="milp",
+        timeout=options.timeout,
+        threads=1,
+        progress=False,
+    )
+    both = (status[:n] != "unknown") & (second.status != "unknown")
+    differ = int(np.sum(both & (status[:n] != second.status)))
+    return f"{int(both.sum())} of {n} decided, {differ} disagree, {np.median(second.seconds):.2f} s"
+
+
+if __name__ == "__main__":
+    main()
