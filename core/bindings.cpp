@@ -16,6 +16,7 @@
 #include "ensemble.hpp"
 #include "rows.hpp"
 #include "search_rows.hpp"
+#include "worst_cases.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -88,6 +89,11 @@ template <class Work> void run(const nb::object& progress, Work&& work) {
     }
     if (!finished)
         throw nb::python_error();
+}
+
+void check_scores(const carve::WorstCases& cases, const Vector<double>& scores) {
+    if (scores.size() != cases.score_count())
+        throw std::invalid_argument("one number per leaf and output is needed");
 }
 
 } // namespace
@@ -345,4 +351,54 @@ NB_MODULE(_core, module) {
         },
         "ensemble"_a, "attacker"_a, "X"_a, "seconds"_a, "threads"_a, "progress"_a.none(),
         "(lowest at least, at most, highest at least, at most, seconds) per row");
+
+    nb::class_<carve::WorstCases>(module, "WorstCases",
+                                  "Worst-case margins of rows as functions of the leaf scores.")
+        .def(
+            "__init__",
+            [](carve::WorstCases* self, const carve::Ensemble& ensemble,
+               const carve::Attacker& attacker, const Matrix& X, const Vector<std::int32_t>& labels,
+               int threads) {
+                const carve::Rows rows = rows_of(ensemble, X);
+                const auto* label = labels_of(ensemble, rows, labels);
+                auto cases =
+                    std::make_unique<carve::WorstCases>(ensemble, attacker, label, rows.count);
+                run(nb::none(),
+                    [&](const auto& tick) { return cases->collect(rows, threads, tick); });
+                new (self) carve::WorstCases(std::move(*cases));
+            },
+            "ensemble"_a, "attacker"_a, "X"_a, "labels"_a, "threads"_a, nb::keep_alive<1, 2>(),
+            nb::keep_alive<1, 3>())
+        .def_prop_ro("memory", &carve::WorstCases::memory)
+        .def(
+            "margins",
+            [](const carve::WorstCases& self, const Vector<double>& scores, int threads) {
+                check_scores(self, scores);
+                Owned<double> margin(static_cast<std::size_t>(self.rows()));
+                run(nb::none(), [&](const auto& tick) {
+                    return self.evaluate(scores.data(), {nullptr, 1}, margin.data.get(), nullptr,
+                                         threads, tick);
+                });
+                return margin.release<1>(self.rows());
+            },
+            "scores"_a, "threads"_a, "the worst-case margin of every row")
+        .def(
+            "slope",
+            [](const carve::WorstCases& self, const Vector<double>& scores,
+               const Vector<double>& weight, double steepness, int threads) {
+                check_scores(self, scores);
+                if (weight.size() != 0 && static_cast<std::int64_t>(weight.size()) != self.rows())
+                    throw std::invalid_argument("one weight per row is needed");
+                Owned<double> margin(static_cast<std::size_t>(self.rows()));
+                Owned<double> slope(self.score_count());
+                const double* weights = weight.size() == 0 ? nullptr : weight.data();
+                run(nb::none(), [&](const auto& tick) {
+                    return self.evaluate(scores.data(), {weights, steepness}, margin.data.get(),
+                                         slope.data.get(), threads, tick);
+                });
+                return nb::make_tuple(margin.release<1>(self.rows()),
+                                      slope.release<1>(self.score_count()));
+            },
+            "scores"_a, "weight"_a, "steepness"_a, "threads"_a,
+            "(margins, derivative of the logistic loss by every score)");
 }

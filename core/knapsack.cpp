@@ -116,6 +116,32 @@ double Knapsack::relax(double capacity) {
     return filled.gain;
 }
 
+Knapsack::Relaxation Knapsack::relaxation(double capacity) {
+    Relaxation found;
+    Totals all;
+    if (take_all(capacity, all)) {
+        found.gain = all.gain;
+        return found;
+    }
+    collect_increments();
+    choice_.assign(groups_.size(), nothing);
+    double cost = 0;
+    for (const Increment& step : increments_) {
+        if (cost + step.cost > capacity) {
+            found.share = (capacity - cost) / step.cost;
+            found.gain += found.share * step.gain;
+            found.last = {groups_[static_cast<std::size_t>(step.group)].id,
+                          options_[static_cast<std::size_t>(step.option)].leaf};
+            break;
+        }
+        cost += step.cost;
+        found.gain += step.gain;
+        choice_[static_cast<std::size_t>(step.group)] = step.option;
+    }
+    record_choice();
+    return found;
+}
+
 Knapsack::Totals Knapsack::greedy(double capacity) {
     // A group whose step did not fit is closed: a later step presumes the earlier one.
     choice_.assign(groups_.size(), nothing);

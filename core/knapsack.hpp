@@ -61,6 +61,16 @@ class Knapsack {
     Totals maximise(double capacity, const Stopwatch& stopwatch);
     double gain_error() const;
 
+    // The linear relaxation: the options in `picks`, and of one more group's option `last`, reached
+    // from that group's pick or from nothing, a share in [0, 1). No choice at cost <= capacity
+    // gains more, rounding aside.
+    struct Relaxation {
+        double gain = 0;
+        Pick last{-1, -1};
+        double share = 0;
+    };
+    Relaxation relaxation(double capacity);
+
     // Largest gain at cost <= exact_capacity, exactly; `capacity` is its rounded value.
     void maximise_exactly(double capacity, const Dyadic& exact_capacity, const ExactLookup& lookup,
                           const Stopwatch& stopwatch);

@@ -14,6 +14,7 @@ from carvegbm.verification import Verification, verify
 
 if TYPE_CHECKING:
     from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
+    from carvegbm.training.refit import robust_refit
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "load",
     "output_range",
     "radius",
+    "robust_refit",
     "robustness_curve",
     "small_neighbourhood",
     "spread",
@@ -45,11 +47,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators, imported with LightGBM and scikit-learn only when they are asked for."""
+    """Training, imported with LightGBM and scikit-learn only when it is asked for."""
     if name in ("LargeSpreadClassifier", "LargeSpreadRegressor"):
         from carvegbm.training import estimators
 
         return getattr(estimators, name)
+    if name == "robust_refit":
+        from carvegbm.training.refit import robust_refit
+
+        return robust_refit
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -190,6 +190,11 @@ class Ensemble:
         """Return the trees as nested dicts, the inverse of `from_trees`."""
         return nested.from_arrays(self.nodes, self.roots, self.scores)
 
+    def with_scores(self, scores: npt.ArrayLike) -> Ensemble:
+        """The same trees with other leaf scores, a row per leaf."""
+        fields = {name: getattr(self, name) for name in _FIELDS}
+        return Ensemble(**{**fields, "scores": scores})
+
     # ── what the ensemble computes ───────────────────────────────────────────────────────────
 
     def raw_score(self, X: npt.ArrayLike, *, threads: int | None = None) -> npt.NDArray[np.float64]:

@@ -10,6 +10,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,11 @@ from carvegbm.ensemble import Task
 from carvegbm.errors import CarveError, DataError
 from carvegbm.training import inputs
 from carvegbm.training.boosting import Boosted, Closed, Evaluation, Rows, boost
+from carvegbm.training.certified import Job, check_quietness, plain_accuracy
 from carvegbm.training.model_text import safe_names
 from carvegbm.training.parameters import check_parameters, main_name
+from carvegbm.training.quiet import QUIETNESS
+from carvegbm.training.reporting import print_line
 from carvegbm.training.watching import Metric, metric_list
 
 __all__ = ["LargeSpreadEstimator"]
@@ -75,6 +79,9 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        certified: bool = False,
+        quietness: Any = QUIETNESS,
+        clean_loss: float | None = 0.01,
         **lightgbm_parameters: Any,
     ) -> None:
         self.norm = norm
@@ -100,6 +107,9 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.certified = certified
+        self.quietness = quietness
+        self.clean_loss = clean_loss
         for name, value in lightgbm_parameters.items():
             setattr(self, name, value)
 
@@ -168,27 +178,63 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
             raise CarveError(f"early_stopping_rounds must be >= 1, got {early_stopping_rounds!r}")
         names = self._names(feature_names)
         attacker = self._attacker(names)
+        sets = self._evaluation_rows(eval_set, eval_names, eval_sample_weight, encode)
+        if self.certified and not sets:
+            rows, held_out = _split_off(rows, inputs.seed_from(self.random_state))
+            sets = [held_out]
         evaluation = Evaluation(
-            sets=self._evaluation_rows(eval_set, eval_names, eval_sample_weight, encode),
+            sets=sets,
             metrics=metric_list(eval_metric),
             early_stopping_rounds=early_stopping_rounds,
             callbacks=callbacks or (),
             transform=self._transform,
         )
         threads = inputs.thread_count(self.n_jobs)
-        boosted = boost(
-            rows,
-            attacker,
-            parameters,
-            task=task,
-            n_outputs=n_outputs,
-            n_rounds=int(self.n_estimators),
-            evaluation=evaluation,
-            closed=self._closed_before_training(rows, attacker),
-            threads=threads,
-            verbose=int(self.verbose),
-        )
-        self._adopt(boosted, attacker, names, n_outputs)
+
+        def grow(closed: Closed | None, n_rounds: int | None) -> Boosted:
+            scouting = n_rounds is not None
+            return boost(
+                rows,
+                attacker,
+                parameters,
+                task=task,
+                n_outputs=n_outputs,
+                n_rounds=min(int(self.n_estimators), n_rounds or int(self.n_estimators)),
+                evaluation=Evaluation() if scouting else evaluation,
+                closed=closed,
+                threads=threads,
+                verbose=0 if scouting else int(self.verbose),
+            )
+
+        def write(boosted: Boosted) -> str:
+            columns = names or [f"Column_{i}" for i in range(self.n_features_in_)]
+            return boosted.text(safe_names(columns), f"multiclass num_class:{n_outputs}")
+
+        if self.certified:
+            quietness = check_quietness(self.quietness, attacker.norm)
+            plain, floor = self._clean_floor(rows, evaluation, parameters, threads)
+            job = Job(
+                rows,
+                sets[0],
+                attacker,
+                grow,
+                write,
+                num_leaves=int(parameters.get("num_leaves", self.num_leaves)),
+                quietness=quietness,
+                plain_accuracy=plain,
+                floor=floor,
+                classes=self.classes_,
+                threads=threads,
+                tell=print_line if self.verbose else lambda _: None,
+            )
+            self.training_report_ = job.run()
+            boosted, text = self.training_report_.chosen.boosted, self.training_report_.chosen.text
+            if job.interrupted:
+                boosted = replace(boosted, stopped_because="interrupted")
+        else:
+            boosted = grow(None, None)
+            text = write(boosted)
+        self._adopt(boosted, text, attacker)
         if boosted.stopped_because == "no thresholds left" and boosted.best_round == 0:
             least = parameters["min_data_in_leaf"]
             reason = (
@@ -197,6 +243,24 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
                 else "no feature separates the labels"
             )
             warnings.warn(f"the model is constant: {reason}", UserWarning, stacklevel=3)
+
+    def _clean_floor(
+        self, rows: Rows, evaluation: Evaluation, parameters: dict[str, Any], threads: int
+    ) -> tuple[float | None, float | None]:
+        """Accuracy of plain LightGBM on the validation rows, and the smallest one acceptable."""
+        if self.clean_loss is None:
+            return None, None
+        if not 0 <= self.clean_loss <= 1:
+            raise CarveError(f"clean_loss must be None or from 0 to 1, got {self.clean_loss!r}")
+        plain = plain_accuracy(
+            rows,
+            evaluation.sets[0],
+            parameters,
+            n_rounds=int(self.n_estimators),
+            early_stopping_rounds=evaluation.early_stopping_rounds,
+            threads=threads,
+        )
+        return plain, plain - self.clean_loss
 
     def _names(self, given: Sequence[str] | None) -> list[str] | None:
         """The features' names: those of the frame, or those given, or none."""
@@ -212,10 +276,6 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
             self.norm, self.budget, scale=self.scale, features=self.features, bounds=self.bounds
         )
         return inputs.resolve_attacker(given, self.n_features_in_, names)
-
-    def _closed_before_training(self, rows: Rows, attacker: Attacker) -> Closed | None:  # noqa: ARG002
-        """Thresholds no tree may use, given the candidates; none by default."""
-        return None
 
     def _evaluation_rows(
         self,
@@ -239,12 +299,8 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
             raise DataError("eval_names must be different from one another")
         return found
 
-    def _adopt(
-        self, boosted: Boosted, attacker: Attacker, names: list[str] | None, n_outputs: int
-    ) -> None:
-        """Build the model from the grown trees."""
-        columns = [f"Column_{i}" for i in range(self.n_features_in_)] if names is None else names
-        text = boosted.text(safe_names(columns), f"multiclass num_class:{n_outputs}")
+    def _adopt(self, boosted: Boosted, text: str, attacker: Attacker) -> None:
+        """Take over the outcome of training."""
         self._set_model(text, attacker)
         self.n_iter_ = boosted.best_round
         self.best_iteration_ = boosted.best_round
@@ -292,3 +348,14 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
         """Number of splits per feature."""
         check_is_fitted(self, "booster_")
         return np.asarray(self.booster_.feature_importance("split"))
+
+
+def _split_off(rows: Rows, seed: int | None) -> tuple[Rows, Rows]:
+    """Training and validation rows: a stratified fifth is split off."""
+    kept, rest = inputs.split_off(rows.labels, seed)
+
+    def part(positions: npt.NDArray[np.int64], name: str) -> Rows:
+        weight = None if rows.weight is None else rows.weight[positions]
+        return Rows(rows.X[positions], rows.labels[positions], weight, name)
+
+    return part(kept, rows.name), part(rest, "valid_0")

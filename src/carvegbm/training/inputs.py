@@ -26,6 +26,7 @@ __all__ = [
     "evaluation_pairs",
     "resolve_attacker",
     "seed_from",
+    "split_off",
     "thread_count",
 ]
 
@@ -137,6 +138,24 @@ def evaluation_pairs(eval_set: Any) -> list[tuple[Any, Any]]:
         return [(X, y) for X, y in pairs]
     except (TypeError, ValueError):
         raise DataError("eval_set must be (X, y) or a list of such pairs") from None
+
+
+def split_off(
+    labels: npt.NDArray[Any], seed: int | None, stratify: bool = True
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Positions of training and validation rows: a fifth of the rows is split off."""
+    from sklearn.model_selection import train_test_split
+
+    try:
+        rows, rest = train_test_split(
+            np.arange(len(labels)),
+            test_size=0.2,
+            stratify=labels if stratify else None,
+            random_state=seed,
+        )
+    except ValueError as error:
+        raise DataError(f"cannot split off validation data: {error}") from None
+    return np.sort(rows), np.sort(rest)
 
 
 def resolve_attacker(attacker: Attacker, n_features: int, names: Sequence[str] | None) -> Attacker:

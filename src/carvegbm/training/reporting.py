@@ -9,9 +9,14 @@ from typing import Any
 
 from carvegbm.training.watching import Result
 
-__all__ = ["Reporter"]
+__all__ = ["Reporter", "print_line"]
 
 _LINE_EVERY = 50
+
+
+def print_line(text: str) -> None:
+    """A line of progress, where it does not mix with results."""
+    print(text, file=sys.stderr, flush=True)
 
 
 class Reporter:
@@ -63,7 +68,7 @@ class Reporter:
         if self._bar is not None:
             self._bar.update(self._task, completed=done, description=self._last)
         elif done % _LINE_EVERY == 0:
-            print(f"round {done}: {self._last}", file=sys.stderr, flush=True)
+            print_line(f"round {done}: {self._last}")
 
     def finish(self, reason: str, done: int, kept: int) -> None:
         """Say how training ended."""
@@ -73,9 +78,7 @@ class Reporter:
             self._bar.stop()
         kept_text = f", kept the first {kept}" if kept != done else ""
         last = f"; {self._last}" if self._last else ""
-        print(
-            f"stopped after {done} rounds ({reason}){kept_text}{last}", file=sys.stderr, flush=True
-        )
+        print_line(f"stopped after {done} rounds ({reason}){kept_text}{last}")
 
     def __exit__(
         self,

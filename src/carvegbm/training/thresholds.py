@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ZERO_ZONE", "Candidates", "find_candidates", "lattice_step"]
+__all__ = ["ZERO_ZONE", "Candidates", "find_candidates", "for_each_column", "lattice_step"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class Candidates:
         def encode(feature: int, column: Floats) -> None:
             codes[:, feature] = np.searchsorted(self.values[feature], column, side="left")
 
-        _for_each_column(X, encode, threads)
+        for_each_column(X, encode, threads)
         return codes
 
 
@@ -112,7 +112,7 @@ def find_candidates(
         steps[feature] = lattice_step(values)
         lowest[feature], highest[feature] = values[0], values[-1]
 
-    _for_each_column(X, choose, threads)
+    for_each_column(X, choose, threads)
     common = _common_step(steps)
     places = (
         _place(lower, upper, common or step)
@@ -223,9 +223,7 @@ def _place(lower: Floats, upper: Floats, step: float | None) -> Floats:
     return np.where(inside, ends, places)
 
 
-def _for_each_column(
-    X: npt.NDArray[Any], task: Callable[[int, Floats], None], threads: int
-) -> None:
+def for_each_column(X: npt.NDArray[Any], task: Callable[[int, Floats], None], threads: int) -> None:
     """Call task(feature, column) for every column of X, each as a float64 array of its own."""
 
     def blocks() -> Iterator[range]:

@@ -1,0 +1,326 @@
+"""Certified training: quiet thresholds, robust refit, and the choice between candidates.
+
+Comes in: training and validation rows, and a way to grow large-spread trees. Goes out: the chosen
+model, and a report of every candidate.
+
+    scout   every quietness with a few rounds, refitted: which one suits the data and the budget?
+    grow    the best of them with all rounds, refitted
+    choose  the largest proven robustness on the validation rows, among all models so far whose
+            accuracy there is no more than `clean_loss` below plain LightGBM's
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.attacker import Attacker
+from carvegbm.ensemble import Ensemble
+from carvegbm.errors import CarveError
+from carvegbm.readers import load
+from carvegbm.training.boosting import Boosted, Closed, Rows
+from carvegbm.training.closing import ClosingRule
+from carvegbm.training.descent import Labelled, Settings
+from carvegbm.training.quiet import crowded, crowding
+from carvegbm.training.refit import refit_ensemble, with_scores
+from carvegbm.training.thresholds import Candidates
+from carvegbm.verification import Verification, verify
+
+__all__ = ["Job", "Trained", "TrainingReport", "check_quietness", "plain_accuracy"]
+
+_SCOUT_ROUNDS = 30
+_SCOUT = Settings(steps=60, patience=30)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A candidate, judged on the validation rows."""
+
+    num_leaves: int
+    quietness: float | None
+    scout: bool
+    refit: bool
+    accuracy: float
+    robustness: float
+    trees: int
+    leaves: int
+    seconds: float
+    text: str = field(repr=False)
+    boosted: Boosted = field(repr=False)
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """Every candidate that certified training tried, what was chosen, and why.
+
+    Attributes
+    ----------
+    candidates : list of Trained
+        In the order they were trained; accuracy and robustness are those on validation data.
+    chosen : Trained
+    why : str
+        A sentence.
+    floor : float or None
+        The smallest accuracy that was acceptable.
+    plain_accuracy : float or None
+        Accuracy of plain LightGBM on the validation data.
+    """
+
+    candidates: list[Trained]
+    chosen: Trained
+    why: str
+    floor: float | None
+    plain_accuracy: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values."""
+        names = ("num_leaves", "quietness", "scout", "refit", "accuracy", "robustness", "trees")
+        return {
+            "chosen": self.candidates.index(self.chosen),
+            "why": self.why,
+            "floor": self.floor,
+            "plain_accuracy": self.plain_accuracy,
+            "candidates": [
+                {name: getattr(c, name) for name in (*names, "leaves", "seconds")}
+                for c in self.candidates
+            ],
+        }
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The report as a table of text, a heading first; the chosen candidate is marked."""
+        table: list[tuple[str, ...]] = [
+            ("quietness", "leaves", "trees", "refit", "accuracy", "robustness", "seconds", "")
+        ]
+        for c in self.candidates:
+            what = "chosen" if c is self.chosen else "scout" if c.scout else ""
+            table.append(
+                (
+                    "none" if c.quietness is None else f"{c.quietness:g}",
+                    str(c.num_leaves),
+                    str(c.trees),
+                    "yes" if c.refit else "no",
+                    f"{c.accuracy:.4f}",
+                    f"{c.robustness:.4f}",
+                    f"{c.seconds:.1f}",
+                    what,
+                )
+            )
+        return table
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = [
+            "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        return "\n".join([*lines, self.why])
+
+
+@dataclass
+class Job:
+    """One run of certified training.
+
+    Attributes
+    ----------
+    rows, valid : Rows
+        With encoded labels.
+    attacker : Attacker
+    grow : callable (closed, rounds) -> Boosted
+        Trains a large-spread model; `rounds` None means all of them, watched and stopped early.
+    write : callable (Boosted) -> str
+        The model's text.
+    num_leaves : int
+    quietness : sequence of float or None
+    plain_accuracy, floor : float or None
+        See `TrainingReport`.
+    classes : array
+    threads : int
+    tell : callable (str) -> object
+        Called with a line per candidate.
+    """
+
+    rows: Rows
+    valid: Rows
+    attacker: Attacker
+    grow: Callable[[Closed | None, int | None], Boosted]
+    write: Callable[[Boosted], str]
+    num_leaves: int
+    quietness: Sequence[float | None]
+    plain_accuracy: float | None
+    floor: float | None
+    classes: npt.NDArray[Any]
+    threads: int
+    tell: Callable[[str], object]
+    interrupted: bool = field(default=False, init=False)
+    _shares: list[npt.NDArray[np.float64]] | None = field(default=None, init=False)
+
+    def run(self) -> TrainingReport:
+        """Train and judge the candidates, and choose one; an interrupt ends it early."""
+        found: list[Trained] = []
+        best = self.quietness[0]
+        if len(self.quietness) > 1:
+            for quietness in self.quietness:
+                if not self.interrupted:
+                    found += self._train(quietness, scout=True)
+            best = _choose(found, self._scout_floor(found)).quietness
+        if not self.interrupted:
+            found += self._train(best, scout=False)
+        chosen = _choose(found, self.floor)
+        why = self._reason(found, chosen)
+        return TrainingReport(found, chosen, why, self.floor, self.plain_accuracy)
+
+    def _scout_floor(self, scouts: Sequence[Trained]) -> float | None:
+        """Scouts are small: they are measured by the most accurate of them."""
+        if self.floor is None or self.plain_accuracy is None:
+            return self.floor
+        return max(c.accuracy for c in scouts) - (self.plain_accuracy - self.floor)
+
+    def _train(self, quietness: float | None, scout: bool) -> Iterator[Trained]:
+        """A candidate as boosting leaves it, then the same refitted."""
+        started = time.monotonic()
+        boosted = self.grow(self._closed(quietness), _SCOUT_ROUNDS if scout else None)
+        text = self.write(boosted)
+        booster, ensemble = self._read(text)
+        proven = verify(
+            ensemble,
+            self.valid.X,
+            self.classes[self.valid.labels],
+            self.attacker,
+            threads=self.threads,
+            progress=False,
+        )
+
+        def judged(refit: bool, result: Verification, text: str) -> Trained:
+            candidate = Trained(
+                num_leaves=self.num_leaves,
+                quietness=quietness,
+                scout=scout,
+                refit=refit,
+                accuracy=result.accuracy,
+                robustness=float(result.robustness[0]),
+                trees=ensemble.n_trees,
+                leaves=ensemble.n_leaves,
+                seconds=round(time.monotonic() - started, 3),
+                text=text,
+                boosted=boosted,
+            )
+            self.tell(
+                f"quietness {'none' if quietness is None else format(quietness, 'g')}, "
+                f"{ensemble.n_trees} trees{', refitted' if refit else ''}: "
+                f"accuracy {candidate.accuracy:.4f}, robustness {candidate.robustness:.4f}"
+            )
+            return candidate
+
+        yield judged(False, proven, text)
+        if boosted.stopped_because == "interrupted":
+            self.interrupted = True
+            return
+        result = refit_ensemble(
+            ensemble,
+            self.attacker,
+            self._labelled(self.rows),
+            self._labelled(self.valid),
+            _SCOUT if scout else Settings(),
+            start=proven,
+            floor=self.floor,
+            threads=self.threads,
+        )
+        if result.changed:
+            better = with_scores(booster, ensemble, result.ensemble.scores)
+            yield judged(True, result.end, better.model_to_string())
+        self.interrupted = self.interrupted or result.descent.interrupted
+
+    def _read(self, text: str) -> tuple[Any, Ensemble]:
+        import lightgbm
+
+        booster = lightgbm.Booster(model_str=text)
+        return booster, load(booster, classes=self.classes)
+
+    def _labelled(self, rows: Rows) -> Labelled:
+        X = np.ascontiguousarray(rows.X)
+        return Labelled(X, rows.labels.astype(np.int32), rows.weight)
+
+    def _closed(self, quietness: float | None) -> Closed | None:
+        if quietness is None:
+            return None
+
+        def close(candidates: Candidates) -> Sequence[npt.NDArray[np.bool_]]:
+            if self._shares is None:  # the candidate thresholds are the same in every training
+                blank = Ensemble.from_trees([{"score": 0.0}], n_features=candidates.n_features)
+                rule = ClosingRule.against(self.attacker, blank)
+                self._shares = crowding(candidates, self.rows, rule, self.threads)
+            return crowded(self._shares, quietness)
+
+        return close
+
+    def _reason(self, found: Sequence[Trained], chosen: Trained) -> str:
+        if self.floor is None:
+            return (
+                f"the largest proven robustness on validation data, {chosen.robustness:.4f}, of "
+                f"{len(found)} candidates"
+            )
+        floor = f"{self.floor:.4f}"
+        if self.plain_accuracy is not None:
+            floor += f" (plain LightGBM has {self.plain_accuracy:.4f})"
+        if chosen.accuracy < self.floor:
+            return (
+                f"no candidate is as accurate as {floor}; this one is the most accurate of "
+                f"{len(found)}; a larger clean_loss allows more robust ones"
+            )
+        able = sum(c.accuracy >= self.floor for c in found)
+        return (
+            f"the largest proven robustness on validation data, {chosen.robustness:.4f}, of the "
+            f"{able} of {len(found)} candidates that are at least as accurate as {floor}"
+        )
+
+
+def _choose(found: Sequence[Trained], floor: float | None) -> Trained:
+    """The most robust candidate above the floor; the most accurate one where there is none."""
+    able = [c for c in found if floor is None or c.accuracy >= floor]
+    if able:
+        return max(able, key=lambda c: (c.robustness, c.accuracy, -c.leaves))
+    return max(found, key=lambda c: (c.accuracy, c.robustness, -c.leaves))
+
+
+def check_quietness(given: Any, norm: float) -> tuple[float | None, ...]:
+    """Values of quietness to try: one, or several in a sequence; none applies to norm 0."""
+    values = tuple(given) if isinstance(given, Sequence | np.ndarray) else (given,)
+    for value in values:
+        if value is not None and not (isinstance(value, int | float) and 0 < value <= 1):
+            raise CarveError(f"quietness must be None or a share in (0, 1], got {value!r}")
+    if not values:
+        raise CarveError("quietness must hold at least one value; None closes no threshold")
+    return (None,) if norm == 0 else tuple(dict.fromkeys(values))
+
+
+def plain_accuracy(
+    rows: Rows,
+    valid: Rows,
+    parameters: Mapping[str, Any],
+    *,
+    n_rounds: int,
+    early_stopping_rounds: int | None,
+    threads: int,
+) -> float:
+    """Accuracy of plain LightGBM on the validation rows, trained with the same parameters."""
+    import lightgbm
+
+    data = lightgbm.Dataset(rows.X, rows.labels, weight=rows.weight)
+    held_out = lightgbm.Dataset(valid.X, valid.labels, reference=data)
+    stop = [] if early_stopping_rounds is None else [early_stopping_rounds]
+    booster = lightgbm.train(
+        {**parameters, "num_threads": threads, "verbosity": -1},
+        data,
+        n_rounds,
+        valid_sets=[held_out] if stop else None,
+        callbacks=[lightgbm.early_stopping(n, first_metric_only=True, verbose=False) for n in stop],
+    )
+    raw = np.asarray(booster.predict(valid.X, raw_score=True, num_threads=threads))
+    chosen = (raw >= 0).astype(int) if raw.ndim == 1 else raw.argmax(axis=1)
+    return float((chosen == valid.labels).mean())

@@ -1,0 +1,258 @@
+"""Robust refit: new leaf scores for a large-spread model, trees unchanged.
+
+Comes in: a model, data, an attacker. Goes out: a model of the same kind with the same trees, whose
+proven robustness on validation data is no less.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.attacker import Attacker
+from carvegbm.ensemble import Ensemble
+from carvegbm.errors import CarveError, DataError, ModelError
+from carvegbm.progress import Progress
+from carvegbm.readers import load
+from carvegbm.readers.checks import Classes
+from carvegbm.spread import require_large_spread
+from carvegbm.training import inputs
+from carvegbm.training.descent import Descent, Labelled, Settings, descend
+from carvegbm.verification import Verification, verify
+
+__all__ = ["Refit", "refit_ensemble", "robust_refit", "with_scores"]
+
+
+def robust_refit(
+    model: Any,
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    attacker: Attacker,
+    *,
+    eval_set: Any = None,
+    sample_weight: npt.ArrayLike | None = None,
+    classes: Classes = None,
+    steps: int = 200,
+    learning_rate: float = 0.01,
+    l2: float = 0.1,
+    accuracy_floor: float | None = None,
+    random_state: int = 0,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> Any:
+    """Change the leaf scores of a large-spread classifier so that it is more robust.
+
+    The trees stay as they are: so does the spread. The scores minimise the logistic loss of
+    worst-case margins on the training data; of all steps the one with the largest robustness on
+    the validation data is kept, the unchanged model included.
+
+    Parameters
+    ----------
+    model
+        Whatever `carvegbm.load` takes. It must be large-spread for the attacker.
+    X, y
+        Training data.
+    attacker : Attacker
+    eval_set : (X, y), optional
+        Validation data; by default a stratified fifth of the training data is split off.
+    sample_weight : array, optional
+    classes : sequence, optional
+        The labels in the order of the model's outputs, as for `carvegbm.load`.
+    steps, learning_rate, l2
+        Of the descent.
+    accuracy_floor : float, optional
+        Steps with a smaller accuracy on the validation data are taken only if none reaches it.
+    random_state : int
+        Seed of the split and of the order of rows.
+    threads, progress
+        As for `carvegbm.verify`.
+
+    Returns
+    -------
+    lightgbm.Booster, LargeSpreadClassifier or Ensemble
+        A LightGBM model comes back as a Booster, a `LargeSpreadClassifier` as one, any other model
+        as an Ensemble. What was passed in is not changed.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X, attacker = minmax_scale(X), cg.Attacker("inf", 0.02)
+    >>> model = cg.LargeSpreadClassifier(norm="inf", budget=0.02, random_state=0)
+    >>> model = model.fit(X[:300], y[:300])
+    >>> better = robust_refit(model, X[:300], y[:300], attacker, eval_set=(X[300:400], y[300:400]))
+    >>> better.robust_score(X[300:400], y[300:400]) >= model.robust_score(X[300:400], y[300:400])
+    True
+    """
+    given = load(model, classes=classes)
+    if given.task == "regression":
+        raise CarveError("a robust refit needs classes to defend; the model is a regression")
+    require_large_spread(given, attacker)
+    settings = Settings(
+        steps=_positive("steps", steps),
+        rate=_positive("learning_rate", learning_rate),
+        l2=_positive("l2", l2, zero=True),
+        seed=random_state,
+    )
+    train, valid = _data(given, attacker, X, y, sample_weight, eval_set, random_state)
+    result = refit_ensemble(
+        given,
+        attacker,
+        train,
+        valid,
+        settings,
+        floor=accuracy_floor,
+        threads=0 if threads is None else threads,
+        progress=progress,
+    )
+    return with_scores(model, given, result.ensemble.scores)
+
+
+@dataclass(frozen=True)
+class Refit:
+    """An ensemble with new scores, or the one it started from where none was better."""
+
+    ensemble: Ensemble
+    start: Verification
+    """What is proven of the validation data before."""
+    end: Verification
+    """And after."""
+    descent: Descent
+
+    @property
+    def changed(self) -> bool:
+        """Whether other scores than the first were better."""
+        return self.end is not self.start
+
+
+def refit_ensemble(
+    ensemble: Ensemble,
+    attacker: Attacker,
+    train: Labelled,
+    valid: Labelled,
+    settings: Settings = Settings(),  # noqa: B008
+    *,
+    start: Verification | None = None,
+    floor: float | None = None,
+    threads: int = 0,
+    progress: Progress = False,
+) -> Refit:
+    """Descend, and prove that the outcome is no worse than the start on the validation rows."""
+
+    def prove(candidate: Ensemble) -> Verification:
+        labels = candidate.classes[valid.labels]
+        return verify(candidate, valid.X, labels, attacker, threads=threads or None, progress=False)
+
+    if start is None:
+        start = prove(ensemble)
+    descent = descend(
+        ensemble,
+        attacker,
+        train,
+        valid,
+        settings,
+        floor=floor,
+        threads=threads,
+        progress=progress,
+    )
+    if descent.best.step > 0:
+        better = ensemble.with_scores(descent.scores)
+        end = prove(better)
+        if end.robustness[0] >= start.robustness[0]:
+            return Refit(better, start, end, descent)
+    return Refit(ensemble, start, start, descent)
+
+
+def with_scores(model: Any, ensemble: Ensemble, scores: npt.NDArray[np.float64]) -> Any:
+    """A copy of `model`, which `ensemble` was read from, with other leaf scores."""
+    if hasattr(model, "ensemble_") and hasattr(model, "booster_"):
+        from copy import copy
+
+        fitted = copy(model)
+        fitted.booster_ = _booster(model.booster_.model_to_string(), ensemble, scores)
+        fitted.ensemble_ = load(fitted.booster_, classes=model.classes_)
+        return fitted
+    text = _lightgbm_text(model)
+    return ensemble.with_scores(scores) if text is None else _booster(text, ensemble, scores)
+
+
+def _lightgbm_text(model: Any) -> str | None:
+    """The text of a LightGBM model, wherever it is; None for any other."""
+    booster = getattr(model, "booster_", model)
+    if hasattr(booster, "model_to_string"):
+        return str(booster.model_to_string())
+    if isinstance(model, (str, os.PathLike)):
+        import lightgbm
+
+        try:
+            return str(lightgbm.Booster(model_file=os.fspath(model)).model_to_string())
+        except lightgbm.basic.LightGBMError:
+            return None
+    return None
+
+
+def _booster(text: str, ensemble: Ensemble, scores: npt.NDArray[np.float64]) -> Any:
+    """The Booster of a model text with other leaf scores."""
+    import lightgbm
+
+    booster = lightgbm.Booster(model_str=text)
+    leaves = np.bincount(
+        ensemble.tree_of_node[ensemble.nodes["feature"] < 0], minlength=ensemble.n_trees
+    )
+    first = 0
+    for tree, count in enumerate(leaves.tolist()):
+        output = tree % ensemble.n_outputs
+        for leaf in range(count):
+            try:
+                booster.set_leaf_output(tree, leaf, float(scores[first + leaf, output]))
+            except lightgbm.basic.LightGBMError:
+                raise ModelError(
+                    f"tree {tree} has other leaves than LightGBM's; pass carvegbm.load(model)"
+                ) from None
+        first += count
+    return booster
+
+
+def _data(
+    ensemble: Ensemble,
+    attacker: Attacker,
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    sample_weight: npt.ArrayLike | None,
+    eval_set: Any,
+    seed: int,
+) -> tuple[Labelled, Labelled]:
+    """Training and validation rows, checked."""
+
+    def checked(X: npt.ArrayLike, y: npt.ArrayLike) -> Labelled:
+        rows = ensemble.check_data(X)
+        attacker.check_instances(ensemble, rows)
+        return Labelled(rows, ensemble.check_labels(y, len(rows)))
+
+    train = checked(X, y)
+    weight = inputs.check_weight(sample_weight, len(train.X))
+    pairs = inputs.evaluation_pairs(eval_set)
+    if pairs:
+        if len(pairs) > 1:
+            raise DataError(f"eval_set must be one pair (X, y), got {len(pairs)}")
+        return Labelled(train.X, train.labels, weight), checked(*pairs[0])
+    rows, rest = inputs.split_off(train.labels, seed)
+    kept = None if weight is None else weight[rows]
+    return (
+        Labelled(train.X[rows], train.labels[rows], kept),
+        Labelled(train.X[rest], train.labels[rest]),
+    )
+
+
+def _positive(name: str, value: Any, zero: bool = False) -> Any:
+    if not (value > 0 or (zero and value == 0)) or not np.isfinite(value):
+        raise CarveError(f"{name} must be a number {'>=' if zero else '>'} 0, got {value!r}")
+    if name == "steps" and int(value) != value:
+        raise CarveError(f"steps must be a whole number, got {value!r}")
+    return int(value) if name == "steps" else float(value)
