@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from carvegbm.cli import options, output
-from carvegbm.errors import CarveError, DataError
+from carvegbm.errors import CarveError
 
 if TYPE_CHECKING:
     from carvegbm.tabular import Table
@@ -42,6 +42,27 @@ Parameter = Annotated[
 ]
 ModelOut = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
+]
+Certified = Annotated[
+    bool,
+    typer.Option(
+        "--certified", help="Train for robustness too: quiet thresholds and a robust refit."
+    ),
+]
+Quietness = Annotated[
+    str | None,
+    typer.Option(
+        metavar="T,…",
+        help="Shares of a class's rows near a threshold to try as limits, or none; certified only.",
+    ),
+]
+CleanLoss = Annotated[
+    float | None,
+    typer.Option(
+        metavar="L",
+        help="Accuracy that certified training may give up, compared with plain LightGBM; "
+        "default 0.01.",
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
@@ -75,6 +96,9 @@ def train(
     scale: options.Scale = None,
     features: options.Features = None,
     bounds: options.Bounds = None,
+    certified: Certified = False,
+    quietness: Quietness = None,
+    clean_loss: CleanLoss = None,
     label: options.Label = None,
     zero_based: options.ZeroBased = None,
     param: Parameter = None,
@@ -105,11 +129,12 @@ def train(
         "random_state": seed,
         "n_jobs": threads,
         "verbose": 0 if quiet or json else 1,
+        **certified_parameters(certified, quietness, clean_loss),
     }
     model: Any = estimator(**with_parameters(named, param))
     table = load_data(data, label, zero_based)
     held_out = None
-    if valid is not None or early_stopping is not None:
+    if valid is not None or early_stopping is not None or certified:
         stratify = task == "classification"
         table, held_out = with_validation(table, valid, label, zero_based, seed, stratify)
     model.fit(
@@ -124,10 +149,16 @@ def train(
     document = {"model": str(out), **describe(model)}
     if held_out is not None:
         document |= judge(model, held_out)
+    if certified and json:
+        document["training report"] = model.training_report_.to_dict()
     if json:
         output.print_json(document)
         return
     title = f"trained on {len(table.X)} rows for norm {norm} and budget {budget:g}"
+    if certified:
+        report = model.training_report_.rows()
+        output.print_table("candidates, on validation data", report, align=">" * len(report[0]))
+        output.note(model.training_report_.why)
     output.print_table(title, [(key, shown(value)) for key, value in document.items()])
     if task == "classification":
         say_classes(out, model.classes_)
@@ -142,6 +173,28 @@ def check_model_path(path: Path) -> None:
         raise CarveError(f"{path}: there is no folder {path.parent}; create it first")
     if path.is_dir():
         raise CarveError(f"{path} is a folder; give the name of a file")
+
+
+def certified_parameters(
+    certified: bool, quietness: str | None, clean_loss: float | None
+) -> dict[str, Any]:
+    """What certified training is told; its options are refused without it."""
+    for option, given in (("--quietness", quietness), ("--clean-loss", clean_loss)):
+        if given is not None and not certified:
+            raise CarveError(f"{option} has no meaning without --certified")
+    found: dict[str, Any] = {"certified": certified}
+    if clean_loss is not None:
+        found["clean_loss"] = clean_loss
+    if quietness is not None:
+        try:
+            found["quietness"] = tuple(
+                None if part.strip() == "none" else float(part) for part in quietness.split(",")
+            )
+        except ValueError:
+            raise CarveError(
+                f"--quietness {quietness}: write shares from 0 to 1, or none, separated by commas"
+            ) from None
+    return found
 
 
 def with_parameters(named: dict[str, Any], given: Sequence[str] | None) -> dict[str, Any]:
@@ -192,18 +245,9 @@ def with_validation(
         return table, held_out.ordered_as(table.feature_names)
     from dataclasses import replace
 
-    from sklearn.model_selection import train_test_split
+    from carvegbm.training.inputs import split_off
 
-    try:
-        rows, rest = train_test_split(
-            np.arange(len(table.X)),
-            test_size=0.2,
-            stratify=table.y if stratify else None,
-            random_state=seed,
-        )
-    except ValueError as error:
-        raise DataError(f"cannot split off validation data: {error}") from None
-    rows, rest = np.sort(rows), np.sort(rest)
+    rows, rest = split_off(np.asarray(table.y), seed, stratify)
     return (
         replace(table, X=table.X[rows], y=table.y[rows]),
         replace(table, X=table.X[rest], y=table.y[rest]),

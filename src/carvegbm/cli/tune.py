@@ -27,12 +27,22 @@ def tune(
     norm: options.Norm = "inf",
     budget: options.Budget,
     leaves: Annotated[
-        str, typer.Option(metavar="N,M,…", help="Leaves per tree to try.")
-    ] = "16,32,64,128,256",
+        str | None,
+        typer.Option(
+            metavar="N,M,…",
+            help="Leaves per tree to try; default 16,32,64,128,256, certified 8,16,32.",
+        ),
+    ] = None,
     criterion: Annotated[
-        Literal["accuracy", "robustness", "tradeoff"],
-        typer.Option(help="What to maximise on the validation data."),
-    ] = "accuracy",
+        Literal["accuracy", "robustness", "tradeoff"] | None,
+        typer.Option(
+            help="What to maximise on the validation data; default accuracy, certified robustness.",
+            show_default=False,
+        ),
+    ] = None,
+    certified: training.Certified = False,
+    quietness: training.Quietness = None,
+    clean_loss: training.CleanLoss = None,
     weight: Annotated[
         float, typer.Option(metavar="W", help="Share of accuracy in the trade-off.")
     ] = 0.5,
@@ -69,6 +79,8 @@ def tune(
     command is given again.
     """
     training.check_model_path(out)
+    options_of_certified = training.certified_parameters(certified, quietness, clean_loss)
+    criterion = criterion or ("robustness" if certified else "accuracy")
     from carvegbm.training.tuning import Candidate
     from carvegbm.training.tuning import tune as search
 
@@ -77,7 +89,10 @@ def tune(
 
     def report(candidate: Candidate) -> None:
         if not quiet and not json:
-            tried = ", ".join(f"{name} {value}" for name, value in candidate.parameters.items())
+            tried = ", ".join(
+                f"{name} {'none' if value is None else value}"
+                for name, value in candidate.parameters.items()
+            )
             output.note(
                 f"{tried}: accuracy {candidate.accuracy:.4f}, robustness "
                 f"{candidate.robustness:.4f}, {candidate.trees} trees, {candidate.seconds:.1f} s"
@@ -89,12 +104,13 @@ def tune(
         "scale": options.scale(scale),
         "features": options.features(features),
         "bounds": options.bounds(bounds),
-        "grid": {"num_leaves": _leaves(leaves)},
+        "grid": None if leaves is None else {"num_leaves": _leaves(leaves)},
         "n_estimators": trees,
         "learning_rate": learning_rate,
         "early_stopping_rounds": early_stopping,
         "random_state": seed,
         "n_jobs": threads,
+        **options_of_certified,
     }
     result = search(
         table.X,
@@ -116,6 +132,12 @@ def tune(
     title = f"{out}: best of {len(result.candidates)} by {criterion}"
     rows: list[tuple[str, ...]] = result.rows()
     output.print_table(title, rows, align=">" * len(rows[0]))
+    if result.floor is not None:
+        output.note(
+            f"plain LightGBM has accuracy {result.plain_accuracy:.4f}; candidates below "
+            f"{result.floor:.4f} were not considered"
+            + ("" if result.best.accuracy >= result.floor else ", but there were no others")
+        )
     training.say_classes(out, result.estimator.classes_)
 
 

@@ -284,8 +284,8 @@ def _choose(found: Sequence[Trained], floor: float | None) -> Trained:
     """The most robust candidate above the floor; the most accurate one where there is none."""
     able = [c for c in found if floor is None or c.accuracy >= floor]
     if able:
-        return max(able, key=lambda c: (c.robustness, c.accuracy, -c.leaves))
-    return max(found, key=lambda c: (c.accuracy, c.robustness, -c.leaves))
+        return max(able, key=lambda c: (c.robustness, c.accuracy, not c.scout, -c.leaves))
+    return max(found, key=lambda c: (c.accuracy, c.robustness, not c.scout, -c.leaves))
 
 
 def check_quietness(given: Any, norm: float) -> tuple[float | None, ...]:

@@ -134,7 +134,8 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
             setattr(self, name, value)
         return self
 
-    def _lightgbm_parameters(self, n_classes: int) -> dict[str, Any]:
+    def lightgbm_parameters(self, n_classes: int) -> dict[str, Any]:
+        """What LightGBM is told, under its own names, for so many outputs."""
         others = self._other_parameters()
         taken = {main_name(name) for name in others}
         defaults = inspect.signature(LargeSpreadEstimator.__init__).parameters
@@ -170,8 +171,9 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
         early_stopping_rounds: int | None,
         callbacks: Sequence[Callable[[Any], Any]] | None,
         feature_names: Sequence[str] | None,
+        accuracy_floor: float | None = None,
     ) -> None:
-        parameters = self._lightgbm_parameters(n_outputs)
+        parameters = self.lightgbm_parameters(n_outputs)
         if int(self.n_estimators) != self.n_estimators or self.n_estimators < 1:
             raise CarveError(f"n_estimators must be a whole number >= 1, got {self.n_estimators!r}")
         if early_stopping_rounds is not None and early_stopping_rounds < 1:
@@ -212,7 +214,9 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
 
         if self.certified:
             quietness = check_quietness(self.quietness, attacker.norm)
-            plain, floor = self._clean_floor(rows, evaluation, parameters, threads)
+            plain, floor = None, accuracy_floor
+            if floor is None:
+                plain, floor = self._clean_floor(rows, evaluation, parameters, threads)
             job = Job(
                 rows,
                 sets[0],

@@ -114,6 +114,7 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
         early_stopping_rounds: int | None = None,
         callbacks: Sequence[Callable[[Any], Any]] | None = None,
         feature_names: Sequence[str] | None = None,
+        accuracy_floor: float | None = None,
     ) -> LargeSpreadClassifier:
         """Train.
 
@@ -138,6 +139,9 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
             says `before_iteration`); LightGBM's own callbacks work.
         feature_names : sequence of str, optional
             Names for the model where X is an array; a frame brings its own.
+        accuracy_floor : float, optional
+            Certified training: the smallest accuracy on the validation data to accept, instead of
+            plain LightGBM's less `clean_loss`; plain LightGBM is not trained then.
         """
         from sklearn.utils.class_weight import compute_sample_weight
         from sklearn.utils.multiclass import check_classification_targets
@@ -166,6 +170,7 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
             early_stopping_rounds=early_stopping_rounds,
             callbacks=callbacks,
             feature_names=feature_names,
+            accuracy_floor=accuracy_floor,
         )
         return self
 

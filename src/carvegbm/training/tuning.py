@@ -7,55 +7,28 @@ a folder to work in, a finished candidate is never trained again.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from carvegbm.attacker import Attacker
 from carvegbm.errors import CarveError, DataError
-from carvegbm.files import replacing
 from carvegbm.training import inputs
-from carvegbm.training.boosting import Reason
+from carvegbm.training.candidates import Candidate, Criterion, Job, key
+from carvegbm.training.certified import check_quietness
 from carvegbm.training.estimators import LargeSpreadClassifier
 
-__all__ = ["CRITERIA", "LEAVES", "Candidate", "Tuning", "tune"]
+__all__ = ["CERTIFIED_LEAVES", "CRITERIA", "LEAVES", "Candidate", "Tuning", "tune"]
 
 LEAVES = (16, 32, 64, 128, 256)
 """The paper's grid of `num_leaves`."""
 
 CRITERIA = ("accuracy", "robustness", "tradeoff")
-Criterion = Literal["accuracy", "robustness", "tradeoff"]
 
-_FORMAT = 1  # of the files in a work folder
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One trained candidate, judged on the validation data."""
-
-    parameters: dict[str, Any]
-    accuracy: float
-    robustness: float
-    trees: int
-    leaves: int
-    stopped_because: Reason
-    seconds: float
-    text: str = field(repr=False)
-
-    def score(self, criterion: Criterion, weight: float) -> float:
-        """What the criterion maximises; `weight` is the share of accuracy in the trade-off."""
-        if criterion == "accuracy":
-            return self.accuracy
-        if criterion == "robustness":
-            return self.robustness
-        return weight * self.accuracy + (1 - weight) * self.robustness
+CERTIFIED_LEAVES = (8, 16, 32)
+"""Sizes of tree for certified training, where larger trees have not done better."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +41,23 @@ class Tuning:
     """Fitted: the best candidate."""
     criterion: Criterion
     weight: float
+    floor: float | None = None
+    """Certified training: the smallest accuracy that was acceptable."""
+    plain_accuracy: float | None = None
+    """Certified training: the accuracy of plain LightGBM."""
 
     def to_dict(self) -> dict[str, Any]:
         """The table as plain values."""
-        names = ("accuracy", "robustness", "trees", "leaves", "stopped_because", "seconds")
+        names = ["accuracy", "robustness", "trees", "leaves", "stopped_because", "seconds"]
+        certified = {"floor": self.floor, "plain_accuracy": self.plain_accuracy}
+        if self.best.refit is None:
+            certified = {}
+        else:
+            names.append("refit")
         return {
             "criterion": self.criterion,
             "weight": self.weight,
+            **certified,
             "best": self.candidates.index(self.best),
             "candidates": [
                 {**c.parameters, "score": c.score(self.criterion, self.weight)}
@@ -86,9 +69,12 @@ class Tuning:
     def rows(self) -> list[tuple[str, ...]]:
         """The table as text, a heading first; the best candidate is marked."""
         names = list(self.candidates[0].parameters)
-        table = [(*names, "accuracy", "robustness", "trees", "stopped because", "seconds", "")]
+        refit = [] if self.best.refit is None else ["refit"]
+        titles = ("accuracy", "robustness", "trees", "stopped because", "seconds", "")
+        table: list[tuple[str, ...]] = [(*names, *refit, *titles)]
         for c in self.candidates:
-            values = (f"{v:g}" if isinstance(v, float) else str(v) for v in c.parameters.values())
+            values = [_shown(value) for value in c.parameters.values()]
+            values += ["yes" if c.refit else "no"] * len(refit)
             numbers = (f"{c.accuracy:.4f}", f"{c.robustness:.4f}", str(c.trees))
             mark = "best" if c is self.best else ""
             table.append((*values, *numbers, c.stopped_because, f"{c.seconds:.1f}", mark))
@@ -101,6 +87,10 @@ class Tuning:
             "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         )
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def tune(
@@ -122,6 +112,8 @@ def tune(
     n_trials: int = 20,
     on_candidate: Callable[[Candidate], object] | None = None,
     feature_names: Sequence[str] | None = None,
+    certified: bool = False,
+    clean_loss: float | None = 0.01,
     **parameters: Any,
 ) -> Tuning:
     """Choose parameters of a `LargeSpreadClassifier` on validation data.
@@ -154,6 +146,11 @@ def tune(
         Called with every candidate as it is finished or found.
     feature_names : sequence of str, optional
         Names for the models where X is an array.
+    certified : bool, default False
+        Certified training: the default grid is ``{"num_leaves": (8, 16, 32)}``, every quietness
+        is a candidate of its own, and the criterion chooses among the candidates whose accuracy
+        is no more than `clean_loss` below that of plain LightGBM (the best `num_leaves`).
+    clean_loss : float or None, default 0.01
 
     Examples
     --------
@@ -171,12 +168,22 @@ def tune(
     if not 0 <= weight <= 1:
         raise CarveError(f"weight must be from 0 to 1, got {weight!r}")
     options = {"norm": norm, "budget": budget, "n_estimators": n_estimators, **parameters}
+    options |= {"certified": certified, "clean_loss": clean_loss}
     fixed = LargeSpreadClassifier(**options, random_state=random_state, n_jobs=1)
     data = _split(fixed, X, y, valid, random_state)
-    job = _Job(fixed, *data, early_stopping_rounds, folder, feature_names)
-    values = {name: list(tried) for name, tried in (grid or {"num_leaves": LEAVES}).items()}
+    job = Job(fixed, *data, early_stopping_rounds, folder, feature_names)
+    if grid is None:
+        grid = {"num_leaves": CERTIFIED_LEAVES if certified else LEAVES}
+    values = {name: list(tried) for name, tried in grid.items()}
+    if certified and "quietness" not in values:
+        values["quietness"] = list(check_quietness(fixed.quietness, Attacker(norm, budget).norm))
     if not all(values.values()):
         raise CarveError("every parameter of the grid needs at least one value")
+    plain = floor = None
+    if certified and clean_loss is not None:
+        plain = job.plain_accuracy(values.get("num_leaves", [fixed.num_leaves]), n_jobs)
+        floor = plain - clean_loss
+        job = replace(job, accuracy_floor=floor)
 
     def score(candidate: Candidate) -> float:
         return candidate.score(criterion, weight)
@@ -192,103 +199,18 @@ def tune(
         candidates.append(candidate)
         if on_candidate is not None:
             on_candidate(candidate)
-    order = {_key(c.parameters): i for i, c in enumerate(candidates)}
+    order = {key(c.parameters): i for i, c in enumerate(candidates)}
     if search == "grid":
-        order = {_key(tried): i for i, tried in enumerate(_combinations(values))}
-    candidates.sort(key=lambda c: order[_key(c.parameters)])
+        order = {key(tried): i for i, tried in enumerate(_combinations(values))}
+    candidates.sort(key=lambda c: order[key(c.parameters)])
     # On a tie the better of the other measure, then the smaller model.
-    best = max(candidates, key=lambda c: (score(c), c.accuracy + c.robustness, -c.leaves))
+    able = [c for c in candidates if floor is None or c.accuracy >= floor]
+    if able:
+        best = max(able, key=lambda c: (score(c), c.accuracy + c.robustness, -c.leaves))
+    else:
+        best = max(candidates, key=lambda c: (c.accuracy, c.robustness, -c.leaves))
     estimator = job.restore(best).set_params(n_jobs=n_jobs)
-    return Tuning(candidates, best, estimator, criterion, weight)
-
-
-@dataclass(frozen=True)
-class _Job:
-    """What all candidates share."""
-
-    fixed: LargeSpreadClassifier
-    X: Any
-    y: Any
-    X_valid: Any
-    y_valid: Any
-    early_stopping_rounds: int | None
-    folder: Any
-    feature_names: Sequence[str] | None
-
-    def run(self, parameters: dict[str, Any], threads: int) -> Candidate:
-        """Train and judge one candidate, and store it."""
-        from sklearn.base import clone
-
-        model = clone(self.fixed).set_params(**parameters, n_jobs=threads)
-        started = time.monotonic()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "the model is constant")
-            model.fit(
-                self.X,
-                self.y,
-                eval_set=(self.X_valid, self.y_valid),
-                early_stopping_rounds=self.early_stopping_rounds,
-                feature_names=self.feature_names,
-            )
-        if model.stopped_because_ == "interrupted":
-            raise KeyboardInterrupt
-        result = model.verify(self.X_valid, self.y_valid)
-        candidate = Candidate(
-            parameters=parameters,
-            accuracy=result.accuracy,
-            robustness=float(result.robustness[0]),
-            trees=model.ensemble_.n_trees,
-            leaves=model.ensemble_.n_leaves,
-            stopped_because=model.stopped_because_,
-            seconds=round(time.monotonic() - started, 3),
-            text=model.booster_.model_to_string(),
-        )
-        place = self._place(parameters)
-        if place is not None:
-            _write(place, candidate)
-        return candidate
-
-    def find(self, parameters: dict[str, Any]) -> Candidate | None:
-        """The candidate, if it is stored."""
-        place = self._place(parameters)
-        return None if place is None else _read(place, parameters)
-
-    def _place(self, parameters: dict[str, Any]) -> Path | None:
-        """Where the candidate is stored: a name made of its configuration and the data."""
-        if self.folder is None:
-            return None
-        folder = Path(self.folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CarveError(f"{folder}: cannot make the folder: {error.strerror}") from None
-        settings = {**self.fixed.get_params(), **parameters}
-        settings = {k: v for k, v in settings.items() if k not in ("n_jobs", "verbose")}
-        settings |= {"early_stopping_rounds": self.early_stopping_rounds, "format": _FORMAT}
-        digest = hashlib.sha256(_key(settings).encode())
-        digest.update(self._fingerprint.encode())
-        return folder / f"candidate-{digest.hexdigest()[:24]}.json"
-
-    @cached_property
-    def _fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for data in (self.X, self.y, self.X_valid, self.y_valid):
-            array = np.ascontiguousarray(data)
-            digest.update(f"{array.dtype} {array.shape}".encode())
-            raw = array.tolist() if array.dtype.hasobject else None
-            digest.update(repr(raw).encode() if raw is not None else array.view(np.uint8).data)
-        names = getattr(self.X, "columns", self.feature_names)
-        digest.update(repr(None if names is None else list(names)).encode())
-        return digest.hexdigest()
-
-    def restore(self, candidate: Candidate) -> LargeSpreadClassifier:
-        """The fitted estimator of a candidate."""
-        from sklearn.base import clone
-
-        model: LargeSpreadClassifier = clone(self.fixed).set_params(**candidate.parameters)
-        return model.restore(
-            self.X, self.y, candidate.text, candidate.stopped_because, self.feature_names
-        )
+    return Tuning(candidates, best, estimator, criterion, weight, floor, plain)
 
 
 def _split(
@@ -312,15 +234,6 @@ def _split(
     return X, y, X_valid, y_valid
 
 
-def _key(parameters: Mapping[str, Any]) -> str:
-    """A text that differs wherever the parameters do; repr would shorten long arrays."""
-
-    def plain(value: Any) -> Any:
-        return value.tolist() if isinstance(value, np.ndarray | np.generic) else repr(value)
-
-    return json.dumps(parameters, sort_keys=True, default=plain)
-
-
 def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterable[dict[str, Any]]:
     import itertools
 
@@ -328,9 +241,7 @@ def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterable[dict[str, Any
         yield dict(zip(values, combination, strict=True))
 
 
-def _grid(
-    job: _Job, values: Mapping[str, Sequence[Any]], n_jobs: int | None
-) -> Iterator[Candidate]:
+def _grid(job: Job, values: Mapping[str, Sequence[Any]], n_jobs: int | None) -> Iterator[Candidate]:
     """All combinations: first those that are stored, then the others as they are finished."""
     from sklearn.utils.parallel import Parallel, delayed
 
@@ -354,12 +265,12 @@ def _grid(
     yield from results
 
 
-def _run(job: _Job, parameters: dict[str, Any], threads: int) -> Candidate:
+def _run(job: Job, parameters: dict[str, Any], threads: int) -> Candidate:
     return job.run(parameters, threads)
 
 
 def _optuna(
-    job: _Job,
+    job: Job,
     values: Mapping[str, Sequence[Any]],
     n_trials: int,
     score: Callable[[Candidate], float],
@@ -378,10 +289,10 @@ def _optuna(
     for _ in range(n_trials):
         trial = study.ask()
         parameters = {name: _suggest(trial, name, tried) for name, tried in values.items()}
-        fresh = _key(parameters) not in seen
+        fresh = key(parameters) not in seen
         if fresh:
-            seen[_key(parameters)] = job.find(parameters) or job.run(parameters, threads)
-        candidate = seen[_key(parameters)]
+            seen[key(parameters)] = job.find(parameters) or job.run(parameters, threads)
+        candidate = seen[key(parameters)]
         study.tell(trial, score(candidate))
         if fresh:
             yield candidate
@@ -397,25 +308,3 @@ def _suggest(trial: Any, name: str, tried: Sequence[Any]) -> Any:
     if all(isinstance(v, int) for v in tried):
         return trial.suggest_int(name, low, high, log=by_ratio)
     return trial.suggest_float(name, low, high, log=by_ratio)
-
-
-def _read(place: Path, parameters: dict[str, Any]) -> Candidate | None:
-    """The stored candidate, or None where it is missing or damaged."""
-    try:
-        record = json.loads(place.read_text(encoding="utf-8"))
-        text = place.with_suffix(".txt").read_text(encoding="utf-8")
-        if record.pop("model") != hashlib.sha256(text.encode()).hexdigest():
-            return None
-        return Candidate(**{**record, "parameters": parameters, "text": text})
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _write(place: Path, candidate: Candidate) -> None:
-    """Model first, then the record that says it is complete."""
-    record = {k: v for k, v in vars(candidate).items() if k != "text"}
-    record["model"] = hashlib.sha256(candidate.text.encode()).hexdigest()
-    with replacing(place.with_suffix(".txt")) as temporary:
-        temporary.write_text(candidate.text, encoding="utf-8")
-    with replacing(place) as temporary:
-        temporary.write_text(json.dumps(record, default=repr) + "\n", encoding="utf-8")
