@@ -86,16 +86,6 @@ def test_thresholds_that_cannot_be_crossed_within_the_bounds_neither_close_nor_a
     assert state.is_open(0).tolist() == [True, False, False, True, True]
 
 
-def test_thresholds_can_be_closed_before_the_first_tree():
-    closed = [np.array([True, False, False])]
-    state = OpenThresholds([np.arange(3.0)], rule("inf", 0.1), closed)
-    assert state.n_open == 2
-    assert state.restricted() == [0]
-    assert state.merged_codes(0).tolist() == [1, 1, 2, 3]
-    with pytest.raises(ValueError, match="one flag per candidate"):
-        OpenThresholds([np.arange(4.0)], rule("inf", 0.1), closed)
-
-
 @given(st.lists(st.booleans(), min_size=1, max_size=20))
 def test_merged_codes_tell_apart_what_open_thresholds_tell_apart(flags):
     open_ = np.array(flags)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.boosting import Evaluation, Rows, boost
+from carvegbm.training.boosting import Evaluation, Rows, boost, candidates_of
 from carvegbm.training.closing import ClosingRule, OpenThresholds
 from carvegbm.training.lightgbm_c import CodeTable, RawBooster, parameter_text
 from carvegbm.training.rounds import rounds
@@ -121,12 +121,10 @@ def test_the_trees_of_a_multiclass_round_restrict_one_another():
     assert sum(len(features) for features in used) == len(set.union(*used))
 
 
-def test_thresholds_closed_before_the_first_round_are_not_used():
+def test_only_the_candidates_given_are_used():
     X, y = problems.two_classes()
-
-    def only_the_last_feature(candidates):
-        return [np.full(len(v), f != X.shape[1] - 1) for f, v in enumerate(candidates.values)]
-
+    candidates = candidates_of(Rows(X, y), LEARNING)
+    flags = [np.full(len(v), f == X.shape[1] - 1) for f, v in enumerate(candidates.values)]
     boosted = boost(
         Rows(X, y),
         cg.Attacker("inf", 0.001),
@@ -134,7 +132,7 @@ def test_thresholds_closed_before_the_first_round_are_not_used():
         task="binary",
         n_outputs=1,
         n_rounds=5,
-        closed=only_the_last_feature,
+        candidates=candidates.keeping(flags),
     )
     used = {f for trees in boosted.rounds for tree in trees for f in tree.feature.tolist()}
     assert used == {X.shape[1] - 1}

@@ -80,7 +80,6 @@ def tune(
     """
     training.check_model_path(out)
     options_of_certified = training.certified_parameters(certified, quietness, clean_loss)
-    criterion = criterion or ("robustness" if certified else "accuracy")
     from carvegbm.training.tuning import Candidate
     from carvegbm.training.tuning import tune as search
 
@@ -129,14 +128,13 @@ def tune(
     if json:
         output.print_json({"model": str(out), **result.to_dict()})
         return
-    title = f"{out}: best of {len(result.candidates)} by {criterion}"
+    title = f"{out}: best of {len(result.candidates)} by {result.criterion}"
     rows: list[tuple[str, ...]] = result.rows()
     output.print_table(title, rows, align=">" * len(rows[0]))
     if result.floor is not None:
         output.note(
             f"plain LightGBM has accuracy {result.plain_accuracy:.4f}; candidates below "
             f"{result.floor:.4f} were not considered"
-            + ("" if result.best.accuracy >= result.floor else ", but there were no others")
         )
     training.say_classes(out, result.estimator.classes_)
 

@@ -17,7 +17,7 @@ from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble, Task
 from carvegbm.errors import CarveError
 from carvegbm.readers.trees import Tree, assemble
-from carvegbm.training.closing import Bools, ClosingRule, OpenThresholds
+from carvegbm.training.closing import ClosingRule, OpenThresholds
 from carvegbm.training.grown import GrownTree
 from carvegbm.training.lightgbm_c import CodeTable
 from carvegbm.training.model_text import write_model
@@ -27,12 +27,10 @@ from carvegbm.training.rounds import Rounds, rounds
 from carvegbm.training.thresholds import Candidates, find_candidates
 from carvegbm.training.watching import EarlyStopping, EvaluationSet, Metric, Result, Watch
 
-__all__ = ["Boosted", "Closed", "Evaluation", "Reason", "Rows", "boost"]
+__all__ = ["Boosted", "Evaluation", "Reason", "Rows", "boost", "candidates_of"]
 
 Floats = npt.NDArray[np.float64]
 Reason = Literal["rounds", "early stopping", "no thresholds left", "interrupted"]
-Closed = Callable[[Candidates], Sequence[Bools]]
-"""Thresholds to close before the first round, given the candidates: a flag per candidate."""
 
 _THRESHOLD_PARAMETERS = {
     "max_bin": "max_bin",
@@ -113,6 +111,16 @@ class _Training:
         self._grower.reset(self._learning)
 
 
+def candidates_of(data: Rows, parameters: Mapping[str, Any], threads: int = 1) -> Candidates:
+    """The candidate thresholds of training data, under LightGBM's parameters that concern them."""
+    chosen = {
+        ours: parameters[theirs]
+        for theirs, ours in _THRESHOLD_PARAMETERS.items()
+        if theirs in parameters
+    }
+    return find_candidates(data.X, threads=threads, **chosen)
+
+
 def boost(
     data: Rows,
     attacker: Attacker,
@@ -122,7 +130,7 @@ def boost(
     n_outputs: int,
     n_rounds: int,
     evaluation: Evaluation = Evaluation(),  # noqa: B008
-    closed: Closed | None = None,
+    candidates: Candidates | None = None,
     threads: int = 1,
     verbose: int = 0,
 ) -> Boosted:
@@ -140,28 +148,23 @@ def boost(
         Number of classes for multiclass, else 1.
     n_rounds : int
     evaluation : Evaluation
-    closed : callable, optional
-        Thresholds to close before the first round.
+    candidates : Candidates, optional
+        The thresholds trees may use; default: all `candidates_of` the data.
     threads : int
     verbose : int
     """
     n_features = data.X.shape[1]
     blank = Ensemble.from_trees([{"score": 0.0}], n_features=n_features)
-    chosen = {
-        ours: parameters[theirs]
-        for theirs, ours in _THRESHOLD_PARAMETERS.items()
-        if theirs in parameters
-    }
     learning = {k: v for k, v in parameters.items() if k not in _THRESHOLD_PARAMETERS}
     learning["num_threads"] = threads
-    candidates = find_candidates(data.X, threads=threads, **chosen)
+    if candidates is None:
+        candidates = candidates_of(data, parameters, threads)
     table = CodeTable(
         candidates.encode(data.X, threads), [len(v) + 1 for v in candidates.values], threads
     )
     open_thresholds = OpenThresholds(
         candidates.values,
         ClosingRule.against(attacker, blank),
-        None if closed is None else closed(candidates),
     )
     grower = rounds(table, open_thresholds, learning, data.labels, data.weight, n_outputs)
     shown: list[Tree] = []  # the trees so far, as the verifier takes them

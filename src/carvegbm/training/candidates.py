@@ -22,7 +22,7 @@ from carvegbm.errors import CarveError
 from carvegbm.files import replacing
 from carvegbm.training import inputs
 from carvegbm.training.boosting import Reason, Rows
-from carvegbm.training.certified import plain_accuracy
+from carvegbm.training.certified import plain_accuracy_of
 from carvegbm.training.estimators import LargeSpreadClassifier
 
 __all__ = ["Candidate", "Criterion", "Job", "key"]
@@ -68,7 +68,8 @@ class Job:
     early_stopping_rounds: int | None
     folder: Any
     feature_names: Sequence[str] | None
-    accuracy_floor: float | None = None
+    plain: float | None = None
+    """Certified training: the accuracy of plain LightGBM."""
 
     def plain_accuracy(self, num_leaves: Sequence[int], n_jobs: int | None) -> float:
         """The best accuracy of plain LightGBM on the validation data; stored, too."""
@@ -91,7 +92,7 @@ class Job:
         X, y = inputs.check_pair(model, self.X, self.y, reset=True)
         X_valid, y_valid = inputs.check_pair(model, self.X_valid, self.y_valid, what="valid")
         classes = np.unique(y)
-        return plain_accuracy(
+        return plain_accuracy_of(
             Rows(X, inputs.encode_labels(y, classes)),
             Rows(X_valid, inputs.encode_labels(y_valid, classes)),
             model.lightgbm_parameters(1 if len(classes) == 2 else len(classes)),
@@ -114,7 +115,7 @@ class Job:
                 eval_set=(self.X_valid, self.y_valid),
                 early_stopping_rounds=self.early_stopping_rounds,
                 feature_names=self.feature_names,
-                accuracy_floor=self.accuracy_floor,
+                plain_accuracy=self.plain,
             )
         if model.stopped_because_ == "interrupted":
             raise KeyboardInterrupt
@@ -152,7 +153,7 @@ class Job:
         settings = {**self.fixed.get_params(), **parameters}
         settings = {k: v for k, v in settings.items() if k not in ("n_jobs", "verbose")}
         settings |= {"early_stopping_rounds": self.early_stopping_rounds, "format": _FORMAT}
-        settings |= {"accuracy_floor": self.accuracy_floor}
+        settings |= {"plain_accuracy": self.plain}
         digest = hashlib.sha256(key(settings).encode())
         digest.update(self._fingerprint.encode())
         return folder / f"{kind}-{digest.hexdigest()[:24]}.json"

@@ -6,7 +6,8 @@ model, and a report of every candidate.
     scout   every quietness with a few rounds, refitted: which one suits the data and the budget?
     grow    the best of them with all rounds, refitted
     choose  the largest proven robustness on the validation rows, among all models so far whose
-            accuracy there is no more than `clean_loss` below plain LightGBM's
+            accuracy there is no more than `clean_loss` below plain LightGBM's, or below the most
+            accurate model before any refit, where all are less accurate than plain LightGBM
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,15 +25,22 @@ from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
 from carvegbm.readers import load
-from carvegbm.training.boosting import Boosted, Closed, Rows
+from carvegbm.training.boosting import Boosted, Rows
 from carvegbm.training.closing import ClosingRule
 from carvegbm.training.descent import Labelled, Settings
-from carvegbm.training.quiet import crowded, crowding
+from carvegbm.training.quiet import crowding
 from carvegbm.training.refit import refit_ensemble, with_scores
 from carvegbm.training.thresholds import Candidates
 from carvegbm.verification import Verification, verify
 
-__all__ = ["Job", "Trained", "TrainingReport", "check_quietness", "plain_accuracy"]
+__all__ = [
+    "Job",
+    "Trained",
+    "TrainingReport",
+    "check_clean_loss",
+    "check_quietness",
+    "plain_accuracy_of",
+]
 
 _SCOUT_ROUNDS = 30
 _SCOUT = Settings(steps=60, patience=30)
@@ -66,9 +75,9 @@ class TrainingReport:
     why : str
         A sentence.
     floor : float or None
-        The smallest accuracy that was acceptable.
+        The smallest accuracy that was acceptable; None: any.
     plain_accuracy : float or None
-        Accuracy of plain LightGBM on the validation data.
+        Accuracy of plain LightGBM on the validation data, where it was trained.
     """
 
     candidates: list[Trained]
@@ -131,14 +140,20 @@ class Job:
     rows, valid : Rows
         With encoded labels.
     attacker : Attacker
-    grow : callable (closed, rounds) -> Boosted
+    candidates : Candidates
+        All thresholds of the training rows.
+    grow : callable (candidates, rounds) -> Boosted
         Trains a large-spread model; `rounds` None means all of them, watched and stopped early.
     write : callable (Boosted) -> str
         The model's text.
     num_leaves : int
     quietness : sequence of float or None
-    plain_accuracy, floor : float or None
-        See `TrainingReport`.
+    plain_accuracy : float or None
+        Accuracy of plain LightGBM on the validation rows, for the report.
+    goal : float or None
+        Accuracy to be compared with; None: accuracy does not count.
+    clean_loss : float
+        How far below it a model may be.
     classes : array
     threads : int
     tell : callable (str) -> object
@@ -148,17 +163,18 @@ class Job:
     rows: Rows
     valid: Rows
     attacker: Attacker
-    grow: Callable[[Closed | None, int | None], Boosted]
+    candidates: Candidates
+    grow: Callable[[Candidates, int | None], Boosted]
     write: Callable[[Boosted], str]
     num_leaves: int
     quietness: Sequence[float | None]
     plain_accuracy: float | None
-    floor: float | None
+    goal: float | None
+    clean_loss: float
     classes: npt.NDArray[Any]
     threads: int
     tell: Callable[[str], object]
     interrupted: bool = field(default=False, init=False)
-    _shares: list[npt.NDArray[np.float64]] | None = field(default=None, init=False)
 
     def run(self) -> TrainingReport:
         """Train and judge the candidates, and choose one; an interrupt ends it early."""
@@ -168,23 +184,24 @@ class Job:
             for quietness in self.quietness:
                 if not self.interrupted:
                     found += self._train(quietness, scout=True)
-            best = _choose(found, self._scout_floor(found)).quietness
+            # Scouts are small: none of them need be as accurate as a grown model.
+            best = _choose(found, self._floor(found)).quietness
         if not self.interrupted:
             found += self._train(best, scout=False)
-        chosen = _choose(found, self.floor)
-        why = self._reason(found, chosen)
-        return TrainingReport(found, chosen, why, self.floor, self.plain_accuracy)
+        floor = self._floor(found)
+        chosen = _choose(found, floor)
+        why = self._reason(found, chosen, floor)
+        return TrainingReport(found, chosen, why, floor, self.plain_accuracy)
 
-    def _scout_floor(self, scouts: Sequence[Trained]) -> float | None:
-        """Scouts are small: they are measured by the most accurate of them."""
-        if self.floor is None or self.plain_accuracy is None:
-            return self.floor
-        return max(c.accuracy for c in scouts) - (self.plain_accuracy - self.floor)
+    def _floor(self, found: Sequence[Trained]) -> float | None:
+        """The smallest acceptable accuracy: what no model reaches is not asked of a refit."""
+        reached = max((c.accuracy for c in found if not c.refit), default=1.0)
+        return None if self.goal is None else min(self.goal, reached) - self.clean_loss
 
     def _train(self, quietness: float | None, scout: bool) -> Iterator[Trained]:
         """A candidate as boosting leaves it, then the same refitted."""
         started = time.monotonic()
-        boosted = self.grow(self._closed(quietness), _SCOUT_ROUNDS if scout else None)
+        boosted = self.grow(self._quiet(quietness), _SCOUT_ROUNDS if scout else None)
         text = self.write(boosted)
         booster, ensemble = self._read(text)
         proven = verify(
@@ -228,7 +245,7 @@ class Job:
             self._labelled(self.valid),
             _SCOUT if scout else Settings(),
             start=proven,
-            floor=self.floor,
+            floor=None if self.goal is None else min(self.goal, proven.accuracy) - self.clean_loss,
             threads=self.threads,
         )
         if result.changed:
@@ -246,46 +263,38 @@ class Job:
         X = np.ascontiguousarray(rows.X)
         return Labelled(X, rows.labels.astype(np.int32), rows.weight)
 
-    def _closed(self, quietness: float | None) -> Closed | None:
+    def _quiet(self, quietness: float | None) -> Candidates:
+        """The thresholds that are not too crowded."""
         if quietness is None:
-            return None
+            return self.candidates
+        return self.candidates.keeping([share <= quietness for share in self._crowding])
 
-        def close(candidates: Candidates) -> Sequence[npt.NDArray[np.bool_]]:
-            if self._shares is None:  # the candidate thresholds are the same in every training
-                blank = Ensemble.from_trees([{"score": 0.0}], n_features=candidates.n_features)
-                rule = ClosingRule.against(self.attacker, blank)
-                self._shares = crowding(candidates, self.rows, rule, self.threads)
-            return crowded(self._shares, quietness)
+    @cached_property
+    def _crowding(self) -> list[npt.NDArray[np.float64]]:
+        blank = Ensemble.from_trees([{"score": 0.0}], n_features=self.candidates.n_features)
+        rule = ClosingRule.against(self.attacker, blank)
+        return crowding(self.candidates, self.rows, rule, self.threads)
 
-        return close
-
-    def _reason(self, found: Sequence[Trained], chosen: Trained) -> str:
-        if self.floor is None:
-            return (
-                f"the largest proven robustness on validation data, {chosen.robustness:.4f}, of "
-                f"{len(found)} candidates"
-            )
-        floor = f"{self.floor:.4f}"
-        if self.plain_accuracy is not None:
-            floor += f" (plain LightGBM has {self.plain_accuracy:.4f})"
-        if chosen.accuracy < self.floor:
-            return (
-                f"no candidate is as accurate as {floor}; this one is the most accurate of "
-                f"{len(found)}; a larger clean_loss allows more robust ones"
-            )
-        able = sum(c.accuracy >= self.floor for c in found)
+    def _reason(self, found: Sequence[Trained], chosen: Trained, floor: float | None) -> str:
+        best = f"the largest proven robustness on validation data, {chosen.robustness:.4f}, of"
+        if floor is None or self.goal is None:
+            return f"{best} {len(found)} candidates"
+        if self.plain_accuracy is None:
+            limit = f"{floor:.4f}"
+        elif floor < self.goal - self.clean_loss:
+            limit = f"{floor:.4f} (plain LightGBM, at {self.plain_accuracy:.4f}, is out of reach)"
+        else:
+            limit = f"{floor:.4f} (plain LightGBM has {self.plain_accuracy:.4f})"
+        able = sum(c.accuracy >= floor for c in found)
         return (
-            f"the largest proven robustness on validation data, {chosen.robustness:.4f}, of the "
-            f"{able} of {len(found)} candidates that are at least as accurate as {floor}"
+            f"{best} the {able} of {len(found)} candidates that are at least as accurate as {limit}"
         )
 
 
 def _choose(found: Sequence[Trained], floor: float | None) -> Trained:
-    """The most robust candidate above the floor; the most accurate one where there is none."""
+    """The most robust candidate that is accurate enough; there always is one."""
     able = [c for c in found if floor is None or c.accuracy >= floor]
-    if able:
-        return max(able, key=lambda c: (c.robustness, c.accuracy, not c.scout, -c.leaves))
-    return max(found, key=lambda c: (c.accuracy, c.robustness, not c.scout, -c.leaves))
+    return max(able, key=lambda c: (c.robustness, c.accuracy, not c.scout, -c.leaves))
 
 
 def check_quietness(given: Any, norm: float) -> tuple[float | None, ...]:
@@ -299,7 +308,14 @@ def check_quietness(given: Any, norm: float) -> tuple[float | None, ...]:
     return (None,) if norm == 0 else tuple(dict.fromkeys(values))
 
 
-def plain_accuracy(
+def check_clean_loss(given: Any) -> float | None:
+    """Accuracy that may be given up: None for all of it."""
+    if given is not None and not (isinstance(given, int | float) and 0 <= given <= 1):
+        raise CarveError(f"clean_loss must be None or from 0 to 1, got {given!r}")
+    return given
+
+
+def plain_accuracy_of(
     rows: Rows,
     valid: Rows,
     parameters: Mapping[str, Any],

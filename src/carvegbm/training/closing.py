@@ -109,33 +109,18 @@ class OpenThresholds:
     ----------
     thresholds : sequence of arrays, one per feature, ascending
     rule : ClosingRule
-    closed : sequence of bool arrays, optional
-        Thresholds to close before the first tree, in the shape of `thresholds`.
     """
 
-    def __init__(
-        self,
-        thresholds: Sequence[Floats],
-        rule: ClosingRule,
-        closed: Sequence[Bools] | None = None,
-    ) -> None:
+    def __init__(self, thresholds: Sequence[Floats], rule: ClosingRule) -> None:
         self.thresholds = tuple(thresholds)
         self.rule = rule
         self._crossable = [rule.crossable(f, v) for f, v in enumerate(self.thresholds)]
         self._open = [np.ones(len(v), dtype=bool) for v in self.thresholds]
-        if closed is not None:
-            self._open = [~np.asarray(c, dtype=bool) for c in closed]
-            if [len(c) for c in self._open] != [len(v) for v in self.thresholds]:
-                raise ValueError("closed must hold one flag per candidate threshold")
         self.n_open = sum(int(flags.sum()) for flags in self._open)
 
     def is_open(self, feature: int) -> Bools:
         """Whether each threshold of the feature is open."""
         return np.array(self._open[feature])
-
-    def restricted(self) -> list[int]:
-        """The features with a closed threshold."""
-        return [feature for feature, flags in enumerate(self._open) if not flags.all()]
 
     def close_after(self, features: Iterable[int], used: Iterable[int]) -> list[int]:
         """Close what a tree with these splits (feature, position of threshold) rules out.

@@ -22,12 +22,18 @@ from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Task
 from carvegbm.errors import CarveError, DataError
 from carvegbm.training import inputs
-from carvegbm.training.boosting import Boosted, Closed, Evaluation, Rows, boost
-from carvegbm.training.certified import Job, check_quietness, plain_accuracy
+from carvegbm.training.boosting import Boosted, Evaluation, Rows, boost, candidates_of
+from carvegbm.training.certified import (
+    Job,
+    check_clean_loss,
+    check_quietness,
+    plain_accuracy_of,
+)
 from carvegbm.training.model_text import safe_names
 from carvegbm.training.parameters import check_parameters, main_name
 from carvegbm.training.quiet import QUIETNESS
 from carvegbm.training.reporting import print_line
+from carvegbm.training.thresholds import Candidates
 from carvegbm.training.watching import Metric, metric_list
 
 __all__ = ["LargeSpreadEstimator"]
@@ -171,7 +177,7 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
         early_stopping_rounds: int | None,
         callbacks: Sequence[Callable[[Any], Any]] | None,
         feature_names: Sequence[str] | None,
-        accuracy_floor: float | None = None,
+        plain_accuracy: float | None = None,
     ) -> None:
         parameters = self.lightgbm_parameters(n_outputs)
         if int(self.n_estimators) != self.n_estimators or self.n_estimators < 1:
@@ -193,7 +199,7 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
         )
         threads = inputs.thread_count(self.n_jobs)
 
-        def grow(closed: Closed | None, n_rounds: int | None) -> Boosted:
+        def grow(candidates: Candidates | None, n_rounds: int | None) -> Boosted:
             scouting = n_rounds is not None
             return boost(
                 rows,
@@ -203,7 +209,7 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
                 n_outputs=n_outputs,
                 n_rounds=min(int(self.n_estimators), n_rounds or int(self.n_estimators)),
                 evaluation=Evaluation() if scouting else evaluation,
-                closed=closed,
+                candidates=candidates,
                 threads=threads,
                 verbose=0 if scouting else int(self.verbose),
             )
@@ -214,19 +220,29 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
 
         if self.certified:
             quietness = check_quietness(self.quietness, attacker.norm)
-            plain, floor = None, accuracy_floor
-            if floor is None:
-                plain, floor = self._clean_floor(rows, evaluation, parameters, threads)
+            clean_loss = check_clean_loss(self.clean_loss)
+            plain = plain_accuracy
+            if clean_loss is not None and plain is None:
+                plain = plain_accuracy_of(
+                    rows,
+                    sets[0],
+                    parameters,
+                    n_rounds=int(self.n_estimators),
+                    early_stopping_rounds=early_stopping_rounds,
+                    threads=threads,
+                )
             job = Job(
                 rows,
                 sets[0],
                 attacker,
+                candidates_of(rows, parameters, threads),
                 grow,
                 write,
                 num_leaves=int(parameters.get("num_leaves", self.num_leaves)),
                 quietness=quietness,
                 plain_accuracy=plain,
-                floor=floor,
+                goal=None if clean_loss is None else plain,
+                clean_loss=clean_loss or 0.0,
                 classes=self.classes_,
                 threads=threads,
                 tell=print_line if self.verbose else lambda _: None,
@@ -247,24 +263,6 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
                 else "no feature separates the labels"
             )
             warnings.warn(f"the model is constant: {reason}", UserWarning, stacklevel=3)
-
-    def _clean_floor(
-        self, rows: Rows, evaluation: Evaluation, parameters: dict[str, Any], threads: int
-    ) -> tuple[float | None, float | None]:
-        """Accuracy of plain LightGBM on the validation rows, and the smallest one acceptable."""
-        if self.clean_loss is None:
-            return None, None
-        if not 0 <= self.clean_loss <= 1:
-            raise CarveError(f"clean_loss must be None or from 0 to 1, got {self.clean_loss!r}")
-        plain = plain_accuracy(
-            rows,
-            evaluation.sets[0],
-            parameters,
-            n_rounds=int(self.n_estimators),
-            early_stopping_rounds=evaluation.early_stopping_rounds,
-            threads=threads,
-        )
-        return plain, plain - self.clean_loss
 
     def _names(self, given: Sequence[str] | None) -> list[str] | None:
         """The features' names: those of the frame, or those given, or none."""

@@ -55,16 +55,17 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
     verbose : int, default 0
         1: a progress bar on a terminal, a line per 50 rounds elsewhere.
     certified : bool, default False
-        Train for robustness as well: thresholds that training rows crowd around are closed before
-        the first round, and the leaf scores are refitted against the attacker. The first
-        evaluation set serves as validation data; without one, a stratified fifth is split off.
+        Train for robustness as well: thresholds that training rows crowd around are left out, and
+        the leaf scores are refitted against the attacker. The first evaluation set serves as
+        validation data; without one, a stratified fifth is split off.
     quietness : float or None, or a sequence of these, default (0.03, 0.06, 0.12, 0.25, None)
-        Certified training closes thresholds with more than this share of a class's rows within
-        reach; None closes none. Of several, the one that does best with a few rounds is taken.
+        Certified training leaves out thresholds with more than this share of a class's rows within
+        reach; None leaves out none. Of several, the one that does best with a few rounds is taken.
         Norm 0 has no use for it.
     clean_loss : float or None, default 0.01
-        How much accuracy on the validation data, compared with plain LightGBM's, certified
-        training may give up for robustness; None: all of it.
+        How much accuracy on the validation data certified training may give up for robustness,
+        compared with plain LightGBM's, or with what is reached before the refit if that is less;
+        None: all of it.
     **lightgbm_parameters
         Any other parameter of LightGBM, under any of its names; one that large-spread training
         cannot honour is refused by name.
@@ -114,7 +115,7 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
         early_stopping_rounds: int | None = None,
         callbacks: Sequence[Callable[[Any], Any]] | None = None,
         feature_names: Sequence[str] | None = None,
-        accuracy_floor: float | None = None,
+        plain_accuracy: float | None = None,
     ) -> LargeSpreadClassifier:
         """Train.
 
@@ -139,9 +140,9 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
             says `before_iteration`); LightGBM's own callbacks work.
         feature_names : sequence of str, optional
             Names for the model where X is an array; a frame brings its own.
-        accuracy_floor : float, optional
-            Certified training: the smallest accuracy on the validation data to accept, instead of
-            plain LightGBM's less `clean_loss`; plain LightGBM is not trained then.
+        plain_accuracy : float, optional
+            Certified training: the accuracy of plain LightGBM on the validation data, where it is
+            known; it is not trained then.
         """
         from sklearn.utils.class_weight import compute_sample_weight
         from sklearn.utils.multiclass import check_classification_targets
@@ -170,7 +171,7 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
             early_stopping_rounds=early_stopping_rounds,
             callbacks=callbacks,
             feature_names=feature_names,
-            accuracy_floor=accuracy_floor,
+            plain_accuracy=plain_accuracy,
         )
         return self
 

@@ -1,7 +1,7 @@
 """Quiet thresholds: those that few training rows of any class lie close to.
 
 A threshold does harm where instances crowd around it: the attacker pushes them across. Certified
-training closes crowded thresholds before the first round.
+training leaves crowded thresholds out.
 
 Comes in: candidate thresholds and training rows. Goes out: `crowding`, a number per threshold:
 
@@ -11,8 +11,6 @@ Comes in: candidate thresholds and training rows. Goes out: `crowding`, a number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -20,10 +18,9 @@ from carvegbm.training.boosting import Rows
 from carvegbm.training.closing import ClosingRule
 from carvegbm.training.thresholds import Candidates, for_each_column
 
-__all__ = ["QUIETNESS", "crowded", "crowding", "width_of"]
+__all__ = ["QUIETNESS", "crowding", "width_of"]
 
 Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 QUIETNESS = (0.03, 0.06, 0.12, 0.25, None)
 """Largest crowding of an open threshold, to be tried in turn; None closes no threshold."""
@@ -63,8 +60,3 @@ def crowding(
 
     for_each_column(rows.X, count, threads)
     return found
-
-
-def crowded(shares: Sequence[Floats], quietness: float) -> list[Bools]:
-    """Flags of the thresholds to close: those more crowded than `quietness`."""
-    return [share > quietness for share in shares]

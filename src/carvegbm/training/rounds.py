@@ -41,7 +41,6 @@ class Rounds:
         sampled = any(float(parameters.get(name, 1)) < 1 for name in samples)
         random = sampled or bool(parameters.get("extra_trees"))
         self._tries = _TRIES if random else 1
-        table.merge({f: open_thresholds.merged_codes(f) for f in open_thresholds.restricted()})
 
     def grow(self) -> list[GrownTree] | None:
         """The trees of the next round, one per output; None when no split is left."""

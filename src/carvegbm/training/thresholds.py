@@ -8,7 +8,7 @@ the integer codes that stand for the rows from then on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +55,11 @@ class Candidates:
         """The smallest unsigned integer type that holds every code."""
         most = max((len(v) for v in self.values), default=0)
         return np.uint8 if most < 1 << 8 else np.uint16 if most < 1 << 16 else np.uint32
+
+    def keeping(self, flags: Sequence[npt.NDArray[np.bool_]]) -> Candidates:
+        """Only the thresholds with a flag set, one array of flags per feature."""
+        kept = tuple(v[flag] for v, flag in zip(self.values, flags, strict=True))
+        return Candidates(kept, self.lower, self.upper)
 
     def encode(self, X: npt.NDArray[Any], threads: int = 1) -> npt.NDArray[Any]:
         """Codes of the rows of X, one column after the other in memory."""

@@ -17,7 +17,7 @@ from carvegbm.attacker import Attacker
 from carvegbm.errors import CarveError, DataError
 from carvegbm.training import inputs
 from carvegbm.training.candidates import Candidate, Criterion, Job, key
-from carvegbm.training.certified import check_quietness
+from carvegbm.training.certified import check_clean_loss, check_quietness
 from carvegbm.training.estimators import LargeSpreadClassifier
 
 __all__ = ["CERTIFIED_LEAVES", "CRITERIA", "LEAVES", "Candidate", "Tuning", "tune"]
@@ -101,7 +101,7 @@ def tune(
     norm: int | float | str = "inf",
     budget: float = 0.01,
     grid: Mapping[str, Sequence[Any]] | None = None,
-    criterion: Criterion = "accuracy",
+    criterion: Criterion | None = None,
     weight: float = 0.5,
     n_estimators: int = 500,
     early_stopping_rounds: int | None = 50,
@@ -130,7 +130,8 @@ def tune(
         Default: ``{"num_leaves": (16, 32, 64, 128, 256)}``, as in the paper.
     criterion : {"accuracy", "robustness", "tradeoff"}
         Maximise validation accuracy, proven robustness on the validation data, or
-        ``weight * accuracy + (1 - weight) * robustness``.
+        ``weight * accuracy + (1 - weight) * robustness``. Default: accuracy; with certified
+        training robustness.
     weight : float, default 0.5
     n_estimators, early_stopping_rounds, random_state, **parameters
         Of every candidate.
@@ -149,7 +150,8 @@ def tune(
     certified : bool, default False
         Certified training: the default grid is ``{"num_leaves": (8, 16, 32)}``, every quietness
         is a candidate of its own, and the criterion chooses among the candidates whose accuracy
-        is no more than `clean_loss` below that of plain LightGBM (the best `num_leaves`).
+        is no more than `clean_loss` below that of plain LightGBM (the best `num_leaves`), or of
+        the most accurate candidate, where none gets that far.
     clean_loss : float or None, default 0.01
 
     Examples
@@ -163,6 +165,8 @@ def tune(
     >>> [candidate.parameters for candidate in result.candidates]
     [{'num_leaves': 4}, {'num_leaves': 8}]
     """
+    if criterion is None:
+        criterion = "robustness" if certified else "accuracy"
     if criterion not in CRITERIA:
         raise CarveError(f"criterion must be accuracy, robustness or tradeoff, got {criterion!r}")
     if not 0 <= weight <= 1:
@@ -180,10 +184,9 @@ def tune(
     if not all(values.values()):
         raise CarveError("every parameter of the grid needs at least one value")
     plain = floor = None
-    if certified and clean_loss is not None:
+    if certified and check_clean_loss(clean_loss) is not None:
         plain = job.plain_accuracy(values.get("num_leaves", [fixed.num_leaves]), n_jobs)
-        floor = plain - clean_loss
-        job = replace(job, accuracy_floor=floor)
+        job = replace(job, plain=plain)
 
     def score(candidate: Candidate) -> float:
         return candidate.score(criterion, weight)
@@ -204,11 +207,10 @@ def tune(
         order = {key(tried): i for i, tried in enumerate(_combinations(values))}
     candidates.sort(key=lambda c: order[key(c.parameters)])
     # On a tie the better of the other measure, then the smaller model.
+    if plain is not None and clean_loss is not None:
+        floor = min(plain, max(c.accuracy for c in candidates)) - clean_loss
     able = [c for c in candidates if floor is None or c.accuracy >= floor]
-    if able:
-        best = max(able, key=lambda c: (score(c), c.accuracy + c.robustness, -c.leaves))
-    else:
-        best = max(candidates, key=lambda c: (c.accuracy, c.robustness, -c.leaves))
+    best = max(able, key=lambda c: (score(c), c.accuracy + c.robustness, -c.leaves))
     estimator = job.restore(best).set_params(n_jobs=n_jobs)
     return Tuning(candidates, best, estimator, criterion, weight, floor, plain)
 

@@ -1,0 +1,145 @@
+"""Draw the figures of docs/certified.md.
+
+    python tools/docs_figures.py [FOLDER]
+
+writes quiet_thresholds.svg and robust_refit.svg to FOLDER (default docs/figures), and as .png where
+`--png` is given. Data are scikit-learn's handwritten digits 3 and 8. Run twice with the same
+versions of matplotlib and LightGBM, it writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import numpy.typing as npt
+from matplotlib.patches import Patch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+import carvegbm as cg
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "figures"
+BUDGET = 0.1
+PIXEL = 42  # the third of the sixth row
+CROWDED, QUIET = 0.5 / 16, 5.5 / 16  # thresholds on it, each in the middle of a lattice cell
+LEFT, RIGHT, BAD, GOOD = "#4477aa", "#ddaa33", "#bb5566", "#228833"  # safe for colour-blind eyes
+STYLE = {
+    "svg.hashsalt": "carvegbm",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}
+
+Floats = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.int64]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Draw the figures of docs/certified.md.")
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    parser.add_argument("--png", action="store_true", help="write .png files as well")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    parts = split()
+    with plt.rc_context(STYLE):
+        for name, figure in (
+            ("quiet_thresholds", quiet_thresholds(*parts[0])),
+            ("robust_refit", robust_refit(parts)),
+        ):
+            figure.savefig(given.folder / f"{name}.svg", metadata={"Date": None})
+            if given.png:
+                figure.savefig(given.folder / f"{name}.png", dpi=110)
+
+
+def split() -> list[tuple[Floats, Labels]]:
+    """Training, validation and test images of the digits 3 and 8, pixels from 0 to 1."""
+    X, y = load_digits(return_X_y=True)
+    chosen = (y == 3) | (y == 8)
+    X, X_rest, y, y_rest = train_test_split(
+        X[chosen] / 16, y[chosen], test_size=0.5, stratify=y[chosen], random_state=0
+    )
+    X_valid, X_test, y_valid, y_test = train_test_split(
+        X_rest, y_rest, test_size=0.5, stratify=y_rest, random_state=0
+    )
+    return [(X, y), (X_valid, y_valid), (X_test, y_test)]
+
+
+def quiet_thresholds(X: Floats, y: Labels) -> Any:
+    """One pixel of both digits, and the windows of a crowded and of a quiet threshold."""
+    figure, axes = plt.subplots(figsize=(7.2, 3.3), layout="constrained")
+    levels = np.arange(17) / 16
+    columns = {digit: X[y == digit, PIXEL] for digit in (3, 8)}
+    for digit, colour, shift in ((3, LEFT, -0.0115), (8, RIGHT, 0.0115)):
+        height = [(columns[digit] == level).mean() for level in levels]
+        axes.bar(levels + shift, height, 0.022, color=colour, label=f"digit {digit}", zorder=2)
+    for threshold, colour, name in ((CROWDED, BAD, "crowded"), (QUIET, GOOD, "quiet")):
+        axes.axvspan(threshold - BUDGET, threshold + BUDGET, color=colour, alpha=0.13, lw=0)
+        axes.axvline(threshold, color=colour, lw=1.6, zorder=3)
+        inside = {d: (np.abs(c - threshold) <= BUDGET).mean() for d, c in columns.items()}
+        apart = abs((columns[3] <= threshold).mean() - (columns[8] <= threshold).mean())
+        axes.text(
+            threshold + 0.012,
+            0.80,
+            f"{name}: in reach\n{inside[3]:.0%} of the 3s\n{inside[8]:.0%} of the 8s",
+            color=colour,
+            va="top",
+            linespacing=1.4,
+        )
+        print(f"{name}: crowding {max(inside.values()):.2f}, tells {apart:.2f} apart")
+    axes.set_xlim(-0.08, 1.04)
+    axes.set_ylim(0, 0.82)
+    axes.set_xlabel(f"value of pixel {PIXEL} (training data)")
+    axes.set_ylabel("share of the digit's images")
+    handles, _ = axes.get_legend_handles_labels()
+    window = Patch(color="#888888", alpha=0.25, lw=0, label="threshold ± budget")
+    axes.legend(handles=[*handles, window], loc="upper right", frameon=False)
+    return figure
+
+
+def robust_refit(parts: list[tuple[Floats, Labels]]) -> Any:
+    """Worst-case margins on test data before and after the refit."""
+    train, valid, test = parts
+    model = cg.LargeSpreadClassifier(
+        norm="inf",
+        budget=BUDGET,
+        n_estimators=200,
+        num_leaves=8,
+        min_child_samples=10,
+        random_state=0,
+        n_jobs=1,
+    ).fit(*train, eval_set=[valid], early_stopping_rounds=30)
+    better = cg.robust_refit(model, *train, model.attacker_, eval_set=valid, threads=1)
+    figure, rows = plt.subplots(
+        2, 1, figsize=(7.2, 4.0), sharex=True, sharey=True, layout="constrained"
+    )
+    results = [("before the refit", model.verify(*test)), ("after it", better.verify(*test))]
+    everything = np.concatenate([result.worst_margin for _, result in results])
+    edge = 0.25
+    bins = np.arange(np.floor(everything.min() / edge), np.ceil(everything.max() / edge) + 1) * edge
+    for axes, (name, result) in zip(rows, results, strict=True):
+        robust = result.status == "robust"
+        for chosen, colour, what in ((~robust, BAD, "not robust"), (robust, GOOD, "robust")):
+            axes.hist(result.worst_margin[chosen], bins, color=colour, rwidth=0.9, label=what)
+        axes.axvline(0, color="#333333", lw=1)
+        counts = f"of {len(robust)} images {result.right.sum()} right, {robust.sum()} robust"
+        axes.set_title(f"{name}: {counts}", loc="left", fontsize=9)
+        axes.set_ylabel("images")
+        print(f"{name}: {counts}")
+    rows[0].legend(loc="upper right", frameon=False)
+    rows[1].set_xlabel("worst-case margin (test data): raw score left after the best attack")
+    return figure
+
+
+if __name__ == "__main__":
+    main()
