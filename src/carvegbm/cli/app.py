@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from carvegbm.cli import demo, instances, models, train, tune
+from carvegbm.cli import demo, instances, models, reproduce, train, tune
 from carvegbm.errors import CarveError
 
 __all__ = ["app", "run"]
@@ -32,6 +32,7 @@ models.add_to(app)
 train.add_to(app)
 tune.add_to(app)
 demo.add_to(app)
+reproduce.add_to(app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,389 @@
+"""Tables of what the paper does not have: L2, larger budgets, curves, tuning, trade-offs, attacks.
+
+Rows come from the cells there are. `tables` puts these chapters behind the paper's own.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from typing import Any
+
+from carvegbm.reproduce.comparison import certified, large_spread
+from carvegbm.reproduce.lookup import Cell, Cells, Result, attacker_text, is_extra, norm_text
+from carvegbm.reproduce.paper import Attack
+from carvegbm.reproduce.table import DASH, Table, decimals, interval, plural
+
+__all__ = ["anchor", "candidates", "chapters", "chosen", "curves"]
+
+Chapter = tuple[str, str, str, tuple[Table, ...]]
+
+
+def chapters(cells: Cells) -> list[Chapter]:
+    """Id, title, text and tables of every chapter, with or without data."""
+    extras = [attack for attack in _trained(cells) if is_extra(attack)]
+    return [
+        (
+            "l2",
+            "The Euclidean norm",
+            "The same models and proofs for an attacker who moves an instance by a Euclidean "
+            "distance. The paper has no such numbers.",
+            _some(_extra_table(cells, "l2-table", "The Euclidean norm", extras, euclidean=True)),
+        ),
+        (
+            "larger-budgets",
+            "Budgets the paper does not have",
+            "Stronger attackers than the paper's, with and without certified training.",
+            _some(
+                _extra_table(
+                    cells,
+                    "larger-budgets-table",
+                    "Budgets the paper does not have",
+                    extras,
+                    euclidean=False,
+                )
+            ),
+        ),
+        (
+            "curves",
+            "Robustness over the budget",
+            "The smallest budget that flips each test row is computed once per model; the share of "
+            "rows beyond it is the curve. Every number in the tables is proved.",
+            tuple(_curve_table(cells, *key) for key in curves(cells)),
+        ),
+        (
+            "tuning",
+            "Tuning by robustness",
+            "The paper suggests to choose the number of leaves by proven robustness. Verification "
+            "is fast enough to do so; both choices are made on the validation set.",
+            _some(_tuning_table(cells)),
+        ),
+        (
+            "trade-off",
+            "Accuracy against robustness",
+            "The candidates of tuning, which differ in the leaves per tree, on the test set. The "
+            "filled marks are the models that were chosen, on the validation set.",
+            tuple(_trade_off_table(cells, *key) for key in _trade_offs(cells)),
+        ),
+        (
+            "gallery",
+            "Attacked images",
+            "Test images that a plain model gets right, and beside each the changed image that it "
+            "gets wrong. Changed pixels are outlined.",
+            tuple(_gallery_table(cell, cells) for cell in _galleries(cells)),
+        ),
+    ]
+
+
+def anchor(*parts: object) -> str:
+    """An id made of words.
+
+    >>> anchor("curve", "fmnist", "inf", 0.05)
+    'curve-fmnist-inf-0-05'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(map(str, parts)).lower()).strip("-")
+
+
+def curves(cells: Cells) -> dict[tuple[str, str], dict[str, Result]]:
+    """For every data set and norm the curves, by the name of their model."""
+    found: dict[tuple[str, str], dict[str, Result]] = {}
+    for cell in sorted(cells.cells("curve"), key=_curve_order):
+        setting = cell["configuration"]
+        budget = setting.get("budget")
+        name = "GBDT" if setting["model"] == "plain" else str(setting["model"])
+        if name != "GBDT" and budget is not None:
+            name += f" for {float(budget):g}"
+        found.setdefault((setting["dataset"], setting["norm"]), {})[name] = cell["result"]
+    return dict(sorted(found.items(), key=lambda item: cells.order((*item[0], 0.0))))
+
+
+def candidates(cells: Cells, dataset: str, norm: str) -> list[tuple[str, float, Result]]:
+    """Kind, budget and result of every model whose candidates were kept."""
+    found = []
+    for kind in ("large-spread", "certified"):
+        seen = set()
+        for cell in cells.cells(kind, dataset=dataset, norm=norm):
+            budget = float(cell["configuration"]["budget"])
+            # The two criteria choose among the same candidates.
+            if cell["result"].get("candidates") and (kind, budget) not in seen:
+                seen.add((kind, budget))
+                found.append((kind, budget, cell["result"]))
+    return sorted(found, key=lambda entry: (entry[0] != "large-spread", entry[1]))
+
+
+def chosen(candidate: dict[str, Any], result: Result) -> bool:
+    """Whether this candidate became the model."""
+    return all(
+        candidate.get(name) == result.get(name) for name in ("num_leaves", "quietness", "refit")
+    )
+
+
+def _some(table: Table | None) -> tuple[Table, ...]:
+    return (table,) if table else ()
+
+
+def _trained(cells: Cells) -> list[Attack]:
+    return cells.attacks("plain-robustness", "large-spread", "certified")
+
+
+def _curve_order(cell: Cell) -> tuple[Any, ...]:
+    setting = cell["configuration"]
+    place = ("plain", "large-spread", "certified").index(setting["model"])
+    return (place, float(setting.get("budget") or 0))
+
+
+def _extra_table(
+    cells: Cells, name: str, title: str, extras: list[Attack], *, euclidean: bool
+) -> Table | None:
+    attacks = [attack for attack in extras if (attack[1] == "2") == euclidean]
+    if not attacks:
+        return None
+    rows, gains, absent = [], [], set[str]()
+    plain = any(_plain(cells, attack) for attack in attacks)
+    for attack in attacks:
+        dataset, norm, budget = attack
+        bounds, ours = _plain(cells, attack), large_spread(cells, attack)
+        proud = certified(cells, attack)
+        for kind, result in (("large-spread", ours), ("certified", proud)):
+            absent |= set() if result else {f"{kind} {attack}"}
+        if ours and proud:
+            gains.append(proud["robustness"] - ours["robustness"])
+        rows.append(
+            (
+                cells.title(dataset),
+                attacker_text(norm, budget),
+                *([_bounds(bounds)] if plain else []),
+                *_pair(ours),
+                *_pair(proud),
+            )
+        )
+    pair = ("accuracy", "robustness", "leaves", "trees")
+    notes = []
+    if gains:
+        better = sum(gain > 0 for gain in gains)
+        notes.append(
+            f"Certified training is more robust in {better} of {plural(len(gains), 'row')}, by "
+            f"{statistics.mean(gains):+.3f} on average."
+        )
+    if absent:
+        notes.append(f"Not computed yet: {plural(len(absent), 'cell')} of this table.")
+    return Table(
+        id=name,
+        title=title,
+        caption="Leaves are per tree, as chosen on the validation set.",
+        header=("data set", "attacker", *(["robustness"] if plain else []), *pair, *pair),
+        groups=(
+            ("", 2),
+            *([("GBDT", 1)] if plain else []),
+            ("large-spread", 4),
+            ("certified training", 4),
+        ),
+        rows=tuple(rows),
+        notes=tuple(notes),
+        stub=2,
+        missing=frozenset(absent),
+    )
+
+
+def _plain(cells: Cells, attack: Attack) -> Result | None:
+    dataset, norm, budget = attack
+    return cells.result("plain-robustness", dataset=dataset, norm=norm, budget=budget)
+
+
+def _bounds(result: Result | None) -> str:
+    lower, upper = result["robustness"] if result else (None, None)
+    return interval(lower, upper, 3)
+
+
+def _pair(result: Result | None) -> tuple[str, str, str, str]:
+    if result is None:
+        return (DASH,) * 4
+    numbers = decimals(result["accuracy"]), decimals(result["robustness"])
+    return *numbers, f"{result['num_leaves']}", f"{result['trees']}"
+
+
+def _curve_table(cells: Cells, dataset: str, norm: str) -> Table:
+    found = curves(cells)[dataset, norm]
+    points = {
+        name: dict(
+            zip(
+                map(float, result["budgets"]),
+                zip(result["lower"], result["upper"], strict=True),
+                strict=True,
+            )
+        )
+        for name, result in found.items()
+    }
+    budgets = sorted({budget for curve in points.values() for budget in curve})
+    rows = tuple(
+        (
+            f"{budget:g}",
+            *(interval(*curve.get(budget, (None, None)), digits=3) for curve in points.values()),
+        )
+        for budget in budgets
+    )
+    count = max(result["rows"] for result in found.values())
+    title = f"{cells.title(dataset)}, {norm_text(norm)}"
+    return Table(
+        id=anchor("curve", dataset, norm),
+        title=title,
+        caption=f"Robustness over the budget on {count:,} test rows. A number after “for” is the "
+        "budget a model was trained for; ± is what a time limit left open.",
+        header=("budget", *found),
+        rows=rows,
+        align=tuple("right" for _ in ("budget", *found)),
+    )
+
+
+def _tuning_table(cells: Cells) -> Table | None:
+    rows, gains, losses = [], [], []
+    for attack in _trained(cells):
+        one, two = (large_spread(cells, attack, how) for how in ("accuracy", "robustness"))
+        if two is None:
+            continue
+        gain = two["robustness"] - one["robustness"] if one else None
+        if one and gain is not None:
+            gains.append(gain)
+            losses.append(two["accuracy"] - one["accuracy"])
+        rows.append(
+            (
+                cells.title(attack[0]),
+                attacker_text(*attack[1:]),
+                *_pair(one)[:3],
+                *_pair(two)[:3],
+                DASH if gain is None else f"{gain:+.3f}",
+            )
+        )
+    if not rows:
+        return None
+    notes = []
+    if gains:
+        more = sum(gain > 0 for gain in gains)
+        notes.append(
+            f"Tuning by robustness gives a more robust model in {more} of "
+            f"{plural(len(gains), 'row')}, by {statistics.mean(gains):+.3f} on average, while "
+            f"accuracy changes by {statistics.mean(losses):+.3f}."
+        )
+    return Table(
+        id="tuning-table",
+        title="Tuning by robustness",
+        caption="Test accuracy and robustness of the large-spread model that either criterion "
+        "chooses on the validation set; leaves are per tree.",
+        header=(
+            *("data set", "attacker", "accuracy", "robustness", "leaves"),
+            *("accuracy", "robustness", "leaves", "robustness"),
+        ),
+        groups=(("", 2), ("tuned by accuracy", 3), ("tuned by robustness", 3), ("gain", 1)),
+        rows=tuple(rows),
+        notes=tuple(notes),
+        stub=2,
+    )
+
+
+def _trade_offs(cells: Cells) -> list[tuple[str, str]]:
+    pairs = dict.fromkeys((dataset, norm) for dataset, norm, _ in _trained(cells))
+    return [pair for pair in pairs if candidates(cells, *pair)]
+
+
+def _trade_off_table(cells: Cells, dataset: str, norm: str) -> Table:
+    rows: list[tuple[str, ...]] = []
+    marked: set[tuple[int, int]] = set()
+    for kind, budget, result in candidates(cells, dataset, norm):
+        for candidate in result["candidates"]:
+            if chosen(candidate, result):
+                marked.add((len(rows), 2))
+            rows.append(
+                (
+                    attacker_text(norm, budget),
+                    kind,
+                    f"{candidate['num_leaves']}",
+                    _quietness(kind, candidate),
+                    f"{candidate['trees']}",
+                    decimals(candidate.get("validation_accuracy")),
+                    decimals(candidate.get("validation_robustness")),
+                    decimals(candidate.get("accuracy")),
+                    decimals(candidate.get("robustness")),
+                )
+            )
+    return Table(
+        id=anchor("trade-off", dataset, norm),
+        title=f"{cells.title(dataset)}, {norm_text(norm)}",
+        caption="Every candidate, over the number of leaves per tree. Emphasised: the one "
+        "chosen. Quietness is the setting of certified training; test numbers took no part in "
+        "the choice.",
+        header=(
+            *("attacker", "model", "leaves", "quietness", "trees"),
+            *("accuracy", "robustness", "accuracy", "robustness"),
+        ),
+        groups=(("", 5), ("validation", 2), ("test", 2)),
+        align=("left", "left", *("right",) * 7),
+        rows=tuple(rows),
+        marked=frozenset(marked),
+    )
+
+
+def _quietness(kind: str, candidate: dict[str, Any]) -> str:
+    if kind != "certified":
+        return DASH
+    value = candidate.get("quietness")
+    refit = ", refit" if candidate.get("refit") else ""
+    return ("none" if value is None else f"{value:g}") + refit
+
+
+def _galleries(cells: Cells) -> list[Cell]:
+    def place(cell: Cell) -> tuple[Any, ...]:
+        setting = cell["configuration"]
+        return cells.order((setting["dataset"], setting["norm"], float(setting["budget"])))
+
+    return sorted(cells.cells("gallery"), key=place)
+
+
+def _gallery_table(cell: Cell, cells: Cells) -> Table:
+    setting, result = cell["configuration"], cell["result"]
+    norm, budget = setting["norm"], float(setting["budget"])
+    rows = tuple(
+        (
+            f"{number}",
+            str(image["label"]),
+            str(image["predicted"]),
+            f"{len(image['changed'])}",
+            f"{_largest_change(image):.3f}",
+            f"{image['distance']:.3g}",
+            f"{image['margin']:.3g}",
+        )
+        for number, image in enumerate(result["images"], 1)
+    )
+    return Table(
+        id=anchor("gallery", setting["dataset"], norm, budget),
+        title=f"{cells.title(setting['dataset'])}, {attacker_text(norm, budget)}",
+        caption="What was changed, and how far the changed image is from the original in the "
+        "attacker's norm. Margin is the raw score of the changed image relative to the decision "
+        "threshold, negative on the wrong side.",
+        header=(
+            "image",
+            "class",
+            "taken for",
+            "pixels changed",
+            "by at most",
+            "distance",
+            "margin",
+        ),
+        rows=rows,
+        notes=_out_of_range(result["images"]),
+        align=("right", "left", "left", "right", "right", "right", "right"),
+    )
+
+
+def _out_of_range(images: list[dict[str, Any]]) -> tuple[str, ...]:
+    """The paper's attacker knows no pixels, only numbers."""
+    count = sum(not 0 <= value <= 1 for image in images for _, value in image["changed"])
+    if not count:
+        return ()
+    moved = plural(count, "changed pixel leaves", "changed pixels leave")
+    return (f"{moved} the range from 0 to 1, as the paper's attacker may; drawn black or white.",)
+
+
+def _largest_change(image: dict[str, Any]) -> float:
+    return max(
+        (abs(value - image["original"][index]) for index, value in image["changed"]), default=0.0
+    )

@@ -1,0 +1,208 @@
+"""Ours against the paper's: which of our models counts in a row, and the sentences that follow.
+
+The best of our models is the one with the highest robustness on the *validation* set (then the
+highest accuracy there); the test set has no say. A number of ours is at or above the paper's if it
+is so after rounding to the two decimals the paper prints.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+
+from carvegbm.reproduce.lookup import Cells, Result, attacker_text
+from carvegbm.reproduce.paper import MEASURES, Attack
+from carvegbm.reproduce.table import decimals, listing, plural, times
+
+__all__ = ["Model", "best", "certified", "highlights", "large_spread", "models", "reaches"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained and verified model of ours: what to call it, and its cell's result."""
+
+    label: str
+    result: Result
+
+
+def models(cells: Cells, attack: Attack) -> list[Model]:
+    """Our verifiable models for one attacker, those of the paper's own method first."""
+    dataset, norm, budget = attack
+    found = []
+    for kind in ("large-spread", "certified"):
+        for cell in cells.cells(kind, dataset=dataset, norm=norm, budget=float(budget)):
+            criterion = cell["configuration"].get("criterion", "accuracy")
+            tuned = " (by robustness)" if criterion == "robustness" else ""
+            label = kind + (tuned if kind == "large-spread" else "")
+            found.append((kind != "large-spread", criterion, Model(label, cell["result"])))
+    return [model for *_, model in sorted(found, key=lambda entry: entry[:2])]
+
+
+def best(cells: Cells, attack: Attack) -> Model | None:
+    """The model with the highest robustness, then accuracy, on the validation set."""
+    return _best(models(cells, attack))
+
+
+def large_spread(cells: Cells, attack: Attack, criterion: str = "accuracy") -> Result | None:
+    """The result of the large-spread model tuned by `criterion`."""
+    dataset, norm, budget = attack
+    return cells.result(
+        "large-spread", dataset=dataset, norm=norm, budget=float(budget), criterion=criterion
+    )
+
+
+def certified(cells: Cells, attack: Attack) -> Result | None:
+    """The result of certified training; the better on validation if tuned in two ways."""
+    model = _best([model for model in models(cells, attack) if model.label == "certified"])
+    return model.result if model else None
+
+
+def reaches(ours: float, paper: float) -> bool:
+    """Whether ours, as printed with two decimals, is at or above the paper's.
+
+    >>> reaches(0.8851, 0.89), reaches(0.8849, 0.89)
+    (True, False)
+    """
+    return float(f"{ours:.2f}") >= paper
+
+
+def accurate(ours: float, paper: float) -> bool:
+    """Whether ours, as printed with two decimals, is within 0.01 of the paper's or above it."""
+    return round(paper - float(f"{ours:.2f}"), 2) <= 0.01
+
+
+def below_notes(cells: Cells, attacks: list[Attack]) -> list[str]:
+    """For every row in which the best of ours stays below the paper's, a sentence why."""
+    return [note for attack in attacks if attack in MEASURES for note in _below_note(cells, attack)]
+
+
+def scoreboard(cells: Cells, attacks: list[Attack]) -> list[str]:
+    """How many of the paper's rows our models reach."""
+    rows = [attack for attack in attacks if attack in MEASURES]
+    chosen = {attack: model for attack in rows if (model := best(cells, attack))}
+    if not chosen:
+        return []
+    reached = sum(
+        reaches(model.result["robustness"], MEASURES[attack].robustness)
+        for attack, model in chosen.items()
+    )
+    left = len(rows) - len(chosen)
+    open_text = f" ({plural(left, 'row is', 'rows are')} not computed yet)" if left else ""
+    sentences = [
+        f"The best of our models, chosen on the validation set, is at least as robust as the "
+        f"paper's in {reached} of {plural(len(rows), 'row')}{open_text}."
+    ]
+    found = {attack: result for attack in rows if (result := large_spread(cells, attack))}
+    near, best_near = (
+        sum(accurate(result["accuracy"], MEASURES[attack].accuracy) for attack, result in of)
+        for of in (found.items(), [(attack, model.result) for attack, model in chosen.items()])
+    )
+    sentences.append(
+        f"Within 0.01 of the accuracy of the paper's large-spread models, or above it: our "
+        f"large-spread models in {near} of {plural(len(found), 'row')}, the best of our models in "
+        f"{best_near} of {len(chosen)}."
+    )
+    return sentences
+
+
+def undecided(cells: Cells, attacks: list[Attack]) -> str | None:
+    """How much stays open about plain models in these rows."""
+    names = [dict(zip(("dataset", "norm", "budget"), attack, strict=True)) for attack in attacks]
+    results = [cell["result"] for name in names for cell in cells.cells("plain-robustness", **name)]
+    if not results:
+        return None
+    unknown, rows = (sum(result[name] for result in results) for name in ("unknown", "rows"))
+    half = max((result["robustness"][1] - result["robustness"][0]) / 2 for result in results)
+    worst = max((MEASURES[a].plain_uncertainty for a in attacks if a in MEASURES), default=0.0)
+    open_text = (
+        f"{unknown:,} of {rows:,} verdicts stay open (at most ± {half:.2g} in one row)"
+        if unknown
+        else f"all {rows:,} verdicts are decided"
+    )
+    paper = f", where the paper reports up to ± {worst:g}" if worst else ""
+    return f"Plain models, which are not large-spread: {open_text}{paper}."
+
+
+def faster(cells: Cells) -> str | None:
+    """How much faster the large-spread engine is than the general ones."""
+    ratios = [ratio for cell in cells.cells("time") if (ratio := time_ratio(cell["result"]))]
+    if not ratios:
+        return None
+    median = times(statistics.median(ratios))
+    spread = (
+        f", in the median over {len(ratios)} rows ({times(min(ratios))} to {times(max(ratios))})"
+        if len(ratios) > 1
+        else ""
+    )
+    return (
+        f"Verifying a large-spread model is {median} as fast as verifying a plain model of the "
+        f"same size with the general engine{spread}."
+    )
+
+
+def time_ratio(result: Result) -> float | None:
+    """General engine's time over the large-spread engine's."""
+    seconds = result["large_spread_seconds"]
+    return result["general_seconds"] / seconds if seconds else None
+
+
+def highlights(cells: Cells, attacks: list[Attack]) -> list[str]:
+    """The run in a few sentences."""
+    comparable = scoreboard(cells, attacks) if cells.suite == "paper" else []
+    return [*comparable, *filter(None, (undecided(cells, attacks), faster(cells)))]
+
+
+def _best(found: list[Model]) -> Model | None:
+    def merit(model: Model) -> tuple[float, float]:
+        return model.result["validation_robustness"], model.result["validation_accuracy"]
+
+    return max(found, key=merit, default=None)  # the first of equals
+
+
+def _below_note(cells: Cells, attack: Attack) -> list[str]:
+    model = best(cells, attack)
+    paper = MEASURES[attack].robustness
+    if model is None or reaches(model.result["robustness"], paper):
+        return []
+    ours = model.result["robustness"]
+    dataset, norm, budget = attack
+    needed = paper - 0.005  # what rounds to the paper's number
+    parts = [
+        f"{cells.title(dataset)}, {attacker_text(norm, budget)}: {decimals(ours)} "
+        f"of the {model.label} model with {plural(model.result['trees'], 'tree')} of at most "
+        f"{plural(model.result['num_leaves'], 'leaf', 'leaves')} against {paper:.2f}"
+    ]
+    statistics_cell = cells.result("dataset", dataset=dataset)
+    if statistics_cell:
+        rows = statistics_cell["test"]
+        error = math.sqrt(ours * (1 - ours) / rows)
+        parts.append(
+            f"{plural(math.ceil((needed - ours) * rows), 'test row')} of {rows:,} short, "
+            f"{(needed - ours) / error:.1f} standard errors of such a share"
+        )
+    return ["; ".join([*parts, _reason(models(cells, attack), model, paper)]) + "."]
+
+
+def _reason(found: list[Model], chosen: Model, paper: float) -> str:
+    rivals = [model.label for model in found if reaches(model.result["robustness"], paper)]
+    if rivals:
+        return (
+            f"{listing(rivals)} reaches the paper's number on the test set, but was less robust "
+            f"on the validation set ({decimals(chosen.result['validation_robustness'])} was chosen)"
+        )
+    tried = {  # the two criteria choose among the same large-spread candidates
+        (model.label == "certified", *(c.get(n) for n in ("num_leaves", "quietness", "refit"))): c
+        for model in found
+        for c in model.result.get("candidates") or ()
+    }
+    scores = [float(c["robustness"]) for c in tried.values() if c.get("robustness") is not None]
+    enough = sum(reaches(score, paper) for score in scores)
+    if enough:
+        return (
+            f"{enough} of the {len(scores)} models tried would reach it on the test set, but "
+            f"tuning, which sees the validation set only, preferred another"
+        )
+    if scores:
+        return f"none of the {len(scores)} models tried does better than {decimals(max(scores))}"
+    return "no other model was tried"

@@ -1,0 +1,269 @@
+"""Cells → figures: SVG text that takes its colours from the page, the same bytes every time.
+
+Every figure belongs to a table, which holds its data; `figures` returns them by the table's id.
+Colours are CSS variables with a fallback, so that a figure follows the page's light or dark look
+and still shows when it stands alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from carvegbm.errors import CarveError
+from carvegbm.reproduce.beyond import anchor, candidates, chosen, curves
+from carvegbm.reproduce.lookup import Cell, Cells, Result, attacker_text, norm_text
+from carvegbm.reproduce.tables import as_cells
+from carvegbm.reproduce.timings import speed_ups
+
+__all__ = ["Figure", "figures"]
+
+# What matplotlib draws with, and what takes its place in the SVG.
+_INK, _RULE = "#010203", "#010204"
+_SERIES = ("#010211", "#010212", "#010213", "#010214", "#010215", "#010216")
+_FALLBACK = ("#1f6aa5", "#b8500f", "#2b7a4b", "#7a4a9e", "#8a6d00", "#5b6670")
+_VARIABLES = {
+    _INK: "currentColor",
+    _RULE: "var(--rule, #d5d9de)",
+    **{
+        color: f"var(--series-{i}, {fallback})"
+        for i, (color, fallback) in enumerate(zip(_SERIES, _FALLBACK, strict=True), 1)
+    },
+}
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_STYLE: dict[str, Any] = {
+    "axes.edgecolor": _INK,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.labelcolor": _INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.facecolor": "none",
+    "font.family": "DejaVu Sans",
+    "font.size": 11,
+    "grid.color": _RULE,
+    "grid.linewidth": 0.8,
+    "legend.fontsize": 10,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5.5,
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+}
+_FONT = "font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing; `label` says in words what it shows."""
+
+    id: str
+    label: str
+    svg: str
+
+
+def figures(cells: Iterable[Cell] | Cells) -> dict[str, Figure]:
+    """Every figure, by the id of the table that holds its data.
+
+    >>> figures([])
+    {}
+    """
+    found = as_cells(cells)
+    drawn: dict[str, Figure] = {}
+    if found.cells("speed-up"):
+        drawn["speed-up-table"] = _speed_up(found)
+    for dataset, norm in curves(found):
+        drawn[anchor("curve", dataset, norm)] = _curve(found, dataset, norm)
+    pairs = dict.fromkeys((d, n) for d, n, _ in found.attacks("large-spread", "certified"))
+    for dataset, norm in pairs:
+        if candidates(found, dataset, norm):
+            drawn[anchor("trade-off", dataset, norm)] = _trade_off(found, dataset, norm)
+    return drawn
+
+
+def _speed_up(cells: Cells) -> Figure:
+    def draw(axes: Any) -> None:
+        for number, (dataset, norm, budget) in enumerate(cells.attacks("speed-up")):
+            found = cells.cells("speed-up", dataset=dataset, norm=norm, budget=budget)
+            for engine, line in enumerate(("-", "--")):
+                points = {
+                    # Norm 0 may run out of features before it has all the trees.
+                    cell["result"].get("trees", cell["configuration"]["trees"]): ratio
+                    for cell in found
+                    if (ratio := speed_ups(cell["result"])[engine]) is not None
+                }
+                if points:
+                    axes.plot(
+                        *zip(*sorted(points.items()), strict=True),
+                        color=_SERIES[number % len(_SERIES)],
+                        marker=_MARKERS[number % len(_MARKERS)],
+                        markerfacecolor="none" if engine else None,
+                        linestyle=line,
+                        label=f"{attacker_text(norm, budget)}, "
+                        + ("mixed-integer program" if engine else "search"),
+                    )
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g} ×")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_xlabel("trees")
+        axes.set_ylabel("speed-up")
+        _legend(axes)
+
+    label = (
+        "Speed-up of verifying large-spread ensembles over plain ones, on a logarithmic scale, "
+        "over the number of trees; a line per attacker and engine"
+    )
+    return Figure("speed-up-figure", label, _svg("speed-up-figure", label, draw))
+
+
+def _curve(cells: Cells, dataset: str, norm: str) -> Figure:
+    found = curves(cells)[dataset, norm]
+
+    def draw(axes: Any) -> None:
+        for number, (name, result) in enumerate(found.items()):
+            color = _SERIES[number % len(_SERIES)]
+            budgets, lower, upper = result["budgets"], result["lower"], result["upper"]
+            middle = [(low + high) / 2 for low, high in zip(lower, upper, strict=True)]
+            style = ("-", "--", "-.", ":")[number % 4]
+            axes.plot(budgets, middle, style, color=color, marker=".", label=name)
+            if lower != upper:
+                axes.fill_between(budgets, lower, upper, color=color, alpha=0.2, linewidth=0)
+        axes.set_ylim(0, 1.02)
+        axes.set_xlim(left=0)
+        axes.set_xlabel(f"{norm_text(norm)} budget")
+        axes.set_ylabel("robustness")
+        _legend(axes)
+
+    name = anchor("figure", "curve", dataset, norm)
+    label = (
+        f"Robustness over the {norm_text(norm)} budget on {cells.title(dataset)}, "
+        "a falling line per model"
+    )
+    return Figure(name, label, _svg(name, label, draw))
+
+
+def _trade_off(cells: Cells, dataset: str, norm: str) -> Figure:
+    found = candidates(cells, dataset, norm)
+    budgets = sorted({budget for _, budget, _ in found})
+
+    def draw(axes: Any) -> None:
+        for kind, budget, result in found:
+            _draw_candidates(axes, kind, _SERIES[budgets.index(budget) % len(_SERIES)], result)
+        for number, budget in enumerate(budgets):
+            color = _SERIES[number % len(_SERIES)]
+            axes.plot([], [], color=color, linewidth=5, label=attacker_text(norm, budget))
+        for kind in dict.fromkeys(kind for kind, _, _ in found):
+            axes.plot([], [], **_mark(kind), color=_INK, label=kind)
+        axes.margins(0.08)
+        axes.locator_params(nbins=5)
+        axes.set_xlabel("test accuracy")
+        axes.set_ylabel("test robustness")
+        _legend(axes)
+
+    name = anchor("figure", "trade-off", dataset, norm)
+    label = (
+        f"Accuracy against robustness of every model tried on {cells.title(dataset)} for "
+        f"{norm_text(norm)}; filled marks, labelled with their leaves per tree, were chosen"
+    )
+    return Figure(name, label, _svg(name, label, draw))
+
+
+def _draw_candidates(axes: Any, kind: str, color: str, result: Result) -> None:
+    tried = [c for c in result["candidates"] if c.get("robustness") is not None]
+    tried.sort(key=lambda candidate: int(candidate["num_leaves"]))
+    axes.plot(
+        [candidate["accuracy"] for candidate in tried],
+        [candidate["robustness"] for candidate in tried],
+        **_mark(kind),
+        color=color,
+    )
+    for candidate in tried:
+        if chosen(candidate, result):
+            point = candidate["accuracy"], candidate["robustness"]
+            filled = {"markersize": 8, "markerfacecolor": color}
+            axes.plot(*point, **{**_mark(kind), **filled}, color=color)
+            axes.annotate(
+                f"{candidate['num_leaves']}",
+                point,
+                xytext=(7, 5),
+                textcoords="offset points",
+                fontsize=9,
+            )
+
+
+def _mark(kind: str) -> dict[str, Any]:
+    """Certified candidates differ in more than their leaves, so no line joins them."""
+    joined = kind == "large-spread"
+    return {
+        "marker": "o" if joined else "s",
+        "markerfacecolor": "none",
+        "linestyle": "-" if joined else "none",
+        "linewidth": 0.8,
+    }
+
+
+def _legend(axes: Any) -> None:
+    """Below the axes, where it hides no data."""
+    handles, names = axes.get_legend_handles_labels()
+    if handles:
+        narrow = all(len(name) < 16 for name in names)
+        columns = 2 if narrow and len(handles) > 3 else 1
+        axes.legend(loc="upper left", bbox_to_anchor=(-0.03, -0.18), ncols=columns)
+
+
+@contextlib.contextmanager
+def _matplotlib(name: str) -> Iterator[Any]:
+    try:
+        import matplotlib
+    except ImportError:
+        raise CarveError("drawing needs matplotlib; pip install 'carvegbm[plot]'") from None
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
+        yield matplotlib
+
+
+def _svg(name: str, label: str, draw: Callable[[Any], None]) -> str:
+    """What `draw` puts on one pair of axes, as an SVG element with ids of its own."""
+    with _matplotlib(name):
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure as Canvas
+
+        canvas = Canvas(figsize=(5.0, 3.5))
+        FigureCanvasSVG(canvas)
+        draw(canvas.add_subplot())
+        stream = io.StringIO()
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        canvas.savefig(stream, format="svg", bbox_inches="tight", pad_inches=0.05, metadata=nothing)
+    return _inline(stream.getvalue(), name, label)
+
+
+def _inline(text: str, name: str, label: str) -> str:
+    """Ready to stand in a page: no prolog, ids that occur once, the page's colours and font."""
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.S)
+    text = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>\s*", "", text, flags=re.S)
+    text = re.sub(r' xmlns:xlink="[^"]*"', "", text).replace("xlink:href=", "href=")
+    used = set(re.findall(r'(?:href="|url\()#([^")]+)', text))
+    text = re.sub(
+        r' id="([^"]+)"', lambda at: f' id="{name}-{at[1]}"' if at[1] in used else "", text
+    )
+    text = re.sub(r'(href="|url\()#', rf"\1#{name}-", text)
+    for color, variable in _VARIABLES.items():
+        text = text.replace(color, variable)
+    text = re.sub(r"font-family: ?'DejaVu Sans'[^;\"]*", _FONT, text)
+    text = re.sub(r"(font: [^;\"]*?)'DejaVu Sans'[^;\"]*", rf"\1sans-serif; {_FONT}", text)
+    text = re.sub(r"\s*\n\s*", "\n", text)
+    opening, rest = text[: text.index(">")], text[text.index(">") :].rstrip()
+    opening = re.sub(r' (?:width|height)="[^"]*"', "", opening)
+    attributes = (
+        f'<svg id="{name}" role="img" aria-label="{html.escape(label)}" '
+        'style="stroke-linejoin: round; stroke-linecap: butt"'
+    )
+    return opening.replace("<svg", attributes, 1) + rest

@@ -1,0 +1,251 @@
+"""The results folder: one JSON file per finished cell, models and unfinished rows beside it.
+
+    cells/<kind>/<slug>-<key>.json     finished cells, small, worth keeping in a repository
+    models/                            what later cells and later runs find again; may be deleted
+
+A file is there whole or not at all. One that is damaged, of another format or not where its
+configuration says counts as absent: its cell is computed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from carvegbm.errors import CarveError
+from carvegbm.files import replacing
+
+__all__ = ["FORMAT", "Store", "canonical", "key", "read_json", "write_json"]
+
+FORMAT = 1
+"""Of a cell's file."""
+
+Columns = dict[str, list[Any]]
+
+
+class Store:
+    """The results folder.
+
+    Parameters
+    ----------
+    folder : path
+        Made when the first file is written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> store = Store(tempfile.mkdtemp())
+    >>> setting = {"suite": "quick", "dataset": "digits"}
+    >>> _ = store.keep("plain", setting, {"accuracy": 0.97}, seconds=2.5)
+    >>> store.find("plain", setting)["result"]
+    {'accuracy': 0.97}
+    """
+
+    def __init__(self, folder: Any) -> None:
+        self.folder = Path(folder)
+
+    @property
+    def models(self) -> Path:
+        """The folder of trained models, which version control is told to leave out."""
+        models = self.folder / "models"
+        if not (models / ".gitignore").exists():
+            make_folder(models)
+            (models / ".gitignore").write_text("*\n", encoding="utf-8")
+        return models
+
+    def path(self, kind: str, configuration: Mapping[str, Any]) -> Path:
+        """Where the cell is, or would be."""
+        return self.folder / "cells" / kind / f"{_slug(configuration)}-{key(configuration)}.json"
+
+    def find(self, kind: str, configuration: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The finished cell, or None."""
+        return self._read(self.path(kind, configuration))
+
+    def cells(self, suite: str | None = None) -> list[dict[str, Any]]:
+        """All finished cells, of one suite where it is named."""
+        found = (self._read(path) for path in sorted(self.folder.glob("cells/*/*.json")))
+        return [
+            cell
+            for cell in found
+            if cell is not None and suite in (None, cell["configuration"].get("suite"))
+        ]
+
+    def keep(
+        self,
+        kind: str,
+        configuration: Mapping[str, Any],
+        result: Mapping[str, Any],
+        seconds: float,
+    ) -> dict[str, Any]:
+        """Write a finished cell and drop its unfinished rows."""
+        from carvegbm import __version__
+
+        cell = {
+            "format": FORMAT,
+            "kind": kind,
+            "configuration": dict(configuration),
+            "result": dict(result),
+            "seconds": round(seconds, 3),
+            "version": __version__,
+            "machine": {
+                **_machine(),
+                "finished": datetime.now(timezone.utc).isoformat("T", "seconds"),
+            },
+        }
+        write_json(self.path(kind, configuration), cell)
+        for rest in self.folder.glob(f"models/unfinished/{kind}-{key(configuration)}-*.jsonl"):
+            rest.unlink()
+        return cell
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a text file, never half of it."""
+        make_folder(self.folder)
+        path = self.folder / name
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        return path
+
+    def by_rows(
+        self,
+        kind: str,
+        configuration: Mapping[str, Any],
+        name: str,
+        rows: int,
+        block: int,
+        compute: Callable[[int, int], Columns],
+    ) -> Columns:
+        """Columns for rows 0 … rows - 1, computed block by block; finished blocks are kept.
+
+        `compute(start, stop)` returns lists by name. An interrupted computation goes on after the
+        last whole block when the same cell asks for the same `name` again.
+        """
+        path = self.models / "unfinished" / f"{kind}-{key(configuration)}-{name}.jsonl"
+        blocks = _whole_blocks(path)
+        done = blocks[-1]["stop"] if blocks else 0
+        while done < rows:
+            stop = min(rows, done + block)
+            blocks.append({"start": done, "stop": stop, "columns": compute(done, stop)})
+            make_folder(path.parent)
+            with path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(blocks[-1]) + "\n")
+            done = stop
+        joined: Columns = {}
+        for part in blocks:
+            for column, values in part["columns"].items():
+                joined.setdefault(column, []).extend(values)
+        return joined
+
+    def _read(self, path: Path) -> dict[str, Any] | None:
+        cell = read_json(path)
+        try:
+            whole = (
+                cell is not None
+                and cell["format"] == FORMAT
+                and path == self.path(cell["kind"], cell["configuration"])
+                and isinstance(cell["result"], dict)
+                and isinstance(cell["seconds"], int | float)
+            )
+        except (KeyError, TypeError, AttributeError, ValueError):
+            return None
+        return cell if whole else None
+
+
+def canonical(configuration: Mapping[str, Any]) -> str:
+    """A text that is the same iff the configuration is."""
+    return json.dumps(configuration, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def key(configuration: Mapping[str, Any]) -> str:
+    """The configuration in ten characters."""
+    return hashlib.sha256(canonical(configuration).encode()).hexdigest()[:10]
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The document in a file, or None where there is none or it is damaged."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a document, an entry per line, never half of it."""
+    lines = (
+        f"{json.dumps(name)}: {json.dumps(value, allow_nan=False, ensure_ascii=False)}"
+        for name, value in document.items()
+    )
+    text = "{\n " + ",\n ".join(lines) + "\n}\n"
+    make_folder(path.parent)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CarveError(f"{folder}: cannot make the folder: {error.strerror}") from None
+
+
+def _slug(configuration: Mapping[str, Any]) -> str:
+    """What people should see in a file's name; the key makes it unique."""
+    names = ("suite", "dataset", "norm", "budget", "criterion", "model")
+    parts = [str(configuration[name]) for name in names if configuration.get(name) is not None]
+    text = "-".join(parts).lower()
+    return "".join(c if c.isalnum() or c in "-." else "_" for c in text)
+
+
+def _whole_blocks(path: Path) -> list[dict[str, Any]]:
+    """The finished blocks in a file, from row 0 on; what follows a damaged one is cut off."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        path.unlink(missing_ok=True)
+        return []
+    blocks: list[dict[str, Any]] = []
+    kept = ""
+    for line in text.splitlines(keepends=True):
+        try:
+            block = json.loads(line)
+            if block["start"] != (blocks[-1]["stop"] if blocks else 0) or line[-1] != "\n":
+                break
+            dict(block["columns"])
+        except (ValueError, KeyError, TypeError):
+            break
+        blocks.append(block)
+        kept += line
+    if kept != text:
+        with replacing(path) as temporary:
+            temporary.write_text(kept, encoding="utf-8")
+    return blocks
+
+
+@cache
+def _machine() -> dict[str, Any]:
+    from importlib.metadata import version
+
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "lightgbm": version("lightgbm"),
+    }
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except (OSError, ValueError):
+        pass
+    return platform.processor() or platform.machine()
