@@ -77,6 +77,11 @@ Slack Knapsack::total_slack() const {
 double Knapsack::gain_error() const { return total_slack().gain; }
 
 void Knapsack::collect_increments() {
+    build_increments();
+    std::ranges::sort(increments_, std::greater{}, &Increment::efficiency);
+}
+
+void Knapsack::build_increments() {
     increments_.clear();
     for (std::size_t g = 0; g < groups_.size(); ++g) {
         const auto first = increments_.size();
@@ -99,7 +104,6 @@ void Knapsack::collect_increments() {
             }
         }
     }
-    std::ranges::sort(increments_, std::greater{}, &Increment::efficiency);
 }
 
 double Knapsack::relax(double capacity) {
@@ -123,10 +127,14 @@ Knapsack::Relaxation Knapsack::relaxation(double capacity) {
         found.gain = all.gain;
         return found;
     }
-    collect_increments();
+    // A heap, not a sorted list: the budget ends long before the increments do.
+    build_increments();
+    std::ranges::make_heap(increments_, {}, &Increment::efficiency);
     choice_.assign(groups_.size(), nothing);
     double cost = 0;
-    for (const Increment& step : increments_) {
+    for (auto end = increments_.end(); end != increments_.begin(); --end) {
+        std::ranges::pop_heap(increments_.begin(), end, {}, &Increment::efficiency);
+        const Increment& step = *(end - 1);
         if (cost + step.cost > capacity) {
             found.share = (capacity - cost) / step.cost;
             found.gain += found.share * step.gain;

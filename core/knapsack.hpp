@@ -127,7 +127,8 @@ class Knapsack {
         return {chosen.cost, chosen.gain};
     }
     bool take_all(double capacity, Totals& totals);
-    void collect_increments();
+    void build_increments();   // in the order of groups, each group's by falling efficiency
+    void collect_increments(); // all by falling efficiency
     // Upper bound on the gain at cost <= capacity; sets price_.
     double relax(double capacity);
     // Takes increments in order wherever they fit; fills choice_.

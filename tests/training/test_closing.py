@@ -90,7 +90,10 @@ def test_thresholds_that_cannot_be_crossed_within_the_bounds_neither_close_nor_a
 def test_merged_codes_tell_apart_what_open_thresholds_tell_apart(flags):
     open_ = np.array(flags)
     thresholds = np.arange(float(len(open_)))
-    state = OpenThresholds([thresholds], rule("inf", 0), [~open_])
+    state = OpenThresholds([thresholds], rule("inf", 0))
+    closed = np.flatnonzero(~open_)
+    state.close_after([0] * len(closed), closed)  # budget 0: a used threshold closes itself only
+    assert (state.is_open(0) == open_).all()
     merged = state.merged_codes(0)
     codes = np.arange(len(open_) + 1)
     assert (merged >= codes).all()

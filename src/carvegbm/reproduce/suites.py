@@ -100,7 +100,7 @@ PAPER = Suite(
     },
     speed_ups={"fmnist": (("inf", 0.01), ("1", 0.1), ("0", 2))},
     leaves=(16, 32, 64, 128, 256),
-    certified_leaves=(8, 16, 32),
+    certified_leaves=(8, 16),
     quietness=(0.03, 0.06, 0.12, 0.25, None),
     trees=500,
     early_stopping=50,

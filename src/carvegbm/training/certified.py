@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,8 @@ __all__ = [
     "plain_accuracy_of",
 ]
 
-_SCOUT_ROUNDS = 30
-_SCOUT = Settings(steps=60, patience=30)
+_SCOUT_ROUNDS = 20
+_SCOUT = Settings(steps=50, patience=20)
 
 
 @dataclass(frozen=True)
@@ -179,24 +180,38 @@ class Job:
     def run(self) -> TrainingReport:
         """Train and judge the candidates, and choose one; an interrupt ends it early."""
         found: list[Trained] = []
-        best = self.quietness[0]
-        if len(self.quietness) > 1:
-            for quietness in self.quietness:
-                if not self.interrupted:
-                    found += self._train(quietness, scout=True)
-            # Scouts are small: none of them need be as accurate as a grown model.
-            best = _choose(found, self._floor(found)).quietness
-        if not self.interrupted:
-            found += self._train(best, scout=False)
+        try:
+            for candidate in self._candidates(found):
+                found.append(candidate)  # noqa: PERF402  an interrupt keeps what is there
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            self.interrupted = True
         floor = self._floor(found)
         chosen = _choose(found, floor)
         why = self._reason(found, chosen, floor)
         return TrainingReport(found, chosen, why, floor, self.plain_accuracy)
 
+    def _candidates(self, found: Sequence[Trained]) -> Iterator[Trained]:
+        """Scouts, then the best of them grown; `found` holds what came so far."""
+        best = self.quietness[0]
+        if len(self.quietness) > 1:
+            for quietness in self.quietness:
+                yield from self._train(quietness, scout=True)
+            # Scouts are small: none of them need be as accurate as a grown model.
+            best = _choose(found, self._floor(found)).quietness
+        yield from self._train(best, scout=False)
+
     def _floor(self, found: Sequence[Trained]) -> float | None:
         """The smallest acceptable accuracy: what no model reaches is not asked of a refit."""
-        reached = max((c.accuracy for c in found if not c.refit), default=1.0)
-        return None if self.goal is None else min(self.goal, reached) - self.clean_loss
+        return self._below(max(c.accuracy for c in found if not c.refit))
+
+    def _below(self, accuracy: float) -> float | None:
+        """`clean_loss` below the goal, or below the accuracy where that is less."""
+        if self.goal is None:
+            return None
+        # An accuracy is a quotient of counts: rounding must not put it below a floor it equals.
+        return round(min(self.goal, accuracy) - self.clean_loss, 12)
 
     def _train(self, quietness: float | None, scout: bool) -> Iterator[Trained]:
         """A candidate as boosting leaves it, then the same refitted."""
@@ -236,8 +251,7 @@ class Job:
 
         yield judged(False, proven, text)
         if boosted.stopped_because == "interrupted":
-            self.interrupted = True
-            return
+            raise KeyboardInterrupt
         result = refit_ensemble(
             ensemble,
             self.attacker,
@@ -245,13 +259,14 @@ class Job:
             self._labelled(self.valid),
             _SCOUT if scout else Settings(),
             start=proven,
-            floor=None if self.goal is None else min(self.goal, proven.accuracy) - self.clean_loss,
+            floor=self._below(proven.accuracy),
             threads=self.threads,
         )
         if result.changed:
             better = with_scores(booster, ensemble, result.ensemble.scores)
             yield judged(True, result.end, better.model_to_string())
-        self.interrupted = self.interrupted or result.descent.interrupted
+        if result.descent.interrupted:
+            raise KeyboardInterrupt
 
     def _read(self, text: str) -> tuple[Any, Ensemble]:
         import lightgbm
@@ -281,7 +296,7 @@ class Job:
             return f"{best} {len(found)} candidates"
         if self.plain_accuracy is None:
             limit = f"{floor:.4f}"
-        elif floor < self.goal - self.clean_loss:
+        elif floor < round(self.goal - self.clean_loss, 12):
             limit = f"{floor:.4f} (plain LightGBM, at {self.plain_accuracy:.4f}, is out of reach)"
         else:
             limit = f"{floor:.4f} (plain LightGBM has {self.plain_accuracy:.4f})"
@@ -301,18 +316,23 @@ def check_quietness(given: Any, norm: float) -> tuple[float | None, ...]:
     """Values of quietness to try: one, or several in a sequence; none applies to norm 0."""
     values = tuple(given) if isinstance(given, Sequence | np.ndarray) else (given,)
     for value in values:
-        if value is not None and not (isinstance(value, int | float) and 0 < value <= 1):
+        if value is not None and not (_is_number(value) and 0 < value <= 1):
             raise CarveError(f"quietness must be None or a share in (0, 1], got {value!r}")
     if not values:
         raise CarveError("quietness must hold at least one value; None closes no threshold")
-    return (None,) if norm == 0 else tuple(dict.fromkeys(values))
+    numbers = (None if value is None else float(value) for value in values)
+    return (None,) if norm == 0 else tuple(dict.fromkeys(numbers))
 
 
 def check_clean_loss(given: Any) -> float | None:
     """Accuracy that may be given up: None for all of it."""
-    if given is not None and not (isinstance(given, int | float) and 0 <= given <= 1):
+    if given is not None and not (_is_number(given) and 0 <= given <= 1):
         raise CarveError(f"clean_loss must be None or from 0 to 1, got {given!r}")
-    return given
+    return None if given is None else float(given)
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Real)
 
 
 def plain_accuracy_of(
@@ -330,13 +350,19 @@ def plain_accuracy_of(
     data = lightgbm.Dataset(rows.X, rows.labels, weight=rows.weight)
     held_out = lightgbm.Dataset(valid.X, valid.labels, reference=data)
     stop = [] if early_stopping_rounds is None else [early_stopping_rounds]
-    booster = lightgbm.train(
-        {**parameters, "num_threads": threads, "verbosity": -1},
-        data,
-        n_rounds,
-        valid_sets=[held_out] if stop else None,
-        callbacks=[lightgbm.early_stopping(n, first_metric_only=True, verbose=False) for n in stop],
-    )
+    try:
+        booster = lightgbm.train(
+            {**parameters, "num_threads": threads, "verbosity": -1},
+            data,
+            n_rounds,
+            valid_sets=[held_out] if stop else None,
+            callbacks=[
+                lightgbm.early_stopping(n, first_metric_only=True, verbose=False) for n in stop
+            ],
+        )
+    except lightgbm.basic.LightGBMError as error:
+        reason = str(error).split("\n")[0].split(" at /")[0]
+        raise CarveError(f"LightGBM refused to train: {reason}") from None
     raw = np.asarray(booster.predict(valid.X, raw_score=True, num_threads=threads))
     chosen = (raw >= 0).astype(int) if raw.ndim == 1 else raw.argmax(axis=1)
     return float((chosen == valid.labels).mean())

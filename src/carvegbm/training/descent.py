@@ -27,7 +27,7 @@ __all__ = ["Check", "Descent", "Labelled", "Settings", "descend"]
 Floats = npt.NDArray[np.float64]
 AnyFloats = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
-_BATCH = 8192  # rows per step, at most
+_BATCH = 4096  # rows per step, at most
 _MOST_MEMORY = 1 << 28  # bytes of reach kept from step to step; what does not fit is found anew
 _CHECK_EVERY = 5  # steps
 _FIRST_MOMENT, _SECOND_MOMENT = 0.9, 0.999  # Adam's
@@ -60,10 +60,10 @@ class Settings:
         Of the order in which rows are visited, where they do not fit in one step.
     """
 
-    steps: int = 200
+    steps: int = 120
     rate: float = 0.01
     l2: float = 0.1
-    patience: int = 50
+    patience: int = 30
     seed: int = 0
 
 

@@ -179,6 +179,7 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
         feature_names: Sequence[str] | None,
         plain_accuracy: float | None = None,
     ) -> None:
+        self.__dict__.pop("training_report_", None)
         parameters = self.lightgbm_parameters(n_outputs)
         if int(self.n_estimators) != self.n_estimators or self.n_estimators < 1:
             raise CarveError(f"n_estimators must be a whole number >= 1, got {self.n_estimators!r}")

@@ -6,8 +6,13 @@ proven robustness on validation data is no less.
 
 from __future__ import annotations
 
+import gzip
+import math
 import os
+import re
 from dataclasses import dataclass
+from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +21,7 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError, ModelError
+from carvegbm.instances import check_threads
 from carvegbm.progress import Progress
 from carvegbm.readers import load
 from carvegbm.readers.checks import Classes
@@ -36,7 +42,7 @@ def robust_refit(
     eval_set: Any = None,
     sample_weight: npt.ArrayLike | None = None,
     classes: Classes = None,
-    steps: int = 200,
+    steps: int = 120,
     learning_rate: float = 0.01,
     l2: float = 0.1,
     accuracy_floor: float | None = None,
@@ -95,9 +101,9 @@ def robust_refit(
         raise CarveError("a robust refit needs classes to defend; the model is a regression")
     require_large_spread(given, attacker)
     settings = Settings(
-        steps=_positive("steps", steps),
-        rate=_positive("learning_rate", learning_rate),
-        l2=_positive("l2", l2, zero=True),
+        steps=_steps(steps),
+        rate=_number("learning_rate", learning_rate, above=0),
+        l2=_number("l2", l2),
         seed=random_state,
     )
     train, valid = _data(given, attacker, X, y, sample_weight, eval_set, random_state)
@@ -107,8 +113,8 @@ def robust_refit(
         train,
         valid,
         settings,
-        floor=accuracy_floor,
-        threads=0 if threads is None else threads,
+        floor=None if accuracy_floor is None else _number("accuracy_floor", accuracy_floor),
+        threads=check_threads(threads),
         progress=progress,
     )
     return with_scores(model, given, result.ensemble.scores)
@@ -188,12 +194,11 @@ def _lightgbm_text(model: Any) -> str | None:
     if hasattr(booster, "model_to_string"):
         return str(booster.model_to_string())
     if isinstance(model, (str, os.PathLike)):
-        import lightgbm
-
-        try:
-            return str(lightgbm.Booster(model_file=os.fspath(model)).model_to_string())
-        except lightgbm.basic.LightGBMError:
-            return None
+        data = Path(model).read_bytes()
+        if data.startswith(b"\x1f\x8b"):
+            data = gzip.decompress(data)
+        if data.split(b"\n", 1)[0].strip() == b"tree":
+            return data.decode("utf-8").replace("\r\n", "\n")
     return None
 
 
@@ -204,19 +209,20 @@ def _booster(text: str, ensemble: Ensemble, scores: npt.NDArray[np.float64]) -> 
     booster = lightgbm.Booster(model_str=text)
     leaves = np.bincount(
         ensemble.tree_of_node[ensemble.nodes["feature"] < 0], minlength=ensemble.n_trees
-    )
-    first = 0
-    for tree, count in enumerate(leaves.tolist()):
-        output = tree % ensemble.n_outputs
-        for leaf in range(count):
-            try:
-                booster.set_leaf_output(tree, leaf, float(scores[first + leaf, output]))
-            except lightgbm.basic.LightGBMError:
-                raise ModelError(
-                    f"tree {tree} has other leaves than LightGBM's; pass carvegbm.load(model)"
-                ) from None
-        first += count
-    return booster
+    ).tolist()
+    if leaves == [int(count) for count in re.findall(r"^num_leaves=(\d+)", text, re.MULTILINE)]:
+        row = 0
+        for tree, count in enumerate(leaves):
+            for leaf in range(count):
+                booster.set_leaf_output(tree, leaf, float(scores[row, tree % ensemble.n_outputs]))
+                row += 1
+        # LightGBM takes numbers up to 1e-35 for zero.
+        written = load(booster, classes=ensemble.classes.tolist())
+        same = np.array_equal(written.nodes, ensemble.nodes)
+        if same and np.allclose(written.scores, scores, rtol=0, atol=1e-30):
+            return booster
+    # The reader had to lay out a tree anew, see readers.trees.send.
+    raise ModelError("its trees cannot be written back leaf by leaf; pass carvegbm.load(model)")
 
 
 def _data(
@@ -250,9 +256,16 @@ def _data(
     )
 
 
-def _positive(name: str, value: Any, zero: bool = False) -> Any:
-    if not (value > 0 or (zero and value == 0)) or not np.isfinite(value):
-        raise CarveError(f"{name} must be a number {'>=' if zero else '>'} 0, got {value!r}")
-    if name == "steps" and int(value) != value:
-        raise CarveError(f"steps must be a whole number, got {value!r}")
-    return int(value) if name == "steps" else float(value)
+def _steps(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise CarveError(f"steps must be a whole number >= 1, got {value!r}")
+    return int(value)
+
+
+def _number(name: str, value: Any, above: float | None = None) -> float:
+    """A finite number >= 0, or > `above`."""
+    number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    if not (0 <= number < math.inf) or (above is not None and number <= above):
+        limit = ">= 0" if above is None else f"> {above:g}"
+        raise CarveError(f"{name} must be a number {limit}, got {value!r}")
+    return number

@@ -1,0 +1,544 @@
+"""Certified training: every candidate is reported as it is, and the best acceptable one chosen."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+from itertools import pairwise
+
+import lightgbm
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+import carvegbm as cg
+from carvegbm.training import certified, inputs
+from carvegbm.training.certified import Job, Trained, _choose, check_quietness
+from carvegbm.training.quiet import QUIETNESS
+from training import problems
+
+ATTACKERS = [("inf", 0.03), (1, 0.06), (2, 0.05), (0, 1)]
+
+
+def classifier(**parameters):
+    defaults = {
+        "norm": "inf",
+        "budget": 0.03,
+        "certified": True,
+        "quietness": (0.12, 0.25, None),
+        "n_estimators": 12,
+        "num_leaves": 6,
+        "min_child_samples": 5,
+        "random_state": 0,
+        "n_jobs": 1,
+    }
+    return cg.LargeSpreadClassifier(**{**defaults, **parameters})
+
+
+def split(problem=problems.two_classes, n=300, seed=0):
+    X, y = problem(n, seed=seed)
+    cut = 2 * n // 3
+    return (X[:cut], y[:cut]), (X[cut:], y[cut:])
+
+
+def fitted(problem=problems.two_classes, n=300, seed=0, **parameters):
+    train, valid = split(problem, n, seed)
+    return classifier(**parameters).fit(*train, eval_set=[valid]), train, valid
+
+
+def same_report(one, other):
+    """Everything but the time it took."""
+
+    def plain(report):
+        found = report.to_dict()
+        for candidate in found["candidates"]:
+            del candidate["seconds"]
+        return found, [candidate.text for candidate in report.candidates]
+
+    return plain(one) == plain(other)
+
+
+# ── the report and the choice ────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("norm", "budget"), ATTACKERS)
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
+def test_the_report_says_of_every_candidate_what_the_verifier_proves(problem, norm, budget):
+    model, _, (X, y) = fitted(problem, norm=norm, budget=budget)
+    report = model.training_report_
+    for c in report.candidates:
+        proven = cg.verify(
+            lightgbm.Booster(model_str=c.text), X, y, model.attacker_, threads=1, progress=False
+        )
+        assert (c.accuracy, c.robustness) == (proven.accuracy, proven.robustness[0])
+        read = cg.load(lightgbm.Booster(model_str=c.text))
+        assert (c.trees, c.leaves) == (read.n_trees, read.n_leaves)
+        assert c.num_leaves == 6
+        assert cg.is_large_spread(read, model.attacker_)
+    assert model.robust_score(X, y) == report.chosen.robustness
+    assert model.score(X, y) == report.chosen.accuracy
+
+
+@pytest.mark.parametrize("clean_loss", [0.0, 0.05, 1.0, None])
+@pytest.mark.parametrize(("norm", "budget"), [("inf", 0.03), (1, 0.06)])
+def test_the_most_robust_candidate_above_the_floor_is_chosen(norm, budget, clean_loss):
+    refused = 0
+    for seed in range(3):
+        model, *_ = fitted(seed=seed, norm=norm, budget=budget, clean_loss=clean_loss)
+        report = model.training_report_
+        floor = 0.0
+        if clean_loss is None:
+            assert (report.floor, report.plain_accuracy) == (None, None)
+        else:
+            reached = max(c.accuracy for c in report.candidates if not c.refit)
+            floor = min(report.plain_accuracy, reached) - clean_loss
+            assert report.floor == pytest.approx(floor)
+        able = [c for c in report.candidates if c.accuracy >= floor - 1e-9]
+        refused += len(report.candidates) - len(able)
+        assert report.chosen in able
+        assert report.chosen.robustness == max(c.robustness for c in able)
+        assert f"{report.chosen.robustness:.4f}" in report.why
+        assert "\n" not in report.why
+    assert refused if clean_loss == 0.0 else clean_loss == 0.05 or not refused
+
+
+def test_a_smaller_clean_loss_never_gives_a_more_robust_model_of_the_same_candidates():
+    found = fitted(clean_loss=None)[0].training_report_.candidates
+    floors = [None, 0.0, 0.5, *sorted(c.accuracy for c in found)]
+    chosen = [_choose(found, floor).robustness for floor in floors]
+    assert chosen == sorted(chosen, reverse=True)
+
+
+def test_plain_lightgbm_sets_the_goal():
+    model, (X, y), (Xv, yv) = fitted(clean_loss=0.1)
+    plain = lightgbm.LGBMClassifier(
+        n_estimators=12,
+        num_leaves=6,
+        min_child_samples=5,
+        random_state=0,
+        data_random_seed=0,
+        deterministic=True,
+        n_jobs=1,
+        verbose=-1,
+    ).fit(X, y)
+    assert model.training_report_.plain_accuracy == plain.score(Xv, yv)
+
+
+def test_plain_lightgbm_is_not_trained_where_its_accuracy_is_known_or_does_not_count(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr("carvegbm.training.estimator.plain_accuracy_of", refuse)
+    (X, y), valid = split()
+    report = classifier(clean_loss=0.1).fit(X, y, eval_set=valid, plain_accuracy=0.6)
+    report = report.training_report_
+    assert report.plain_accuracy == 0.6
+    assert report.floor == 0.5
+    able = [c for c in report.candidates if c.accuracy >= 0.5]
+    assert report.chosen.robustness == max(c.robustness for c in able)
+    assert fitted(clean_loss=None)[0].training_report_.plain_accuracy is None
+
+
+def test_every_quietness_is_scouted_and_the_best_one_grown_in_full():
+    model, *_ = fitted(n=400, n_estimators=45, budget=0.005)
+    found = model.training_report_.candidates
+    assert list(dict.fromkeys(c.quietness for c in found if c.scout)) == [0.12, 0.25, None]
+    assert len({c.quietness for c in found if not c.scout}) == 1
+    assert {c.refit for c in found} == {False, True}
+    for quietness in (0.12, 0.25, None):
+        refits = [c.refit for c in found if c.scout and c.quietness == quietness]
+        assert refits in ([False], [False, True])
+    assert all(c.trees <= 30 for c in found if c.scout)
+    assert all(c.trees > 30 for c in found if not c.scout)
+    assert all(c.seconds >= 0 for c in found)
+
+
+def test_a_refitted_candidate_is_no_less_robust_than_the_same_before():
+    refits = 0
+    for norm, budget in ATTACKERS:
+        found = fitted(norm=norm, budget=budget)[0].training_report_.candidates
+        pairs = [(a, b) for a, b in pairwise(found) if b.refit]
+        refits += len(pairs)
+        for before, after in pairs:
+            assert not before.refit
+            assert (before.quietness, before.scout) == (after.quietness, after.scout)
+            assert after.robustness >= before.robustness
+            one, other = (
+                cg.load(lightgbm.Booster(model_str=c.text)).nodes for c in (before, after)
+            )
+            assert np.array_equal(one, other)
+    assert refits > 5
+
+
+def test_certified_training_is_more_robust_than_large_spread_alone():
+    gained = 0.0
+    for seed in range(3):
+        model, (X, y), (Xv, yv) = fitted(n=450, seed=seed, clean_loss=0.2, quietness=QUIETNESS)
+        plain = classifier(certified=False).fit(X, y)
+        gained += model.robust_score(Xv, yv) - plain.robust_score(Xv, yv)
+    assert gained > 0.02
+
+
+def test_the_report_reads_as_a_table_and_as_plain_values():
+    model, *_ = fitted()
+    report = model.training_report_
+    plain = json.loads(json.dumps(report.to_dict()))
+    assert len(plain["candidates"]) == len(report.candidates)
+    chosen = plain["candidates"][plain["chosen"]]
+    assert chosen["robustness"] == report.chosen.robustness
+    assert chosen["quietness"] == report.chosen.quietness
+    assert plain["why"] == report.why
+    table = report.rows()
+    assert len(table) == 1 + len(report.candidates)
+    assert len({len(row) for row in table}) == 1
+    assert [row[-1] for row in table].count("chosen") == 1
+    lines = str(report).splitlines()
+    assert len(lines) == len(table) + 1
+    assert lines[-1] == report.why
+    assert "chosen" in lines[1 + plain["chosen"]]
+
+
+def trained(accuracy, robustness, leaves=10, scout=False):
+    return Trained(6, None, scout, True, accuracy, robustness, 2, leaves, 0.1, "", None)
+
+
+def test_choice_between_equals_falls_on_accuracy_then_on_the_smaller_model():
+    low, high = trained(0.8, 0.5), trained(0.9, 0.5)
+    assert _choose([low, high], None) is high
+    small, large = trained(0.9, 0.5, leaves=5), trained(0.9, 0.5, leaves=9)
+    assert _choose([large, small], 0.5) is small
+    bold = trained(0.7, 0.7)
+    assert _choose([high, bold], 0.8) is high
+    assert _choose([high, bold], 0.7) is bold
+
+
+def test_an_accuracy_exactly_clean_loss_below_the_goal_is_acceptable():
+    """0.10 - 0.02 is more than 0.08 in floating point; fifty rows know better."""
+    for n in (50, 100, 200, 500):
+        allowed = n // 50  # 0.02 of n
+        for right in range(allowed, n + 1):
+            start = replace(trained(right / n, 0.4), refit=False)
+            candidate = trained((right - allowed) / n, 0.5)
+            job = Job(
+                *[None] * 6,
+                num_leaves=6,
+                quietness=(None,),
+                plain_accuracy=right / n,
+                goal=right / n,
+                clean_loss=0.02,
+                classes=None,
+                threads=1,
+                tell=print,
+            )
+            found = [start, candidate]
+            assert _choose(found, job._floor(found)) is candidate, (n, right)
+
+
+# ── saving and reloading ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("norm", "budget"), ATTACKERS)
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
+def test_a_saved_model_reproduces_the_certified_figures(problem, norm, budget, tmp_path):
+    model, _, (X, y) = fitted(problem, norm=norm, budget=budget)
+    model.save_model(tmp_path / "model.txt")
+    again = cg.load(tmp_path / "model.txt")
+    assert again == model.ensemble_
+    assert cg.is_large_spread(again, cg.Attacker(norm, budget))
+    proven = cg.verify(again, X, y, cg.Attacker(norm, budget), threads=1, progress=False)
+    chosen = model.training_report_.chosen
+    assert (proven.accuracy, proven.robustness[0]) == (chosen.accuracy, chosen.robustness)
+    stock = lightgbm.Booster(model_file=tmp_path / "model.txt")
+    assert np.array_equal(stock.predict(X), model.booster_.predict(X))
+    assert np.array_equal(again.decide(X), model.predict(X))
+
+
+# ── what may go in ───────────────────────────────────────────────────────────────────────────
+
+
+def test_without_eval_set_a_stratified_fifth_is_split_off():
+    X, y = problems.two_classes(300)
+    model = classifier().fit(X, y)
+    rows, rest = inputs.split_off(y, 0)
+    chosen = model.training_report_.chosen
+    assert len(rest) == 60
+    assert model.robust_score(X[rest], y[rest]) == chosen.robustness
+    assert model.score(X[rest], y[rest]) == chosen.accuracy
+    explicit = classifier().fit(X[rows], y[rows], eval_set=(X[rest], y[rest]))
+    assert same_report(explicit.training_report_, model.training_report_)
+
+
+def test_of_several_evaluation_sets_the_first_one_decides():
+    (X, y), (Xv, yv) = split()
+    sets = [(Xv, yv), (X[:40], y[:40])]
+    both = classifier().fit(X, y, eval_set=sets)
+    one = classifier().fit(X, y, eval_set=sets[:1])
+    assert same_report(both.training_report_, one.training_report_)
+
+
+def test_string_labels_come_back():
+    (X, y), (Xv, yv) = split(problems.three_classes)
+    words = np.array(["low", "middle", "high"])
+    model = classifier().fit(X, words[y], eval_set=(Xv, words[yv]))
+    assert model.classes_.tolist() == ["high", "low", "middle"]
+    assert set(model.predict(X)) <= set(words)
+    assert model.score(Xv, words[yv]) == model.training_report_.chosen.accuracy
+    assert model.robust_score(Xv, words[yv]) == model.training_report_.chosen.robustness
+    assert classifier().fit(X, words[y]).robust_score(Xv, words[yv]) > 0
+
+
+def test_weights_reach_the_refit_and_the_trees():
+    X, y = problems.two_classes(300)
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(300) < 0.3, 1 - y, y)
+    options = {"clean_loss": None, "quietness": None}
+    for parameters, fit in (
+        ({}, {"sample_weight": np.where(y == 1, 9.0, 1.0)}),
+        ({"class_weight": {0: 1, 1: 9}}, {}),
+    ):
+        model = classifier(**options, **parameters).fit(X, y, **fit)
+        assert model.predict(X).mean() > classifier(**options).fit(X, y).predict(X).mean() + 0.1
+
+
+def test_norm_0_has_no_use_for_quietness():
+    model, *_ = fitted(norm=0, budget=1)
+    found = model.training_report_.candidates
+    assert {c.quietness for c in found} == {None}
+    assert not any(c.scout for c in found)
+    assert 1 <= len(found) <= 2
+
+
+@pytest.mark.parametrize("quietness", [None, 0.2, [0.2], (None,), np.array([0.2])])
+def test_a_single_quietness_needs_no_scouts(quietness):
+    model, *_ = fitted(quietness=quietness)
+    found = model.training_report_.candidates
+    assert not any(c.scout for c in found)
+    assert [c.refit for c in found] in ([False], [False, True])
+    wanted = None if quietness is None or quietness == (None,) else 0.2
+    assert {c.quietness for c in found} == {wanted}
+
+
+def test_quietness_may_come_in_any_order_and_twice():
+    assert check_quietness([0.25, None, 0.25, 0.1], 1) == (0.25, None, 0.1)
+    assert check_quietness(1, 1) == (1,)
+    assert check_quietness([0.1, None], 0) == (None,)
+    assert check_quietness(QUIETNESS, float("inf")) == QUIETNESS
+
+
+def test_early_stopping_and_frames_work_with_it():
+    pd = pytest.importorskip("pandas")
+    (X, y), (Xv, yv) = split(n=400)
+    names = ["age", "income", "a", "b", "c", "d", "e", "f"]
+    model = classifier(n_estimators=100, features=["age", "income"], learning_rate=0.5).fit(
+        pd.DataFrame(X, columns=names),
+        y,
+        eval_set=(pd.DataFrame(Xv, columns=names), yv),
+        early_stopping_rounds=5,
+    )
+    assert model.booster_.feature_name() == names
+    assert model.attacker_.features.tolist() == [0, 1]
+    full = [c for c in model.training_report_.candidates if not c.scout]
+    assert full[0].boosted.stopped_because == "early stopping"
+    assert full[0].trees == full[0].boosted.best_round < 100
+
+
+def test_float32_rows_train():
+    (X, y), (Xv, yv) = split(problems.pixels)
+    X, Xv = X.astype(np.float32), Xv.astype(np.float32)
+    model = classifier().fit(X, y, eval_set=(Xv, yv))
+    assert model.robust_score(Xv, yv) == model.training_report_.chosen.robustness
+
+
+def test_data_that_cannot_be_told_apart_gives_a_constant_and_a_warning():
+    with pytest.warns(UserWarning, match="the model is constant"):
+        model = classifier().fit(np.ones((60, 2)), np.arange(60) % 3)
+    assert len(np.unique(model.predict(np.ones((3, 2))))) == 1
+    assert model.robust_score(np.ones((3, 2)), model.predict(np.ones((3, 2)))) == 1
+
+
+# ── a good citizen ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
+def test_it_is_deterministic_for_a_random_state_and_any_number_of_threads(problem):
+    X, y = problem(200)
+    options = {"subsample": 0.7, "subsample_freq": 1, "norm": 1, "n_estimators": 6}
+    models = [
+        classifier(random_state=seed, n_jobs=jobs, **options).fit(X, y)
+        for seed, jobs in ((1, 1), (1, 2), (2, 1))
+    ]
+    reports = [model.training_report_.to_dict() for model in models]
+    for report in reports:
+        for candidate in report["candidates"]:
+            del candidate["seconds"]
+    assert models[0].ensemble_ == models[1].ensemble_
+    assert reports[0] == reports[1]
+    assert models[0].ensemble_ != models[2].ensemble_
+
+
+def test_clones_and_pickles_keep_it():
+    model, (X, y), (Xv, yv) = fitted(quietness=(0.2, None), clean_loss=0.03)
+    assert model.get_params()["certified"] is True
+    assert model.get_params()["quietness"] == (0.2, None)
+    assert model.get_params()["clean_loss"] == 0.03
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert not hasattr(copy, "training_report_")
+    again = copy.fit(X, y, eval_set=(Xv, yv))
+    assert same_report(again.training_report_, model.training_report_)
+    restored = pickle.loads(pickle.dumps(model))
+    assert restored.ensemble_ == model.ensemble_
+    assert same_report(restored.training_report_, model.training_report_)
+    assert restored.robust_score(Xv, yv) == model.robust_score(Xv, yv)
+    changed = clone(model).set_params(certified=False, quietness=None, clean_loss=None)
+    assert not hasattr(changed.fit(X, y), "training_report_")
+
+
+def test_a_report_does_not_outlive_its_model():
+    model, (X, y), _ = fitted(quietness=None)
+    model.set_params(certified=False).fit(X, y)
+    assert not hasattr(model, "training_report_")
+
+
+def test_it_works_within_scikit_learns_validation():
+    X, y = problems.two_classes(300)
+    scores = cross_val_score(
+        classifier(quietness=0.2, clean_loss=None),
+        X,
+        y,
+        cv=3,
+        scoring=cg.LargeSpreadClassifier.robust_score,
+    )
+    assert ((scores > 0.3) & (scores <= 1)).all()
+
+
+def test_it_tells_a_line_per_candidate_and_is_silent_by_default(capfd):
+    model, *_ = fitted()
+    assert capfd.readouterr() == ("", "")
+    model, *_ = fitted(verbose=1)
+    out, err = capfd.readouterr()
+    assert out == ""
+    told = [line for line in err.splitlines() if "robustness" in line]
+    assert len(told) == len(model.training_report_.candidates)
+
+
+# ── interruption ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_interrupt_while_the_last_candidate_grows_keeps_all_there_is():
+    def interrupt(env):
+        if env.iteration == 3:
+            raise KeyboardInterrupt
+
+    (X, y), valid = split()
+    model = classifier().fit(X, y, eval_set=valid, callbacks=[interrupt])
+    report = model.training_report_
+    assert model.stopped_because_ == "interrupted"
+    assert report.candidates[-1].trees == 4
+    assert not report.candidates[-1].scout
+    assert len([c for c in report.candidates if not c.scout]) == 1
+    assert {c.quietness for c in report.candidates if c.scout} == {0.12, 0.25, None}
+    assert report.chosen in report.candidates
+    assert cg.is_large_spread(model.ensemble_, model.attacker_)
+    assert model.robust_score(*valid) == report.chosen.robustness
+
+
+def test_an_interrupt_during_a_scouts_descent_ends_the_search(monkeypatch):
+    from carvegbm.training import descent
+
+    original, calls = descent._Batches.slope, []
+
+    def slope(self, *arguments):
+        calls.append(None)
+        if len(calls) == 70:  # in the second scout
+            raise KeyboardInterrupt
+        return original(self, *arguments)
+
+    monkeypatch.setattr(descent._Batches, "slope", slope)
+    (X, y), valid = split()
+    model = classifier().fit(X, y, eval_set=valid)
+    assert model.stopped_because_ == "interrupted"
+    assert len(calls) == 70
+    assert {c.quietness for c in model.training_report_.candidates} == {0.12, 0.25}
+    assert model.robust_score(*valid) == model.training_report_.chosen.robustness
+
+
+@pytest.mark.parametrize("where", ["verify", "refit_ensemble", "with_scores", "crowding"])
+def test_an_interrupt_anywhere_between_keeps_the_candidates_that_are_finished(monkeypatch, where):
+    original, calls = getattr(certified, where), []
+
+    def interrupted(*arguments, **options):
+        calls.append(None)
+        if len(calls) == (1 if where == "crowding" else 2):
+            raise KeyboardInterrupt
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(certified, where, interrupted)
+    (X, y), valid = split()
+    try:
+        model = classifier(quietness=(None, 0.25)).fit(X, y, eval_set=valid)
+    except KeyboardInterrupt:  # would end the whole test run
+        pytest.fail("the finished candidate is lost")
+    assert model.stopped_because_ == "interrupted"
+    report = model.training_report_
+    assert report.candidates
+    assert report.candidates[0].quietness is None
+    assert not any(c for c in report.candidates if not c.scout)
+    assert model.robust_score(*valid) == report.chosen.robustness
+
+
+def test_an_interrupt_before_the_first_candidate_is_an_interrupt(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(certified, "verify", interrupted)
+    (X, y), valid = split(n=120)
+    with pytest.raises(KeyboardInterrupt):
+        classifier().fit(X, y, eval_set=valid)
+
+
+# ── bad input ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"quietness": 0}, "quietness must be None or a share"),
+        ({"quietness": -0.1}, "quietness must be"),
+        ({"quietness": 1.5}, "quietness must be"),
+        ({"quietness": float("nan")}, "quietness must be"),
+        ({"quietness": "low"}, "quietness must be"),
+        ({"quietness": [0.1, "low"]}, "quietness must be .* got 'low'"),
+        ({"quietness": []}, "at least one value"),
+        ({"clean_loss": -0.1}, "clean_loss must be None or from 0 to 1, got -0.1"),
+        ({"clean_loss": 1.1}, "clean_loss must be"),
+        ({"clean_loss": float("nan")}, "clean_loss must be"),
+        ({"clean_loss": "little"}, "clean_loss must be"),
+        ({"clean_loss": [0.1]}, "clean_loss must be"),
+        ({"monotone_constraints": [1]}, "LightGBM refused"),
+        ({"budget": -1}, "budget must be"),
+        ({"num_leafs": 3}, "did you mean num_leaves"),
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_refused_in_one_clear_line(parameters, message):
+    X, y = problems.two_classes(60)
+    with pytest.raises(cg.CarveError, match=message) as caught:
+        classifier(**parameters).fit(X, y)
+    assert "\n" not in str(caught.value)
+
+
+def test_classes_too_small_to_split_off_validation_data_are_refused_in_one_line():
+    X, y = problems.two_classes(60)
+    with pytest.raises(cg.DataError, match="cannot split off validation data") as caught:
+        classifier().fit(X, np.append(y[:-1], 7))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_regressor_refuses():
+    X, y = problems.numbers()
+    with pytest.raises(cg.CarveError, match="certified") as caught:
+        cg.LargeSpreadRegressor(certified=True).fit(X, y)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,582 @@
+"""Robust refit: same trees, other scores, and never less robust than before."""
+
+from __future__ import annotations
+
+import math
+
+import lightgbm
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+import carvegbm as cg
+from carvegbm import _core
+from carvegbm.training import descent, inputs
+from carvegbm.training.descent import Labelled, Settings, descend
+from carvegbm.training.refit import refit_ensemble, with_scores
+from lightgbm_text import lightgbm_text
+from training import problems
+
+ATTACKERS = [("inf", 0.03), (1, 0.06), (2, 0.05), (0, 1)]
+
+
+def trained(problem=problems.two_classes, norm="inf", budget=0.03, n=200, seed=0, **parameters):
+    """A large-spread classifier, its training rows and its validation rows."""
+    X, y = problem(n, seed=seed)
+    defaults = {"n_estimators": 12, "num_leaves": 6, "min_child_samples": 5, "n_jobs": 1}
+    half = n // 2
+    model = cg.LargeSpreadClassifier(norm=norm, budget=budget, **{**defaults, **parameters})
+    return model.fit(X[:half], y[:half]), (X[:half], y[:half]), (X[half:], y[half:])
+
+
+def refit(model, train, valid, attacker, **options):
+    options = {"steps": 40, "threads": 1, "progress": False, **options}
+    return cg.robust_refit(model, *train, attacker, eval_set=valid, **options)
+
+
+def robustness(model, rows, attacker):
+    return cg.verify(model, *rows, attacker, threads=1, progress=False).robustness[0]
+
+
+def same_trees(one, other):
+    return np.array_equal(one.nodes, other.nodes) and np.array_equal(one.roots, other.roots)
+
+
+# ── a problem whose answer is known ──────────────────────────────────────────────────────────
+
+
+def stumps(scores, n_outputs=1, **options):
+    """Tree i asks whether feature i is above 0.5 and speaks with the i-th score."""
+
+    def leaf(value):
+        return {"score": value if n_outputs == 1 else [-value, value] + [-9.0] * (n_outputs - 2)}
+
+    trees = [
+        {"feature": f, "threshold": 0.5, "left": leaf(-score), "right": leaf(score)}
+        for f, score in enumerate(scores)
+    ]
+    return cg.Ensemble.from_trees(trees, n_features=len(scores), **options)
+
+
+def crowded_problem(seed=0, n=60):
+    """Feature 0 tells the classes apart by a hair's breadth, features 1 and 2 by a wide margin."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    sign = 2 * y - 1
+    X = np.column_stack([0.5 + 0.02 * sign, 0.5 + 0.4 * sign, 0.5 + 0.4 * sign])
+    return X + rng.uniform(-0.01, 0.01, X.shape), y
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"n_outputs": 2}, {"n_outputs": 3}, {"average": 3}, {"input_precision": "float32"}],
+    ids=["binary", "two outputs", "three outputs", "averaged", "float32"],
+)
+@pytest.mark.parametrize(("norm", "budget"), [("inf", 0.1), (1, 0.1), (2, 0.1), (0, 1)])
+def test_a_fragile_start_becomes_robust_where_robust_scores_exist(norm, budget, options):
+    """A refit that does nothing fails: every instance is fragile at first, and none afterwards."""
+    start = stumps([3.0, 1.0, 1.0], **options)
+    attacker = cg.Attacker(norm, budget)
+    train, valid = crowded_problem(0), crowded_problem(1)
+    assert cg.verify(start, *valid, attacker).counts["fragile"] == len(valid[0])
+    better = refit(start, train, valid, attacker, steps=200, learning_rate=0.05)
+    assert isinstance(better, cg.Ensemble)
+    assert cg.verify(better, *valid, attacker).counts["robust"] == len(valid[0])
+    assert same_trees(better, start)
+    assert better.average == start.average
+    assert better.input_precision == start.input_precision
+
+
+def test_a_binary_threshold_and_base_score_are_allowed_for():
+    shifted = stumps([3.0, 1.0, 1.0], base_score=7.0, threshold=7.5, classes=["no", "yes"])
+    (X, y), (Xv, yv) = crowded_problem(0), crowded_problem(1)
+    words = np.array(["no", "yes"])
+    attacker = cg.Attacker("inf", 0.1)
+    better = refit(shifted, (X, words[y]), (Xv, words[yv]), attacker, learning_rate=0.1)
+    assert robustness(shifted, (Xv, words[yv]), attacker) == 0
+    assert robustness(better, (Xv, words[yv]), attacker) == 1
+    assert (better.threshold, better.base_score.tolist()) == (7.5, [7.0])
+
+
+def test_rows_with_missing_values_are_refitted_too():
+    trees = [
+        {**tree, "missing": "left" if index else "right"}
+        for index, tree in enumerate(stumps([3.0, 1.0, 1.0]).to_trees())
+    ]
+    model = cg.Ensemble.from_trees(trees, n_features=3)
+    (X, y), (Xv, yv) = crowded_problem(0), crowded_problem(1)
+    X[::3, 2] = np.nan
+    Xv[::4, 2] = np.nan
+    attacker = cg.Attacker("inf", 0.1)
+    better = refit(model, (X, y), (Xv, yv), attacker, steps=200, learning_rate=0.05)
+    assert robustness(better, (Xv, yv), attacker) > robustness(model, (Xv, yv), attacker) == 0
+
+
+def test_weights_decide_which_rows_are_defended():
+    """Rows 0 need a large second score and rows 1 a small one: only one kind can be robust."""
+    model = stumps([1.0, 1.0])
+    X = np.array([[0.51, 0.9], [0.9, 0.51]] * 20)
+    y = np.ones(40, dtype=int)
+    y[::4], X[::4] = 0, 1 - X[::4]
+    attacker = cg.Attacker("inf", 0.1)
+    for kind in (0, 1):
+        weight = np.where(np.arange(40) % 2 == kind, 1.0, 0.0)
+        chosen = weight > 0
+        better = refit(
+            model, (X, y), (X[chosen], y[chosen]), attacker, sample_weight=weight, learning_rate=0.1
+        )
+        assert robustness(better, (X[chosen], y[chosen]), attacker) == 1
+        weaker, stronger = better.scores.reshape(2, 2)[:, 1][:: 1 - 2 * kind]
+        assert weaker < stronger
+
+
+# ── laws ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@settings(max_examples=20)
+@given(
+    seed=st.integers(0, 2**20),
+    attacker=st.sampled_from(ATTACKERS),
+    problem=st.sampled_from([problems.two_classes, problems.three_classes, problems.pixels]),
+    rate=st.sampled_from([0.001, 0.01, 0.1, 3.0]),
+)
+def test_it_is_never_less_robust_than_its_start_and_keeps_the_trees(seed, attacker, problem, rate):
+    model, train, valid = trained(problem, *attacker, n=160, seed=seed, n_estimators=6)
+    start = model.ensemble_
+    better = refit(start, train, valid, model.attacker_, steps=30, learning_rate=rate)
+    assert robustness(better, valid, model.attacker_) >= robustness(start, valid, model.attacker_)
+    assert same_trees(better, start)
+    assert cg.spread(better) == cg.spread(start)
+    assert cg.is_large_spread(better, model.attacker_)
+
+
+@pytest.mark.parametrize(("norm", "budget"), ATTACKERS)
+def test_it_improves_models_as_they_are_trained(norm, budget):
+    gained = 0.0
+    for seed in range(3):
+        model, train, valid = trained(norm=norm, budget=budget, n=400, seed=seed)
+        better = refit(model, train, valid, model.attacker_, steps=100)
+        gained += better.robust_score(*valid) - model.robust_score(*valid)
+    assert gained > 0.03
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**20), attacker=st.sampled_from(ATTACKERS), floor=st.floats(0.5, 1.0))
+def test_the_kept_iterate_is_the_most_robust_of_those_that_reach_the_floor(seed, attacker, floor):
+    model, train, valid = trained(problems.two_classes, *attacker, n=160, seed=seed, n_estimators=6)
+    labelled = [Labelled(X, y.astype(np.int32)) for X, y in (train, valid)]
+    found = descend(
+        model.ensemble_,
+        model.attacker_,
+        *labelled,
+        Settings(steps=40, rate=0.05),
+        floor=floor,
+        threads=1,
+    )
+    start, able = found.checks[0], [c for c in found.checks if c.accuracy >= floor]
+    able = [c for c in able if c.robustness >= start.robustness]
+    assert found.best.robustness >= start.robustness
+    if able:
+        assert found.best.accuracy >= floor
+        assert found.best.robustness == max(c.robustness for c in able)
+    else:
+        assert found.best.robustness == max(c.robustness for c in found.checks)
+    # What the descent says of the iterate it keeps is what the verifier proves of it.
+    kept = cg.verify(model.ensemble_.with_scores(found.scores), *valid, model.attacker_, threads=1)
+    assert kept.accuracy == found.best.accuracy
+    assert kept.robustness[0] >= found.best.robustness
+    if model.attacker_.norm == math.inf:
+        assert kept.robustness[0] == found.best.robustness
+
+
+def test_the_accuracy_floor_keeps_what_robustness_alone_would_give_up():
+    """Feature 0 is always right but close, feature 1 far away but right in 4 of 5 rows only."""
+    model = stumps([3.0, 1.0])
+    attacker = cg.Attacker("inf", 0.1)
+    X, y = crowded_problem(0, 100)
+    X = X[:, :2]
+    X[::5, 1] = 1 - X[::5, 1]
+    bold = refit(model, (X, y), (X, y), attacker, steps=200, learning_rate=0.05)
+    careful = refit(
+        model, (X, y), (X, y), attacker, steps=200, learning_rate=0.05, accuracy_floor=0.95
+    )
+    assert robustness(model, (X, y), attacker) == 0
+    assert robustness(bold, (X, y), attacker) == pytest.approx(0.8)
+    assert np.mean(bold.decide(X) == y) == pytest.approx(0.8)
+    assert np.mean(careful.decide(X) == y) >= 0.95
+
+
+def test_no_iterate_better_than_the_start_gives_the_start_back():
+    model = stumps([1.0, 5.0, 5.0])
+    train, valid = crowded_problem(0), crowded_problem(1)
+    wrong = (train[0], 1 - train[1])  # learning from these can only do harm
+    attacker = cg.Attacker("inf", 0.1)
+    labelled = [Labelled(X, y.astype(np.int32)) for X, y in (wrong, valid)]
+    result = refit_ensemble(model, attacker, *labelled, Settings(rate=0.1), threads=1)
+    assert not result.changed
+    assert result.ensemble is model
+    assert refit(model, wrong, valid, attacker, learning_rate=0.1) == model
+
+
+# ── what goes in and what comes out ──────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("problem", "norm", "budget"),
+    [
+        *((problems.two_classes, *attacker) for attacker in ATTACKERS),
+        (problems.three_classes, "inf", 0.03),
+        (problems.three_classes, 1, 0.05),
+    ],
+)
+def test_a_booster_comes_back_as_a_booster_that_reloads_to_the_same_verdicts(
+    problem, norm, budget, tmp_path
+):
+    model, train, valid = trained(problem, norm, budget, n=300)
+    before = model.booster_.model_to_string()
+    ensemble = refit(cg.load(model.booster_), train, valid, model.attacker_, learning_rate=0.03)
+    booster = refit(model.booster_, train, valid, model.attacker_, learning_rate=0.03)
+    assert isinstance(booster, lightgbm.Booster)
+    assert model.booster_.model_to_string() == before
+    booster.save_model(tmp_path / "refitted.txt")
+    expected = cg.verify(ensemble, *valid, model.attacker_, threads=1)
+    for again in (
+        booster,
+        cg.load(tmp_path / "refitted.txt"),
+        lightgbm.Booster(model_file=tmp_path / "refitted.txt"),
+    ):
+        assert cg.load(again) == ensemble != cg.load(model)
+        found = cg.verify(again, *valid, model.attacker_, threads=1)
+        assert np.array_equal(found.status, expected.status)
+        assert np.array_equal(found.worst_margin_lower, expected.worst_margin_lower)
+    raw = booster.predict(valid[0], raw_score=True, num_threads=1)
+    assert np.array_equal(raw, ensemble.raw_score(valid[0], threads=1))
+
+
+def test_a_classifier_comes_back_as_a_classifier_and_the_original_stays():
+    model, (X, y), (Xv, yv) = trained(problems.three_classes, n=300)
+    words = np.array(["low", "middle", "high"])
+    model = model.fit(X, words[y])
+    text, ensemble = model.booster_.model_to_string(), model.ensemble_
+    better = refit(model, (X, words[y]), (Xv, words[yv]), model.attacker_, learning_rate=0.03)
+    assert isinstance(better, cg.LargeSpreadClassifier)
+    assert better is not model
+    assert model.booster_.model_to_string() == text
+    assert model.ensemble_ is ensemble != better.ensemble_
+    assert better.robust_score(Xv, words[yv]) >= model.robust_score(Xv, words[yv])
+    assert set(better.predict(Xv)) <= set(words)
+    assert better.score(Xv, words[yv]) == better.verify(Xv, words[yv]).accuracy
+    assert better.get_params() == model.get_params()
+
+
+def test_lightgbms_estimator_and_a_path_come_back_as_boosters(tmp_path):
+    X, y = problems.two_classes(200)
+    words = np.array(["no", "yes"])[y]
+    attacker = cg.Attacker("inf", 0.05)
+    model = lightgbm.LGBMClassifier(n_estimators=1, n_jobs=1, verbose=-1).fit(X, words)
+    model.booster_.save_model(tmp_path / "model.txt")
+    stored = (tmp_path / "model.txt").read_bytes()
+    of_estimator = refit(model, (X, words), (X, words), attacker)
+    for path in (tmp_path / "model.txt", str(tmp_path / "model.txt")):
+        of_path = refit(path, (X, words), (X, words), attacker, classes=["no", "yes"])
+        assert isinstance(of_path, lightgbm.Booster)
+        assert cg.load(of_path) == cg.load(of_estimator)
+        assert cg.load(of_path) != cg.load(model.booster_)
+    assert (tmp_path / "model.txt").read_bytes() == stored
+    assert robustness(of_path, (X, y), attacker) >= robustness(model.booster_, (X, y), attacker)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DecisionTreeClassifier(max_depth=4, random_state=0),
+        RandomForestClassifier(n_estimators=1, max_depth=4, random_state=0),
+    ],
+)
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
+def test_scikit_learns_trees_come_back_as_ensembles(model, problem):
+    X, y = problem(200)
+    attacker = cg.Attacker("inf", 0.05)
+    model.fit(X, y)
+    better = refit(model, (X, y), (X, y), attacker, steps=100, learning_rate=0.05)
+    assert isinstance(better, cg.Ensemble)
+    assert same_trees(better, cg.load(model))
+    assert robustness(better, (X, y), attacker) > robustness(model, (X, y), attacker)
+
+
+def test_xgboosts_models_come_back_as_ensembles_and_nothing_is_printed(tmp_path, capfd):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = problems.two_classes(200)
+    attacker = cg.Attacker("inf", 0.05)
+    model = xgboost.XGBClassifier(n_estimators=1, max_depth=4, n_jobs=1).fit(X, y)
+    model.save_model(tmp_path / "model.json")
+    found = [
+        refit(source, (X, y), (X, y), attacker)
+        for source in (model, model.get_booster(), tmp_path / "model.json")
+    ]
+    assert all(isinstance(better, cg.Ensemble) for better in found)
+    assert found[0] == found[1] == found[2] != cg.load(model)
+    assert robustness(found[0], (X, y), attacker) > robustness(model, (X, y), attacker)
+    assert capfd.readouterr() == ("", "")
+
+
+def torn_booster():
+    """A LightGBM model that takes 0 for missing and sends it against its threshold."""
+    tree = {
+        "feature": 0,
+        "threshold": 1.0,
+        "left": {"score": -1.0},
+        "right": {
+            "feature": 0,
+            "threshold": 2.0,
+            "left": {"score": 2.0},
+            "right": {"score": 3.0},
+        },
+    }
+    text = lightgbm_text(cg.Ensemble.from_trees([tree], n_features=1))
+    zero, default_left = 4, 2
+    kinds = f"decision_type={zero + default_left} {zero}"
+    assert len(kinds) == len("decision_type=0 0")
+    return lightgbm.Booster(model_str=text.replace("decision_type=0 0", kinds))
+
+
+def test_scores_go_back_into_the_leaves_they_came_from():
+    """Also where the reader had to lay out a tree anew; refusing such a tree would do as well."""
+    booster = torn_booster()
+    ensemble = cg.load(booster)
+    try:
+        copied = with_scores(booster, ensemble, ensemble.scores)
+    except cg.ModelError:
+        return
+    X = np.array([[0.5], [1.5], [2.5]])
+    assert copied.predict(X, raw_score=True).tolist() == [-1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
+def test_any_scores_written_into_a_booster_are_read_back(problem):
+    model, *_ = trained(problem)
+    ensemble = model.ensemble_
+    scores = np.random.default_rng(0).normal(size=ensemble.scores.shape)
+    scores *= 10.0 ** np.random.default_rng(1).integers(-20, 20, size=scores.shape)
+    scores = np.where(ensemble.scores != 0, scores, 0.0)
+    assert cg.load(with_scores(model.booster_, ensemble, scores)) == ensemble.with_scores(scores)
+    assert model.ensemble_ == cg.load(model.booster_, classes=model.classes_)
+
+
+def test_with_scores_changes_the_scores_and_nothing_else():
+    start = stumps(
+        [1.0, 2.0],
+        base_score=0.25,
+        threshold=0.5,
+        classes=["a", "b"],
+        feature_names=["one", "two"],
+        link="logistic",
+        link_scale=2.0,
+        average=2,
+        input_precision="float32",
+        sum_precision="float32",
+    )
+    other = start.with_scores([4.0, 3.0, 2.0, 1.0])
+    assert start.scores.ravel().tolist() == [-1.0, 1.0, -2.0, 2.0]
+    assert other.scores.ravel().tolist() == [4.0, 3.0, 2.0, 1.0]
+    assert other != start
+    assert other.with_scores(start.scores) == start
+    with pytest.raises(cg.CarveError):
+        start.with_scores([1.0, 2.0, 3.0])
+    with pytest.raises(cg.CarveError):
+        start.with_scores([1.0, 2.0, 3.0, math.nan])
+
+
+# ── memory, seeds, interruption ──────────────────────────────────────────────────────────────
+
+
+def test_reach_found_anew_gives_the_result_of_reach_that_is_kept(monkeypatch):
+    model, train, valid = trained(problems.three_classes, 1, 0.05, n=300)
+    monkeypatch.setattr(descent, "_BATCH", 13)
+    found = []
+    for memory in (1 << 28, 20_000, 0):
+        monkeypatch.setattr(descent, "_MOST_MEMORY", memory)
+        better = refit(model.ensemble_, train, valid, model.attacker_, learning_rate=0.03)
+        found.append(better)
+    assert np.array_equal(found[0].scores, found[1].scores)
+    assert np.array_equal(found[0].scores, found[2].scores)
+    assert found[0] != model.ensemble_
+
+
+def test_memory_holds_no_more_than_its_bound(monkeypatch):
+    model, (X, y), _ = trained(n=300)
+    monkeypatch.setattr(descent, "_BATCH", 10)
+    monkeypatch.setattr(descent, "_MOST_MEMORY", 1 << 28)
+    labelled = Labelled(X, y.astype(np.int32))
+    scores = model.ensemble_.scores.ravel()
+
+    def margins():
+        batches = descent._Batches(model.ensemble_, model.attacker_, labelled, 1)
+        found = list(batches.margins(scores))
+        kept = sum(cases.memory for cases in batches._kept.values())
+        return np.concatenate([m for m, _ in found]), np.concatenate([c for _, c in found]), kept
+
+    everything, labels, all_kept = margins()
+    core = model.attacker_.core(model.ensemble_)
+    whole = _core.WorstCases(model.ensemble_.core, core, X, labelled.labels, 1)
+    assert np.array_equal(everything, whole.margins(scores, 1))
+    assert np.array_equal(labels, y)
+    monkeypatch.setattr(descent, "_MOST_MEMORY", all_kept // 2)
+    bounded, _, kept = margins()
+    assert np.array_equal(bounded, everything)
+    assert 0 < kept <= all_kept // 2
+
+
+def test_small_batches_still_find_robust_scores(monkeypatch):
+    monkeypatch.setattr(descent, "_BATCH", 7)
+    monkeypatch.setattr(descent, "_MOST_MEMORY", 0)
+    train, valid = crowded_problem(0), crowded_problem(1)
+    attacker = cg.Attacker("inf", 0.1)
+    weight = np.where(np.arange(60) < 30, 0.0, 1.0)
+    better = refit(
+        stumps([3.0, 1.0, 1.0]),
+        train,
+        valid,
+        attacker,
+        steps=200,
+        learning_rate=0.05,
+        sample_weight=weight,
+    )
+    assert robustness(better, valid, attacker) == 1
+
+
+def test_it_is_deterministic_for_a_seed_and_any_number_of_threads(monkeypatch):
+    model, train, valid = trained(n=300)
+    monkeypatch.setattr(descent, "_BATCH", 32)
+    scores = [
+        refit(
+            model.ensemble_,
+            train,
+            valid,
+            model.attacker_,
+            random_state=seed,
+            threads=threads,
+            learning_rate=0.03,
+        ).scores
+        for seed, threads in ((1, 1), (1, 2), (2, 1))
+    ]
+    assert np.array_equal(scores[0], scores[1])
+    assert not np.array_equal(scores[0], scores[2])
+
+
+def test_without_eval_set_a_fifth_is_split_off_by_the_seed():
+    model, (X, y), _ = trained(n=400)
+    rows, rest = inputs.split_off(y, 3)
+    options = {"learning_rate": 0.03, "random_state": 3}
+    alone = refit(model.ensemble_, (X, y), None, model.attacker_, **options)
+    split = refit(
+        model.ensemble_, (X[rows], y[rows]), (X[rest], y[rest]), model.attacker_, **options
+    )
+    assert alone == split != model.ensemble_
+
+
+@given(
+    counts=st.lists(st.integers(5, 60), min_size=2, max_size=4),
+    seed=st.integers(0, 2**20),
+)
+def test_split_off_takes_a_fifth_of_every_class(counts, seed):
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    rows, rest = inputs.split_off(labels, seed)
+    assert np.array_equal(np.sort(np.concatenate([rows, rest])), np.arange(len(labels)))
+    assert (np.diff(rows) > 0).all()
+    assert (np.diff(rest) > 0).all()
+    assert len(rest) == math.ceil(len(labels) / 5)
+    share = np.bincount(labels[rest], minlength=len(counts)) - np.array(counts) / 5
+    assert np.abs(share).max() <= 1
+    again = inputs.split_off(labels, seed)
+    assert np.array_equal(again[1], rest)
+
+
+def test_an_interrupt_keeps_the_best_iterate_so_far(monkeypatch):
+    original, calls = descent._Batches.slope, []
+
+    def slope(self, *arguments):
+        calls.append(None)
+        if len(calls) == 100:
+            raise KeyboardInterrupt
+        return original(self, *arguments)
+
+    monkeypatch.setattr(descent._Batches, "slope", slope)
+    train, valid = crowded_problem(0), crowded_problem(1)
+    attacker = cg.Attacker("inf", 0.1)
+    labelled = [Labelled(X, y.astype(np.int32)) for X, y in (train, valid)]
+    result = refit_ensemble(
+        stumps([3.0, 1.0, 1.0]), attacker, *labelled, Settings(rate=0.05), threads=1
+    )
+    assert result.descent.interrupted
+    assert len(calls) == 100
+    assert result.end.robustness[0] == 1
+
+
+# ── bad input ────────────────────────────────────────────────────────────────────────────────
+
+
+def call(**options):
+    model, attacker = stumps([3.0, 1.0, 1.0]), cg.Attacker("inf", 0.1)
+    arguments = {"model": model, "attacker": attacker, "steps": 3, "threads": 1, **options}
+    X, y = crowded_problem()
+    return cg.robust_refit(X=arguments.pop("X", X), y=arguments.pop("y", y), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "steps must be"),
+        ({"steps": -5}, "steps must be"),
+        ({"steps": 1.5}, "steps must be a whole number >= 1, got 1.5"),
+        ({"steps": math.nan}, "steps must be"),
+        ({"steps": "many"}, "steps must be"),
+        ({"steps": None}, "steps must be"),
+        ({"learning_rate": 0}, "learning_rate must be a number > 0, got 0"),
+        ({"learning_rate": math.inf}, "learning_rate must be"),
+        ({"learning_rate": "fast"}, "learning_rate must be"),
+        ({"l2": -0.1}, "l2 must be a number >= 0, got -0.1"),
+        ({"l2": math.nan}, "l2 must be"),
+        ({"l2": "none"}, "l2 must be"),
+        ({"accuracy_floor": "high"}, "accuracy_floor must be"),
+        ({"accuracy_floor": math.nan}, "accuracy_floor must be"),
+        ({"threads": 0}, "threads must be"),
+        ({"eval_set": 5}, "eval_set must be"),
+        ({"eval_set": [crowded_problem(), crowded_problem()]}, "eval_set must be one pair"),
+        ({"eval_set": (np.ones((2, 2)), [0, 1])}, "2 columns, the model has 3"),
+        ({"eval_set": (np.ones((2, 3)), [0, 7])}, "unknown label 7"),
+        ({"eval_set": (np.ones((2, 3)), [0])}, "one label per row"),
+        ({"eval_set": (np.full((1, 3), np.nan), [0])}, "no rule for missing"),
+        ({"y": [0] * 59 + [2]}, "unknown label 2"),
+        ({"y": [0] * 59 + [1]}, "cannot split off validation data"),
+        ({"X": [[1.0, 2.0]] * 60}, "2 columns"),
+        ({"sample_weight": [1.0]}, "one number per row"),
+        ({"sample_weight": np.zeros(60)}, "not all of them zero"),
+        ({"attacker": cg.Attacker("inf", 0.1, bounds=(0.6, 1))}, "outside the attacker's bounds"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused_in_one_clear_line(options, message):
+    with pytest.raises(cg.CarveError, match=message) as caught:
+        call(**options)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_that_is_not_large_spread_is_refused():
+    stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1.0}, "right": {"score": 1.0}}
+    model = cg.Ensemble.from_trees([stump, stump], n_features=3)
+    with pytest.raises(cg.NotLargeSpreadError) as caught:
+        call(model=model)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_regression_is_refused():
+    X, y = problems.numbers()
+    model = cg.LargeSpreadRegressor(n_estimators=3, n_jobs=1, budget=1e-3).fit(X, y)
+    for source in (model, model.booster_, model.ensemble_):
+        with pytest.raises(cg.CarveError, match="regression") as caught:
+            cg.robust_refit(source, X, y, cg.Attacker("inf", 1e-3))
+        assert "\n" not in str(caught.value)
