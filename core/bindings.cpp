@@ -353,7 +353,7 @@ NB_MODULE(_core, module) {
         "(lowest at least, at most, highest at least, at most, seconds) per row");
 
     nb::class_<carve::WorstCases>(module, "WorstCases",
-                                  "Worst-case margins of rows as functions of the leaf scores.")
+                                  "Worst margins of rows as functions of the leaf scores.")
         .def(
             "__init__",
             [](carve::WorstCases* self, const carve::Ensemble& ensemble,
@@ -381,7 +381,8 @@ NB_MODULE(_core, module) {
                 });
                 return margin.release<1>(self.rows());
             },
-            "scores"_a, "threads"_a, "the worst-case margin of every row")
+            "scores"_a, "threads"_a,
+            "the worst margin of every row, negative where a tie goes to the rival")
         .def(
             "slope",
             [](const carve::WorstCases& self, const Vector<double>& scores,

@@ -87,7 +87,10 @@ class WorstCases::Worker {
             if (rival == label)
                 continue;
             set_objective(label, rival);
-            const double margin = attack(block, row);
+            double margin = attack(block, row);
+            const bool tie_wins = outputs_ == 1 ? label == 0 : rival < label;
+            if (margin == 0 && tie_wins)
+                margin = just_below_zero;
             if (margin < worst) {
                 worst = margin;
                 std::swap(pick_, worst_pick_);
@@ -113,6 +116,7 @@ class WorstCases::Worker {
     std::vector<std::int64_t> slope;
 
   private:
+    static constexpr double just_below_zero = -1e-300;
     struct Part { // of one tree's pick: `share` of it is `to` instead of `from`
         std::int32_t from = 0;
         std::int32_t to = 0;

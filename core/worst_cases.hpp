@@ -1,7 +1,7 @@
-// Worst-case margins as functions of the leaf scores: what a robust refit descends on.
+// Worst margins as functions of the leaf scores: what a robust refit descends on.
 //
 // With the trees fixed, so are the leaves within reach of an instance and what they cost; only the
-// scores change from step to step. The worst-case margin of an instance against a rival class is
+// scores change from step to step. The worst margin of an instance against a rival class is
 //
 //   min over attacks of  constant + sum over trees of value(picked leaf),
 //
@@ -31,14 +31,15 @@ class WorstCases {
     // Finds what is within reach of every row; to be called once. False iff `tick` cancelled.
     bool collect(const Rows& rows, int threads, const TickFunction& tick);
 
-    // The logistic loss of worst-case margins: sum of weight * log(1 + exp(-steepness * margin)).
+    // The logistic loss of worst margins: sum of weight * log(1 + exp(-steepness * margin)).
     struct Loss {
         const double* weight; // per row, in [0, 1]; nullptr: 1
         double steepness;
     };
     // margin[i] of every row for `scores` (a row per leaf, a column per output), against the worst
-    // rival. Unless it is nullptr, `slope` receives the derivative of the loss by every score; its
-    // rounding does not depend on the number of threads. False iff `tick` cancelled.
+    // rival; negative where it is a tie that goes to the rival. Unless it is nullptr, `slope`
+    // receives the derivative of the loss by every score; its rounding does not depend on the
+    // number of threads. False iff `tick` cancelled.
     bool evaluate(const double* scores, const Loss& loss, double* margin, double* slope,
                   int threads, const TickFunction& tick) const;
 

@@ -334,3 +334,17 @@ def test_sizes_that_do_not_match_are_refused():
     for labels, message in ((p.labels[:4], "one label per row"), (p.labels + 7, "class index")):
         with pytest.raises(ValueError, match=message):
             _core.WorstCases(p.ensemble.core, p.core_attacker, p.X, labels, 1)
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_tie_is_negative_where_it_goes_to_the_rival(label):
+    binary = cg.Ensemble.from_trees([{"score": 0.0}], n_features=1)
+    several = cg.Ensemble.from_trees([{"score": [0.5, 0.5]}], n_features=1)
+    X, labels = np.zeros((1, 1)), np.array([label], dtype=np.int32)
+    for ensemble in (binary, several):
+        core = cg.Attacker("inf", 0.1).core(ensemble)
+        cases = _core.WorstCases(ensemble.core, core, X, labels, 1)
+        (margin,) = cases.margins(ensemble.scores.ravel(), 1)
+        right = bool(ensemble.decide(X)[0] == label)
+        assert (margin >= 0) == right
+        assert abs(margin) < 1e-200

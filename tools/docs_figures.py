@@ -108,7 +108,7 @@ def quiet_thresholds(X: Floats, y: Labels) -> Any:
 
 
 def robust_refit(parts: list[tuple[Floats, Labels]]) -> Any:
-    """Worst-case margins on test data before and after the refit."""
+    """Worst margins on test data before and after the refit."""
     train, valid, test = parts
     model = cg.LargeSpreadClassifier(
         norm="inf",
@@ -137,7 +137,7 @@ def robust_refit(parts: list[tuple[Floats, Labels]]) -> Any:
         axes.set_ylabel("images")
         print(f"{name}: {counts}")
     rows[0].legend(loc="upper right", frameon=False)
-    rows[1].set_xlabel("worst-case margin (test data): raw score left after the best attack")
+    rows[1].set_xlabel("worst margin (test data): raw score left after the best attack")
     return figure
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 import lightgbm
@@ -15,7 +15,7 @@ from sklearn.model_selection import cross_val_score
 
 import carvegbm as cg
 from carvegbm.training import certified, inputs
-from carvegbm.training.certified import Job, Trained, _choose, check_quietness
+from carvegbm.training.certified import Trained, _choose, accuracy_floor, check_quietness
 from carvegbm.training.quiet import QUIETNESS
 from training import problems
 
@@ -135,7 +135,7 @@ def test_plain_lightgbm_is_not_trained_where_its_accuracy_is_known_or_does_not_c
     report = classifier(clean_loss=0.1).fit(X, y, eval_set=valid, plain_accuracy=0.6)
     report = report.training_report_
     assert report.plain_accuracy == 0.6
-    assert report.floor == 0.5
+    assert report.floor == pytest.approx(0.5)
     able = [c for c in report.candidates if c.accuracy >= 0.5]
     assert report.chosen.robustness == max(c.robustness for c in able)
     assert fitted(clean_loss=None)[0].training_report_.plain_accuracy is None
@@ -201,7 +201,7 @@ def test_the_report_reads_as_a_table_and_as_plain_values():
 
 
 def trained(accuracy, robustness, leaves=10, scout=False):
-    return Trained(6, None, scout, True, accuracy, robustness, 2, leaves, 0.1, "", None)
+    return Trained(6, None, scout, True, accuracy, robustness, 2, leaves, 0.1, "")
 
 
 def test_choice_between_equals_falls_on_accuracy_then_on_the_smaller_model():
@@ -214,26 +214,17 @@ def test_choice_between_equals_falls_on_accuracy_then_on_the_smaller_model():
     assert _choose([high, bold], 0.7) is bold
 
 
-def test_an_accuracy_exactly_clean_loss_below_the_goal_is_acceptable():
-    """0.10 - 0.02 is more than 0.08 in floating point; fifty rows know better."""
-    for n in (50, 100, 200, 500):
-        allowed = n // 50  # 0.02 of n
-        for right in range(allowed, n + 1):
-            start = replace(trained(right / n, 0.4), refit=False)
-            candidate = trained((right - allowed) / n, 0.5)
-            job = Job(
-                *[None] * 6,
-                num_leaves=6,
-                quietness=(None,),
-                plain_accuracy=right / n,
-                goal=right / n,
-                clean_loss=0.02,
-                classes=None,
-                threads=1,
-                tell=print,
-            )
-            found = [start, candidate]
-            assert _choose(found, job._floor(found)) is candidate, (n, right)
+@pytest.mark.parametrize("clean_loss", [0.0, 0.01, 0.02, 0.05, 0.1])
+def test_an_accuracy_exactly_clean_loss_below_the_goal_is_acceptable(clean_loss):
+    """0.10 - 0.02 is more than 0.08 in floating point, and 2/3 has no last digit."""
+    for n in (50, 100, 300, 420, 700):
+        allowed = Fraction(str(clean_loss)) * n
+        for right in range(int(allowed), n + 1):
+            floor = accuracy_floor(right / n, 1.0, clean_loss)
+            assert floor == accuracy_floor(1.0, right / n, clean_loss)
+            for less in range(right + 1):
+                acceptable = less <= allowed
+                assert ((right - less) / n >= floor) == acceptable, (n, right, less)
 
 
 # ── saving and reloading ─────────────────────────────────────────────────────────────────────
@@ -340,8 +331,8 @@ def test_early_stopping_and_frames_work_with_it():
     assert model.booster_.feature_name() == names
     assert model.attacker_.features.tolist() == [0, 1]
     full = [c for c in model.training_report_.candidates if not c.scout]
-    assert full[0].boosted.stopped_because == "early stopping"
-    assert full[0].trees == full[0].boosted.best_round < 100
+    assert full[0].trees < 100
+    assert model.stopped_because_ == "early stopping"
 
 
 def test_float32_rows_train():
@@ -542,3 +533,35 @@ def test_a_regressor_refuses():
     with pytest.raises(cg.CarveError, match="certified") as caught:
         cg.LargeSpreadRegressor(certified=True).fit(X, y)
     assert "\n" not in str(caught.value)
+
+
+def test_parameters_that_the_refit_would_undo_are_refused():
+    (X, y), _ = split(n=200)
+    for name, value in (("scale_pos_weight", 3.0), ("is_unbalance", True)):
+        with pytest.raises(cg.CarveError, match=f"cannot honour {name}; use class_weight"):
+            classifier(**{name: value}).fit(X, y)
+
+
+def test_tuning_and_training_compare_with_the_same_plain_model():
+    from carvegbm.training.tuning import tune
+
+    (X, y), valid = split(n=400)
+    rare = np.flatnonzero((y == 0) | (np.arange(len(y)) % 6 == 0))
+    options = {"class_weight": {0: 1.0, 1: 30.0}, "num_leaves": 6, "n_estimators": 15}
+    alone = cg.LargeSpreadClassifier(
+        norm="inf", budget=0.02, certified=True, quietness=None, random_state=0, n_jobs=1, **options
+    ).fit(X[rare], y[rare], eval_set=valid)
+    tuned = tune(
+        X[rare],
+        y[rare],
+        valid=valid,
+        norm="inf",
+        budget=0.02,
+        certified=True,
+        grid={"num_leaves": [6], "quietness": [None]},
+        early_stopping_rounds=None,
+        n_estimators=15,
+        class_weight=options["class_weight"],
+        n_jobs=1,
+    )
+    assert tuned.plain_accuracy == alone.training_report_.plain_accuracy

@@ -415,17 +415,15 @@ def test_memory_holds_no_more_than_its_bound(monkeypatch):
 
     def margins():
         batches = descent._Batches(model.ensemble_, model.attacker_, labelled, 1)
-        found = list(batches.margins(scores))
-        kept = sum(cases.memory for cases in batches._kept.values())
-        return np.concatenate([m for m, _ in found]), np.concatenate([c for _, c in found]), kept
+        found = np.concatenate(list(batches.margins(scores)))
+        return found, sum(cases.memory for cases in batches._kept.values())
 
-    everything, labels, all_kept = margins()
+    everything, all_kept = margins()
     core = model.attacker_.core(model.ensemble_)
     whole = _core.WorstCases(model.ensemble_.core, core, X, labelled.labels, 1)
     assert np.array_equal(everything, whole.margins(scores, 1))
-    assert np.array_equal(labels, y)
     monkeypatch.setattr(descent, "_MOST_MEMORY", all_kept // 2)
-    bounded, _, kept = margins()
+    bounded, kept = margins()
     assert np.array_equal(bounded, everything)
     assert 0 < kept <= all_kept // 2
 
@@ -580,3 +578,34 @@ def test_a_regression_is_refused():
         with pytest.raises(cg.CarveError, match="regression") as caught:
             cg.robust_refit(source, X, y, cg.Attacker("inf", 1e-3))
         assert "\n" not in str(caught.value)
+
+
+def test_the_last_step_is_judged_too():
+    train, valid = crowded_problem(0), crowded_problem(1)
+    attacker = cg.Attacker("inf", 0.1)
+    start = stumps([3.0, 1.0, 1.0])
+    for steps in (1, 4, 9):
+        better = refit(start, train, valid, attacker, steps=steps, learning_rate=2.0)
+        assert better != start, steps
+
+
+def test_an_interrupt_is_passed_on():
+    train, valid = crowded_problem(0), crowded_problem(1)
+
+    def interrupt(_done):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        refit(stumps([3.0, 1.0, 1.0]), train, valid, cg.Attacker("inf", 0.1), progress=interrupt)
+
+
+def test_a_refitted_classifier_is_verified_against_the_attacker_it_was_refitted_for():
+    (X, y), (Xv, yv) = trained(n=300)[1:]
+    model = cg.LargeSpreadClassifier(norm="inf", budget=0.05, n_jobs=1, certified=True)
+    model.fit(X, y, eval_set=(Xv, yv))
+    smaller = cg.Attacker("inf", 0.01)
+    better = cg.robust_refit(model, X, y, smaller, eval_set=(Xv, yv), progress=False)
+    assert better.attacker_.budget == 0.01
+    assert model.attacker_.budget == 0.05
+    assert not hasattr(better, "training_report_")
+    assert hasattr(model, "training_report_")

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
-from carvegbm.ensemble import Ensemble, Task
+from carvegbm.ensemble import Task
 from carvegbm.errors import CarveError
 from carvegbm.readers.trees import Tree, assemble
 from carvegbm.training.closing import ClosingRule, OpenThresholds
 from carvegbm.training.grown import GrownTree
+from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.lightgbm_c import CodeTable
 from carvegbm.training.model_text import write_model
 from carvegbm.training.parameters import check_parameters
@@ -154,7 +155,7 @@ def boost(
     verbose : int
     """
     n_features = data.X.shape[1]
-    blank = Ensemble.from_trees([{"score": 0.0}], n_features=n_features)
+    blank = blank_ensemble(n_features)
     learning = {k: v for k, v in parameters.items() if k not in _THRESHOLD_PARAMETERS}
     learning["num_threads"] = threads
     if candidates is None:

@@ -29,6 +29,7 @@ from carvegbm.readers import load
 from carvegbm.training.boosting import Boosted, Rows
 from carvegbm.training.closing import ClosingRule
 from carvegbm.training.descent import Labelled, Settings
+from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.quiet import crowding
 from carvegbm.training.refit import refit_ensemble, with_scores
 from carvegbm.training.thresholds import Candidates
@@ -38,6 +39,7 @@ __all__ = [
     "Job",
     "Trained",
     "TrainingReport",
+    "accuracy_floor",
     "check_clean_loss",
     "check_quietness",
     "plain_accuracy_of",
@@ -61,7 +63,7 @@ class Trained:
     leaves: int
     seconds: float
     text: str = field(repr=False)
-    boosted: Boosted = field(repr=False)
+    """The model, as LightGBM writes it."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,8 @@ class Job:
     threads: int
     tell: Callable[[str], object]
     interrupted: bool = field(default=False, init=False)
+    _reached: float = field(default=0.0, init=False)  # best accuracy before a refit
+    _boosted: dict[int, Boosted] = field(default_factory=dict, init=False)
 
     def run(self) -> TrainingReport:
         """Train and judge the candidates, and choose one; an interrupt ends it early."""
@@ -187,7 +191,7 @@ class Job:
             if not found:
                 raise
             self.interrupted = True
-        floor = self._floor(found)
+        floor = self._floor(self._reached)
         chosen = _choose(found, floor)
         why = self._reason(found, chosen, floor)
         return TrainingReport(found, chosen, why, floor, self.plain_accuracy)
@@ -199,19 +203,16 @@ class Job:
             for quietness in self.quietness:
                 yield from self._train(quietness, scout=True)
             # Scouts are small: none of them need be as accurate as a grown model.
-            best = _choose(found, self._floor(found)).quietness
+            best = _choose(found, self._floor(self._reached)).quietness
         yield from self._train(best, scout=False)
 
-    def _floor(self, found: Sequence[Trained]) -> float | None:
-        """The smallest acceptable accuracy: what no model reaches is not asked of a refit."""
-        return self._below(max(c.accuracy for c in found if not c.refit))
+    def outcome(self, candidate: Trained) -> Boosted:
+        """How a candidate's trees were grown."""
+        return self._boosted[id(candidate)]
 
-    def _below(self, accuracy: float) -> float | None:
-        """`clean_loss` below the goal, or below the accuracy where that is less."""
-        if self.goal is None:
-            return None
-        # An accuracy is a quotient of counts: rounding must not put it below a floor it equals.
-        return round(min(self.goal, accuracy) - self.clean_loss, 12)
+    def _floor(self, reached: float) -> float | None:
+        """The smallest acceptable accuracy: what no model reaches is not asked of a refit."""
+        return None if self.goal is None else accuracy_floor(self.goal, reached, self.clean_loss)
 
     def _train(self, quietness: float | None, scout: bool) -> Iterator[Trained]:
         """A candidate as boosting leaves it, then the same refitted."""
@@ -240,8 +241,8 @@ class Job:
                 leaves=ensemble.n_leaves,
                 seconds=round(time.monotonic() - started, 3),
                 text=text,
-                boosted=boosted,
             )
+            self._boosted[id(candidate)] = boosted
             self.tell(
                 f"quietness {'none' if quietness is None else format(quietness, 'g')}, "
                 f"{ensemble.n_trees} trees{', refitted' if refit else ''}: "
@@ -249,17 +250,17 @@ class Job:
             )
             return candidate
 
+        self._reached = max(self._reached, proven.accuracy)
         yield judged(False, proven, text)
         if boosted.stopped_because == "interrupted":
             raise KeyboardInterrupt
         result = refit_ensemble(
             ensemble,
             self.attacker,
-            self._labelled(self.rows),
-            self._labelled(self.valid),
+            *self._labelled,
             _SCOUT if scout else Settings(),
             start=proven,
-            floor=self._below(proven.accuracy),
+            floor=self._floor(proven.accuracy if scout else self._reached),
             threads=self.threads,
         )
         if result.changed:
@@ -274,9 +275,14 @@ class Job:
         booster = lightgbm.Booster(model_str=text)
         return booster, load(booster, classes=self.classes)
 
-    def _labelled(self, rows: Rows) -> Labelled:
-        X = np.ascontiguousarray(rows.X)
-        return Labelled(X, rows.labels.astype(np.int32), rows.weight)
+    @cached_property
+    def _labelled(self) -> tuple[Labelled, Labelled]:
+        """Training and validation rows, as the refit takes them."""
+        train, valid = (
+            Labelled(np.ascontiguousarray(rows.X), rows.labels.astype(np.int32), rows.weight)
+            for rows in (self.rows, self.valid)
+        )
+        return train, valid
 
     def _quiet(self, quietness: float | None) -> Candidates:
         """The thresholds that are not too crowded."""
@@ -286,8 +292,7 @@ class Job:
 
     @cached_property
     def _crowding(self) -> list[npt.NDArray[np.float64]]:
-        blank = Ensemble.from_trees([{"score": 0.0}], n_features=self.candidates.n_features)
-        rule = ClosingRule.against(self.attacker, blank)
+        rule = ClosingRule.against(self.attacker, blank_ensemble(self.candidates.n_features))
         return crowding(self.candidates, self.rows, rule, self.threads)
 
     def _reason(self, found: Sequence[Trained], chosen: Trained, floor: float | None) -> str:
@@ -296,7 +301,7 @@ class Job:
             return f"{best} {len(found)} candidates"
         if self.plain_accuracy is None:
             limit = f"{floor:.4f}"
-        elif floor < round(self.goal - self.clean_loss, 12):
+        elif self._reached < self.goal:
             limit = f"{floor:.4f} (plain LightGBM, at {self.plain_accuracy:.4f}, is out of reach)"
         else:
             limit = f"{floor:.4f} (plain LightGBM has {self.plain_accuracy:.4f})"
@@ -312,9 +317,18 @@ def _choose(found: Sequence[Trained], floor: float | None) -> Trained:
     return max(able, key=lambda c: (c.robustness, c.accuracy, not c.scout, -c.leaves))
 
 
+def accuracy_floor(goal: float, reached: float, clean_loss: float) -> float:
+    """The smallest acceptable accuracy: `clean_loss` below the goal, or below what was reached.
+
+    Accuracies are quotients of counts; the slack keeps rounding from telling equal ones apart.
+    """
+    return min(goal, reached) - clean_loss - 1e-9
+
+
 def check_quietness(given: Any, norm: float) -> tuple[float | None, ...]:
     """Values of quietness to try: one, or several in a sequence; none applies to norm 0."""
-    values = tuple(given) if isinstance(given, Sequence | np.ndarray) else (given,)
+    several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    values = tuple(given) if several else (given,)
     for value in values:
         if value is not None and not (_is_number(value) and 0 < value <= 1):
             raise CarveError(f"quietness must be None or a share in (0, 1], got {value!r}")

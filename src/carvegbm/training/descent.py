@@ -1,7 +1,7 @@
-"""Descent on worst-case margins: new leaf scores for fixed trees.
+"""Descent on worst margins: new leaf scores for fixed trees.
 
-With the trees fixed, an instance's worst-case margin is a minimum of linear functions of the leaf
-scores, so that the logistic loss of worst-case margins is convex in them. It is minimised over all
+With the trees fixed, an instance's worst margin is a minimum of linear functions of the leaf
+scores, so that the logistic loss of worst margins is convex in them. It is minimised over all
 leaves of all trees at once, by Adam on subgradients; of the averaged iterates the one that does
 best on validation rows is kept.
 
@@ -53,7 +53,7 @@ class Settings:
     rate : float
         The first step's; it falls linearly to 0.
     l2 : float
-        Weight of the mean square of the scores beside the mean loss.
+        Beside the mean loss, l2 / 2 times the sum of squared scores per tree is minimised.
     patience : int
         Steps without a better iterate before the descent ends.
     seed : int
@@ -73,7 +73,7 @@ class Check:
 
     step: int
     robustness: float
-    """Share of rows whose worst-case margin, or a lower bound on it, is on the right side."""
+    """Share of rows whose worst margin, or a lower bound on it, is on the right side."""
     accuracy: float | None
     """Share of rows decided right, where there is a floor to it."""
     loss: float
@@ -100,7 +100,7 @@ def descend(
     threads: int = 0,
     progress: Progress = False,
 ) -> Descent:
-    """Scores whose worst-case margins are larger.
+    """Scores whose worst margins are larger.
 
     The best iterate is one whose accuracy on the validation rows is at least `floor`, where there
     is such an iterate; then the one with the most robust rows, then the one with the smallest
@@ -127,7 +127,7 @@ def descend(
                 size = np.sqrt(second / (1 - _SECOND_MOMENT**step)) + 1e-8
                 scores -= free * (rate / (1 - _FIRST_MOMENT**step) * first / size)
                 average += (1 - _AVERAGING) * (scores - average)
-                if step % _CHECK_EVERY == 0:
+                if step % _CHECK_EVERY == 0 or step == settings.steps:
                     checks.append(judge(step, average))
                     if judge.prefers(checks[-1], best, checks[0]):
                         best, best_scores = checks[-1], average.copy()
@@ -157,16 +157,15 @@ class _Judge:
         self._clean = None if floor is None else _Batches(ensemble, nobody, valid, threads)
         self._floor = floor
         self._steepness = steepness
-        self._binary = ensemble.task == "binary"
 
     def __call__(self, step: int, scores: Floats) -> Check:
         robust, losses = [], []
-        for margins, labels in self._attacked.margins(scores):
-            robust.append(self._right(margins, labels))
+        for margins in self._attacked.margins(scores):
+            robust.append(margins >= 0)
             losses.append(np.logaddexp(0, -self._steepness * margins))
         accuracy = None
         if self._clean is not None:
-            right = [self._right(m, labels) for m, labels in self._clean.margins(scores)]
+            right = [margins >= 0 for margins in self._clean.margins(scores)]
             accuracy = float(np.concatenate(right).mean())
         return Check(
             step,
@@ -174,10 +173,6 @@ class _Judge:
             accuracy,
             float(np.concatenate(losses).mean()),
         )
-
-    def _right(self, margins: Floats, labels: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
-        tie = (labels == 1) if self._binary else np.zeros(len(labels), dtype=bool)
-        return np.asarray((margins > 0) | ((margins == 0) & tie))
 
     def prefers(self, check: Check, best: Check, start: Check) -> bool:
         """Is `check` better than `best`, and no less robust than the start?"""
@@ -238,11 +233,10 @@ class _Batches:
         _, slope = self._cases(index).slope(scores, weight, steepness, self._threads)
         return np.asarray(slope) / max(total, 1e-300)
 
-    def margins(self, scores: Floats) -> Iterator[tuple[Floats, npt.NDArray[np.int32]]]:
-        """Worst-case margins and labels, batch by batch."""
-        for index, part in enumerate(self._parts):
-            margins = self._cases(index).margins(scores, self._threads)
-            yield np.asarray(margins), self._data.labels[part]
+    def margins(self, scores: Floats) -> Iterator[Floats]:
+        """Worst margins, batch by batch."""
+        for index in range(len(self._parts)):
+            yield np.asarray(self._cases(index).margins(scores, self._threads))
 
 
 def _free_scores(ensemble: Ensemble) -> npt.NDArray[np.bool_]:

@@ -220,6 +220,12 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
             return boosted.text(safe_names(columns), f"multiclass num_class:{n_outputs}")
 
         if self.certified:
+            for name in ("scale_pos_weight", "is_unbalance"):
+                if name in parameters:
+                    raise CarveError(
+                        f"certified training cannot honour {name}; use class_weight instead"
+                    )
+            attacker.check_instances(inputs.blank_ensemble(self.n_features_in_, names), sets[0].X)
             quietness = check_quietness(self.quietness, attacker.norm)
             clean_loss = check_clean_loss(self.clean_loss)
             plain = plain_accuracy
@@ -249,7 +255,8 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
                 tell=print_line if self.verbose else lambda _: None,
             )
             self.training_report_ = job.run()
-            boosted, text = self.training_report_.chosen.boosted, self.training_report_.chosen.text
+            chosen = self.training_report_.chosen
+            boosted, text = job.outcome(chosen), chosen.text
             if job.interrupted:
                 boosted = replace(boosted, stopped_because="interrupted")
         else:

@@ -144,7 +144,6 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
             Certified training: the accuracy of plain LightGBM on the validation data, where it is
             known; it is not trained then.
         """
-        from sklearn.utils.class_weight import compute_sample_weight
         from sklearn.utils.multiclass import check_classification_targets
 
         X, y = inputs.check_pair(self, X, y, reset=True)
@@ -155,9 +154,7 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
         if self.n_classes_ < 2:
             only = self.classes_.tolist()[0]
             raise DataError(f"y has one class only ({only!r}); a classifier needs at least two")
-        if self.class_weight is not None:
-            by_class = compute_sample_weight(self.class_weight, y)
-            weight = by_class if weight is None else weight * by_class
+        weight = inputs.weigh_classes(y, self.class_weight, weight)
         two = self.n_classes_ == 2
         self._fit(
             Rows(X, inputs.encode_labels(y, self.classes_), weight),

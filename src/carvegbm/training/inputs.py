@@ -18,6 +18,7 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 
 __all__ = [
+    "blank_ensemble",
     "check_pair",
     "check_rows",
     "check_targets",
@@ -28,6 +29,7 @@ __all__ = [
     "seed_from",
     "split_off",
     "thread_count",
+    "weigh_classes",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -158,10 +160,26 @@ def split_off(
     return np.sort(rows), np.sort(rest)
 
 
+def blank_ensemble(n_features: int, names: Sequence[str] | None = None) -> Ensemble:
+    """An ensemble that knows its features and nothing else."""
+    return Ensemble.from_trees([{"score": 0.0}], n_features=n_features, feature_names=names)
+
+
+def weigh_classes(
+    y: npt.NDArray[Any], class_weight: Any, weight: Floats | None = None
+) -> Floats | None:
+    """The weights of rows, times those of their classes."""
+    if class_weight is None:
+        return weight
+    from sklearn.utils.class_weight import compute_sample_weight
+
+    by_class = np.asarray(compute_sample_weight(class_weight, y))
+    return by_class if weight is None else weight * by_class
+
+
 def resolve_attacker(attacker: Attacker, n_features: int, names: Sequence[str] | None) -> Attacker:
     """The same attacker with limits per position instead of by name."""
-    blank = Ensemble.from_trees([{"score": 0.0}], n_features=n_features, feature_names=names)
-    limits = attacker.limits(blank)
+    limits = attacker.limits(blank_ensemble(n_features, names))
     return Attacker(
         attacker.norm,
         attacker.budget,

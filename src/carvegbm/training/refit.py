@@ -10,6 +10,7 @@ import gzip
 import math
 import os
 import re
+import sys
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -53,8 +54,9 @@ def robust_refit(
     """Change the leaf scores of a large-spread classifier so that it is more robust.
 
     The trees stay as they are: so does the spread. The scores minimise the logistic loss of
-    worst-case margins on the training data; of all steps the one with the largest robustness on
-    the validation data is kept, the unchanged model included.
+    worst margins on the training data. Every fifth step is judged on the validation data, and the
+    scores (averaged over the steps before) with the largest robustness there are kept, those of
+    the unchanged model included.
 
     Parameters
     ----------
@@ -81,7 +83,8 @@ def robust_refit(
     -------
     lightgbm.Booster, LargeSpreadClassifier or Ensemble
         A LightGBM model comes back as a Booster, a `LargeSpreadClassifier` as one, any other model
-        as an Ensemble. What was passed in is not changed.
+        as an Ensemble. What was passed in is not changed. A `LargeSpreadClassifier` is verified
+        against the attacker it was refitted for from then on.
 
     Examples
     --------
@@ -104,20 +107,25 @@ def robust_refit(
         steps=_steps(steps),
         rate=_number("learning_rate", learning_rate, above=0),
         l2=_number("l2", l2),
-        seed=random_state,
+        seed=inputs.seed_from(random_state) or 0,
     )
-    train, valid = _data(given, attacker, X, y, sample_weight, eval_set, random_state)
+    train, valid = _data(given, attacker, X, y, sample_weight, eval_set, settings.seed)
     result = refit_ensemble(
         given,
         attacker,
         train,
         valid,
         settings,
-        floor=None if accuracy_floor is None else _number("accuracy_floor", accuracy_floor),
+        floor=None if accuracy_floor is None else _number("accuracy_floor", accuracy_floor, most=1),
         threads=check_threads(threads),
         progress=progress,
     )
-    return with_scores(model, given, result.ensemble.scores)
+    if result.descent.interrupted:
+        raise KeyboardInterrupt
+    refitted = with_scores(model, given, result.ensemble.scores)
+    if hasattr(refitted, "attacker_"):
+        refitted.attacker_ = attacker
+    return refitted
 
 
 @dataclass(frozen=True)
@@ -181,6 +189,7 @@ def with_scores(model: Any, ensemble: Ensemble, scores: npt.NDArray[np.float64])
         from copy import copy
 
         fitted = copy(model)
+        fitted.__dict__.pop("training_report_", None)  # it speaks of other scores
         fitted.booster_ = _booster(model.booster_.model_to_string(), ensemble, scores)
         fitted.ensemble_ = load(fitted.booster_, classes=model.classes_)
         return fitted
@@ -262,10 +271,12 @@ def _steps(value: Any) -> int:
     return int(value)
 
 
-def _number(name: str, value: Any, above: float | None = None) -> float:
-    """A finite number >= 0, or > `above`."""
+def _number(
+    name: str, value: Any, above: float | None = None, most: float = sys.float_info.max
+) -> float:
+    """A number from 0, or from above `above`, to `most`."""
     number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    if not (0 <= number < math.inf) or (above is not None and number <= above):
-        limit = ">= 0" if above is None else f"> {above:g}"
+    if not (0 <= number <= most) or (above is not None and number <= above):
+        limit = "from 0 to 1" if most == 1 else ">= 0" if above is None else f"> {above:g}"
         raise CarveError(f"{name} must be a number {limit}, got {value!r}")
     return number

@@ -16,9 +16,9 @@ import numpy as np
 from carvegbm.attacker import Attacker
 from carvegbm.errors import CarveError, DataError
 from carvegbm.training import inputs
-from carvegbm.training.candidates import Candidate, Criterion, Job, key
-from carvegbm.training.certified import check_clean_loss, check_quietness
+from carvegbm.training.certified import accuracy_floor, check_clean_loss, check_quietness
 from carvegbm.training.estimators import LargeSpreadClassifier
+from carvegbm.training.trials import Candidate, Criterion, Trials, key
 
 __all__ = ["CERTIFIED_LEAVES", "CRITERIA", "LEAVES", "Candidate", "Tuning", "tune"]
 
@@ -38,7 +38,7 @@ class Tuning:
     candidates: list[Candidate]
     best: Candidate
     estimator: LargeSpreadClassifier
-    """Fitted: the best candidate."""
+    """Fitted: the best candidate. The table of candidates is here, not in `training_report_`."""
     criterion: Criterion
     weight: float
     floor: float | None = None
@@ -175,26 +175,28 @@ def tune(
     options |= {"certified": certified, "clean_loss": clean_loss}
     fixed = LargeSpreadClassifier(**options, random_state=random_state, n_jobs=1)
     data = _split(fixed, X, y, valid, random_state)
-    job = Job(fixed, *data, early_stopping_rounds, folder, feature_names)
+    trials = Trials(fixed, *data, early_stopping_rounds, folder, feature_names)
     if grid is None:
         grid = {"num_leaves": CERTIFIED_LEAVES if certified else LEAVES}
     values = {name: list(tried) for name, tried in grid.items()}
     if certified and "quietness" not in values:
         values["quietness"] = list(check_quietness(fixed.quietness, Attacker(norm, budget).norm))
+    for tried in values.get("quietness", []):
+        check_quietness(tried, 1.0)
     if not all(values.values()):
         raise CarveError("every parameter of the grid needs at least one value")
     plain = floor = None
     if certified and check_clean_loss(clean_loss) is not None:
-        plain = job.plain_accuracy(values.get("num_leaves", [fixed.num_leaves]), n_jobs)
-        job = replace(job, plain=plain)
+        plain = trials.plain_accuracy(values.get("num_leaves", [fixed.num_leaves]), n_jobs)
+        trials = replace(trials, plain=plain)
 
     def score(candidate: Candidate) -> float:
         return candidate.score(criterion, weight)
 
     if search == "optuna":
-        found = _optuna(job, values, n_trials, score, random_state, n_jobs)
+        found = _optuna(trials, values, n_trials, score, random_state, n_jobs)
     elif search == "grid":
-        found = _grid(job, values, n_jobs)
+        found = _grid(trials, values, n_jobs)
     else:
         raise CarveError(f"search must be 'grid' or 'optuna', got {search!r}")
     candidates = []
@@ -208,10 +210,10 @@ def tune(
     candidates.sort(key=lambda c: order[key(c.parameters)])
     # On a tie the better of the other measure, then the smaller model.
     if plain is not None and clean_loss is not None:
-        floor = min(plain, max(c.accuracy for c in candidates)) - clean_loss
+        floor = accuracy_floor(plain, max(c.accuracy for c in candidates), clean_loss)
     able = [c for c in candidates if floor is None or c.accuracy >= floor]
     best = max(able, key=lambda c: (score(c), c.accuracy + c.robustness, -c.leaves))
-    estimator = job.restore(best).set_params(n_jobs=n_jobs)
+    estimator = trials.restore(best).set_params(n_jobs=n_jobs)
     return Tuning(candidates, best, estimator, criterion, weight, floor, plain)
 
 
@@ -243,13 +245,15 @@ def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterable[dict[str, Any
         yield dict(zip(values, combination, strict=True))
 
 
-def _grid(job: Job, values: Mapping[str, Sequence[Any]], n_jobs: int | None) -> Iterator[Candidate]:
+def _grid(
+    trials: Trials, values: Mapping[str, Sequence[Any]], n_jobs: int | None
+) -> Iterator[Candidate]:
     """All combinations: first those that are stored, then the others as they are finished."""
     from sklearn.utils.parallel import Parallel, delayed
 
     tried = []
     for parameters in _combinations(values):
-        known = job.find(parameters)
+        known = trials.find(parameters)
         if known is None:
             tried.append(parameters)
         else:
@@ -257,22 +261,22 @@ def _grid(job: Job, values: Mapping[str, Sequence[Any]], n_jobs: int | None) -> 
     cores = inputs.thread_count(n_jobs)
     workers = min(cores, len(tried))
     if workers <= 1:
-        yield from (job.run(parameters, cores) for parameters in tried)
+        yield from (trials.run(parameters, cores) for parameters in tried)
         return
     threads = max(1, cores // workers)
     # The largest first: they take longest, and the small ones fill the gaps.
     results = Parallel(n_jobs=workers, return_as="generator_unordered")(
-        delayed(_run)(job, parameters, threads) for parameters in reversed(tried)
+        delayed(_run)(trials, parameters, threads) for parameters in reversed(tried)
     )
     yield from results
 
 
-def _run(job: Job, parameters: dict[str, Any], threads: int) -> Candidate:
-    return job.run(parameters, threads)
+def _run(trials: Trials, parameters: dict[str, Any], threads: int) -> Candidate:
+    return trials.run(parameters, threads)
 
 
 def _optuna(
-    job: Job,
+    trials: Trials,
     values: Mapping[str, Sequence[Any]],
     n_trials: int,
     score: Callable[[Candidate], float],
@@ -293,7 +297,7 @@ def _optuna(
         parameters = {name: _suggest(trial, name, tried) for name, tried in values.items()}
         fresh = key(parameters) not in seen
         if fresh:
-            seen[key(parameters)] = job.find(parameters) or job.run(parameters, threads)
+            seen[key(parameters)] = trials.find(parameters) or trials.run(parameters, threads)
         candidate = seen[key(parameters)]
         study.tell(trial, score(candidate))
         if fresh:

@@ -1,4 +1,4 @@
-"""One job of tuning: what all candidates share, and how each is trained, judged and stored.
+"""The trials of tuning: what all candidates share, and how each is trained, judged and stored.
 
 A finished candidate is a JSON file and a model file in the work folder, under a name made of its
 configuration and the data; it is found again by that name.
@@ -25,7 +25,7 @@ from carvegbm.training.boosting import Reason, Rows
 from carvegbm.training.certified import plain_accuracy_of
 from carvegbm.training.estimators import LargeSpreadClassifier
 
-__all__ = ["Candidate", "Criterion", "Job", "key"]
+__all__ = ["Candidate", "Criterion", "Trials", "key"]
 
 Criterion = Literal["accuracy", "robustness", "tradeoff"]
 
@@ -57,7 +57,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Job:
+class Trials:
     """What all candidates share."""
 
     fixed: LargeSpreadClassifier
@@ -93,7 +93,11 @@ class Job:
         X_valid, y_valid = inputs.check_pair(model, self.X_valid, self.y_valid, what="valid")
         classes = np.unique(y)
         return plain_accuracy_of(
-            Rows(X, inputs.encode_labels(y, classes)),
+            Rows(
+                X,
+                inputs.encode_labels(y, classes),
+                inputs.weigh_classes(y, model.class_weight),
+            ),
             Rows(X_valid, inputs.encode_labels(y_valid, classes)),
             model.lightgbm_parameters(1 if len(classes) == 2 else len(classes)),
             n_rounds=model.n_estimators,
