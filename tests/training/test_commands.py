@@ -92,6 +92,57 @@ def test_tune_keeps_the_best_and_goes_on_from_its_folder(tmp_path, capsys):
     assert (tmp_path / "best.txt").read_text() == before
 
 
+def test_certified_training_shows_its_candidates_and_writes_the_chosen_one(files, capsys):
+    X, y = files
+    command = [*TRAIN, "--certified", "--quietness", "0.2,none", "--clean-loss", "0.3"]
+    command += ["--num-leaves", "6", "--valid", "valid.csv", "-p", "min_data_in_leaf=5"]
+    assert run([*command, "--json", "-o", "m.txt"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    report = document["training report"]
+    assert {c["quietness"] for c in report["candidates"]} == {0.2, None}
+    chosen = report["candidates"][report["chosen"]]
+    result = cg.verify("m.txt", X[200:], y[200:], cg.Attacker("inf", 0.02))
+    assert result.robustness[0] == chosen["robustness"] == document["validation robustness"]
+    assert run([*command, "-q", "-o", "m.txt"]) == 0
+    captured = capsys.readouterr()
+    assert "chosen" in captured.out
+    assert captured.err == ""
+
+
+@pytest.mark.usefixtures("files")
+def test_certified_tuning_tries_every_quietness_and_goes_on_from_its_folder(tmp_path, capsys):
+    command = ["tune", "data.csv", "--budget", "0.02", "--leaves", "3,6", "--trees", "15"]
+    command += ["--certified", "--quietness", "0.2,none", "--threads", "1", "-o", "best.txt"]
+    command += ["--valid", "valid.csv", "-p", "min_child_samples=5", "--json"]
+    assert run(command) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["criterion"] == "robustness"
+    assert len(document["candidates"]) == 4
+    kept = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("best.txt.tuning/*")}
+    assert len(kept) == 4 * 2 + 1  # records, models, and plain LightGBM's accuracy
+    assert run(command) == 0
+    assert json.loads(capsys.readouterr().out) == document
+    again = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("best.txt.tuning/*")}
+    assert again == kept
+
+
+@pytest.mark.usefixtures("files")
+def test_an_interrupted_tuning_says_what_is_kept(monkeypatch, capsys):
+    from carvegbm.training import trials
+
+    train = trials.Trials.run
+
+    def interrupted(self, parameters, threads):
+        if parameters["num_leaves"] == 6:
+            raise KeyboardInterrupt
+        return train(self, parameters, threads)
+
+    monkeypatch.setattr(trials.Trials, "run", interrupted)
+    command = ["tune", "data.csv", "--budget", "0.02", "--leaves", "3,6", "--trees", "5"]
+    assert run([*command, "--threads", "1", "-q", "-o", "best.txt"]) == 130
+    assert "finished so far (1) are kept in best.txt.tuning" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -105,16 +156,29 @@ def test_tune_keeps_the_best_and_goes_on_from_its_folder(tmp_path, capsys):
         ([*TRAIN, "--norm", "0.5"], "norm must be"),
         ([*TRAIN, "--valid", "missing.csv"], "missing.csv: no such file"),
         (["train", "empty.csv", "--budget", "1"], "empty.csv"),
-        (["train", "nan.csv", "--budget", "1"], "X row 0, feature 0 is NaN"),
+        (["train", "nan.csv", "--budget", "1"], "nan.csv: row 1 has no value for a"),
         (["train", "one.csv", "--budget", "1"], "one class only"),
         (["tune", "data.csv", "--budget", "1", "--leaves", "a"], "--leaves a"),
+        ([*TRAIN, "--quietness", "0.1"], "--quietness has no meaning without --certified"),
+        ([*TRAIN, "--clean-loss", "0.1"], "--clean-loss has no meaning without --certified"),
+        ([*TRAIN, "--certified", "--quietness", "much"], "--quietness much: write shares"),
+        ([*TRAIN, "--certified", "--quietness", "0"], "quietness must be None or a share"),
+        ([*TRAIN, "--certified", "--clean-loss", "2"], "clean_loss must be None or from 0 to 1"),
+        ([*TRAIN, "--certified", "--task", "regression"], "a regressor has none to defend"),
+        ([*TRAIN, "--valid", "few.csv"], "few.csv has 2 features, the training data have"),
+        (["train", "once.csv", "--budget", "1", "--certified"], "label 7 occurs once"),
+        (["tune", "data.csv", "--budget", "1", "--leaves", "1"], "num_leaves must be"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, arguments, message):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "nan.csv").write_text("a,b,label\n,1,0\n2,3,1\n")
     (tmp_path / "one.csv").write_text("a,b,label\n0,1,0\n2,3,0\n")
+    (tmp_path / "few.csv").write_text("a,b,label\n0,1,0\n2,3,1\n")
+    (tmp_path / "once.csv").write_text("a,b,label\n" + "0,1,0\n2,3,1\n" * 9 + "4,5,7\n")
+    before = set(tmp_path.iterdir())
     assert run(arguments) == 2
+    assert set(tmp_path.iterdir()) == before
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.startswith("carvegbm: ")

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from shutil import get_terminal_size
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,12 @@ def _plain(value: Any) -> Any:
 
 def print_table(title: str, rows: Sequence[tuple[str, ...]], align: str = "<>") -> None:
     """A table whose columns are aligned "<" left or ">" right; plain where no one looks."""
-    if sys.stdout.isatty():
+    widths = [max(len(row[i]) for row in rows) for i in range(len(align))]
+    needed = sum(widths) + 3 * len(widths)
+    # Where a terminal is too narrow, it wraps long lines; rich would cut the cells.
+    if sys.stdout.isatty() and needed <= get_terminal_size().columns:
         _print_rich(title, rows, align)
         return
-    widths = [max(len(row[i]) for row in rows) for i in range(len(align))]
     print(title)
     for row in rows:
         cells = (

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from carvegbm.cli import options, output
-from carvegbm.errors import CarveError
+from carvegbm.errors import CarveError, DataError
 
 if TYPE_CHECKING:
     from carvegbm.tabular import Table
@@ -60,8 +60,8 @@ CleanLoss = Annotated[
     float | None,
     typer.Option(
         metavar="L",
-        help="Accuracy that certified training may give up, compared with plain LightGBM; "
-        "default 0.01.",
+        help="Accuracy that certified training may give up, compared with plain LightGBM or with "
+        "the most accurate large-spread model, if that is less; default 0.01, 1 for any.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
@@ -149,19 +149,23 @@ def train(
     document = {"model": str(out), **describe(model)}
     if held_out is not None:
         document |= judge(model, held_out)
-    if certified and json:
-        document["training report"] = model.training_report_.to_dict()
     if json:
+        if certified:
+            document["training report"] = model.training_report_.to_dict()
         output.print_json(document)
-        return
-    title = f"trained on {len(table.X)} rows for norm {norm} and budget {budget:g}"
-    if certified:
-        report = model.training_report_.rows()
-        output.print_table("candidates, on validation data", report, align=">" * len(report[0]))
-        output.note(model.training_report_.why)
-    output.print_table(title, [(key, shown(value)) for key, value in document.items()])
-    if task == "classification":
-        say_classes(out, model.classes_)
+    else:
+        title = f"trained on {len(table.X)} rows for norm {norm} and budget {budget:g}"
+        if certified:
+            report = model.training_report_.rows()
+            output.print_table("candidates, on validation data", report, ">" * len(report[0]))
+            if not quiet:
+                output.note(f"chosen: {model.training_report_.why}")
+        output.print_table(title, [(key, shown(value)) for key, value in document.items()])
+        if task == "classification":
+            say_classes(out, model.classes_)
+    if model.stopped_because_ == "interrupted":
+        output.note(f"interrupted; {out} holds what was trained so far")
+        raise typer.Exit(130)
 
 
 # ── shared with the command tune ─────────────────────────────────────────────────────────────
@@ -225,10 +229,20 @@ def _value(text: str) -> Any:
 def load_data(
     path: str, label: str | None, zero_based: bool | None, n_features: int | None = None
 ) -> Table:
-    """The instances of a file."""
+    """The instances of a file, none of them with a missing value."""
     from carvegbm.tabular import load_table
 
-    return load_table(path, label=label, zero_based=zero_based, n_features=n_features)
+    table = load_table(path, label=label, zero_based=zero_based, n_features=n_features)
+    for start in range(0, len(table.X), 4096):
+        missing = np.argwhere(np.isnan(table.X[start : start + 4096]))
+        if len(missing):
+            row, column = (int(position) for position in missing[0])
+            name = table.feature_names[column] if table.feature_names else f"feature {column}"
+            raise DataError(
+                f"{path}: row {start + row + 1} has no value for {name}; training needs them all, "
+                "impute it"
+            )
+    return table
 
 
 def with_validation(
@@ -242,7 +256,13 @@ def with_validation(
     """Training and validation data: from a second file, or a fifth split off."""
     if valid is not None:
         held_out = load_data(valid, label, zero_based, table.X.shape[1])
-        return table, held_out.ordered_as(table.feature_names)
+        held_out = held_out.ordered_as(table.feature_names)
+        if held_out.X.shape[1] != table.X.shape[1]:
+            raise DataError(
+                f"{valid} has {held_out.X.shape[1]} features, the training data have "
+                f"{table.X.shape[1]}; give data with the same columns"
+            )
+        return table, held_out
     from dataclasses import replace
 
     from carvegbm.training.inputs import split_off

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -86,7 +87,12 @@ def tune(
     table = training.load_data(data, label, zero_based)
     table, held_out = training.with_validation(table, valid, label, zero_based, seed)
 
+    work_folder = folder or out.with_name(out.name + ".tuning")
+    finished = 0
+
     def report(candidate: Candidate) -> None:
+        nonlocal finished
+        finished += 1
         if not quiet and not json:
             tried = ", ".join(
                 f"{name} {'none' if value is None else value}"
@@ -111,19 +117,27 @@ def tune(
         "n_jobs": threads,
         **options_of_certified,
     }
-    result = search(
-        table.X,
-        table.y,
-        valid=(held_out.X, held_out.y),
-        criterion=criterion,
-        weight=weight,
-        folder=folder or out.with_name(out.name + ".tuning"),
-        search="grid" if optuna is None else "optuna",
-        n_trials=optuna or 1,
-        on_candidate=report,
-        feature_names=table.feature_names,
-        **training.with_parameters(named, param),
-    )
+    try:
+        result = search(
+            table.X,
+            table.y,
+            valid=(held_out.X, held_out.y),
+            criterion=criterion,
+            weight=weight,
+            folder=work_folder,
+            search="grid" if optuna is None else "optuna",
+            n_trials=optuna or 1,
+            on_candidate=report,
+            feature_names=table.feature_names,
+            **training.with_parameters(named, param),
+        )
+    except KeyboardInterrupt:
+        kept = f"candidates finished so far ({finished}) are kept in {work_folder}"
+        output.note(f"{kept}; give the same command again to go on" if finished else "nothing kept")
+        raise
+    finally:
+        with suppress(OSError):
+            work_folder.rmdir()  # only if nothing is in it
     result.estimator.save_model(out)
     if json:
         output.print_json({"model": str(out), **result.to_dict()})
@@ -131,9 +145,11 @@ def tune(
     title = f"{out}: best of {len(result.candidates)} by {result.criterion}"
     rows: list[tuple[str, ...]] = result.rows()
     output.print_table(title, rows, align=">" * len(rows[0]))
-    if result.floor is not None:
+    if not quiet and result.floor is not None and result.plain_accuracy is not None:
+        most = max(candidate.accuracy for candidate in result.candidates)
+        loss = f", the most accurate candidate {most:.4f}" if most < result.plain_accuracy else ""
         output.note(
-            f"plain LightGBM has accuracy {result.plain_accuracy:.4f}; candidates below "
+            f"plain LightGBM has accuracy {result.plain_accuracy:.4f}{loss}; candidates below "
             f"{result.floor:.4f} were not considered"
         )
     training.say_classes(out, result.estimator.classes_)

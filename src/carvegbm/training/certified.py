@@ -7,7 +7,7 @@ model, and a report of every candidate.
     grow    the best of them with all rounds, refitted
     choose  the largest proven robustness on the validation rows, among all models so far whose
             accuracy there is no more than `clean_loss` below plain LightGBM's, or below the most
-            accurate model before any refit, where all are less accurate than plain LightGBM
+            accurate of them, where none is as accurate as plain LightGBM
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Job:
     threads: int
     tell: Callable[[str], object]
     interrupted: bool = field(default=False, init=False)
-    _reached: float = field(default=0.0, init=False)  # best accuracy before a refit
+    _reached: float = field(default=0.0, init=False)  # the best accuracy so far
     _boosted: dict[int, Boosted] = field(default_factory=dict, init=False)
 
     def run(self) -> TrainingReport:
@@ -243,6 +243,7 @@ class Job:
                 text=text,
             )
             self._boosted[id(candidate)] = boosted
+            self._reached = max(self._reached, candidate.accuracy)
             self.tell(
                 f"quietness {'none' if quietness is None else format(quietness, 'g')}, "
                 f"{ensemble.n_trees} trees{', refitted' if refit else ''}: "
@@ -250,7 +251,6 @@ class Job:
             )
             return candidate
 
-        self._reached = max(self._reached, proven.accuracy)
         yield judged(False, proven, text)
         if boosted.stopped_because == "interrupted":
             raise KeyboardInterrupt
@@ -302,7 +302,10 @@ class Job:
         if self.plain_accuracy is None:
             limit = f"{floor:.4f}"
         elif self._reached < self.goal:
-            limit = f"{floor:.4f} (plain LightGBM, at {self.plain_accuracy:.4f}, is out of reach)"
+            limit = (
+                f"{floor:.4f} (the most accurate candidate has {self._reached:.4f}, plain LightGBM "
+                f"{self.plain_accuracy:.4f})"
+            )
         else:
             limit = f"{floor:.4f} (plain LightGBM has {self.plain_accuracy:.4f})"
         able = sum(c.accuracy >= floor for c in found)

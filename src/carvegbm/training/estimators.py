@@ -64,7 +64,7 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
         Norm 0 has no use for it.
     clean_loss : float or None, default 0.01
         How much accuracy on the validation data certified training may give up for robustness,
-        compared with plain LightGBM's, or with what is reached before the refit if that is less;
+        compared with plain LightGBM's, or with the most accurate candidate's if that is less;
         None: all of it.
     **lightgbm_parameters
         Any other parameter of LightGBM, under any of its names; one that large-spread training

@@ -51,7 +51,12 @@ def check_pair(
     estimator: Any, X: Any, y: Any, *, reset: bool = False, what: str = "X"
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """X as `check_rows` returns it, and y as an array with as many entries."""
-    rows, labels = _validate(estimator, X, y, reset=reset, multi_output=False, y_numeric=False)
+    try:
+        rows, labels = _validate(estimator, X, y, reset=reset, multi_output=False, y_numeric=False)
+    except ValueError as error:
+        if what == "X":
+            raise
+        raise DataError(f"{what}: {' '.join(str(error).split())}") from None
     _require_finite(rows, getattr(estimator, "feature_names_in_", None), what)
     return rows, labels
 
@@ -148,6 +153,14 @@ def split_off(
     """Positions of training and validation rows: a fifth of the rows is split off."""
     from sklearn.model_selection import train_test_split
 
+    values, counts = np.unique(labels, return_counts=True)
+    if stratify and counts.min() < 2:
+        rare = values[counts < 2]
+        others = f" (and {len(rare) - 1} others)" if len(rare) > 1 else ""
+        raise DataError(
+            f"cannot split off validation data: label {rare.tolist()[0]!r}{others} occurs once; "
+            "give validation data, drop the row, or check that this column holds classes"
+        )
     try:
         rows, rest = train_test_split(
             np.arange(len(labels)),

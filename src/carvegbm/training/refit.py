@@ -99,6 +99,8 @@ def robust_refit(
     >>> better.robust_score(X[300:400], y[300:400]) >= model.robust_score(X[300:400], y[300:400])
     True
     """
+    if not isinstance(attacker, Attacker):
+        raise CarveError(f"attacker must be an Attacker(norm, budget), got {attacker!r}")
     given = load(model, classes=classes)
     if given.task == "regression":
         raise CarveError("a robust refit needs classes to defend; the model is a regression")

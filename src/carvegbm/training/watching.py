@@ -155,7 +155,11 @@ class Watch:
             reason = str(error).split("\n")[0]
             raise CarveError(f"LightGBM cannot evaluate {metric!r}: {reason}") from None
         if not rows:
-            raise CarveError(f"LightGBM has no metric {metric!r} for {self.objective}")
+            objective = self.objective.get("objective")
+            raise CarveError(
+                f"LightGBM has no metric {metric!r} for the objective {objective}; see its list of "
+                "metrics, or write robustness"
+            )
         return [(name, float(value), bool(higher)) for _, name, value, higher in rows]
 
 
