@@ -165,8 +165,12 @@ def test_a_blank_screenshot_would_be_seen(tmp_path: Path) -> None:
     assert colours(shot) == 1
 
 
-def test_the_page_prints(tmp_path: Path, text: str) -> None:
+def test_the_page_prints_with_the_data_of_its_figures(tmp_path: Path, text: str) -> None:
     printed = tmp_path / "page.pdf"
     browse(tmp_path, text, f"--print-to-pdf={printed}")
     pages = len(re.findall(rb"/Type\s*/Page\b", printed.read_bytes()))
-    assert 5 <= pages <= 40
+    assert 5 <= pages <= 60
+    folded = text.replace("details::details-content", "details::absent")
+    assert folded != text
+    browse(tmp_path, folded, f"--print-to-pdf={printed}")
+    assert len(re.findall(rb"/Type\s*/Page\b", printed.read_bytes())) < pages - 3

@@ -87,7 +87,9 @@ def test_list_tells_what_is_there(cli):
         (["--rows", "0"], ["--rows"]),
         (["--timeout", "0"], ["--timeout", "> 0"]),
         (["--timeout", "nan"], ["--timeout", "> 0"]),
+        (["--timeout", "inf"], ["--timeout", "finite"]),
         (["--seed", "-1"], ["--seed"]),
+        (["--seed", "2147483648"], ["--seed", "2147483647"]),
         (["--threads", "0"], ["--threads"]),
         (["--data", "nowhere"], ["--data nowhere", "no such folder"]),
         (["--output", "file"], ["file is a file"]),
@@ -162,3 +164,10 @@ def test_real_data_is_found_in_the_folder(cli, shared_data, tmp_path):
     result = json.loads(path.read_text())["result"]
     assert (result["instances"], result["features"], result["test"]) == (14_000, 784, 4_200)
     assert result["classes"] == [["0", 0.5], ["3", 0.5]]
+
+
+def test_choices_that_leave_nothing_are_named(cli, tmp_path):
+    code, _, err = cli("reproduce", "--quick", "--only", "digits,speed-up", "--norms", "0")
+    assert code == 2
+    assert "--only digits,speed-up and --norms 0 have no cell in common" in err
+    assert list(tmp_path.iterdir()) == []

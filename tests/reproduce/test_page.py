@@ -16,7 +16,7 @@ import pytest
 
 from carvegbm.errors import CarveError
 from carvegbm.reproduce import page, tables
-from carvegbm.reproduce.lookup import KINDS
+from carvegbm.reproduce.plan import KINDS
 from reproduce.sample_cells import dataset, gallery, quick_cells, sample_cells, trained
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -171,14 +171,34 @@ def test_images_show_the_pixels_and_outline_those_that_changed() -> None:
     pytest.importorskip("matplotlib")
     text = page.html([cell])
     original, attacked = (pixels(data) for data in re.findall(r"base64,([^\"]+)", text))
-    assert original == [round(255 * value) for value in image["original"]]
+    assert original == image["original"]
     different = [i for i, (a, b) in enumerate(zip(original, attacked, strict=True)) if a != b]
     assert different == [index for index, _ in image["changed"]]
     corners = re.findall(r"M(\d+)\.1 (\d+)\.1", text)
     assert sorted(28 * int(row) + int(column) for column, row in corners) == different
     brighter = re.search(r'class="brighter" d="([^"]+)"', text)
     assert brighter is not None
-    assert brighter[1].count("M") == sum(v > image["original"][i] for i, v in image["changed"])
+    assert brighter[1].count("M") == sum(
+        v > image["original"][i] / 255 for i, v in image["changed"]
+    )
+
+
+def test_a_pixel_that_moves_next_to_nothing_is_outlined_in_its_direction() -> None:
+    pytest.importorskip("matplotlib")
+    cell = gallery("fmnist", "inf", 0.015, count=1)
+    (image,) = cell["result"]["images"]
+    image["original"][0] = image["original"][1] = 0
+    image["changed"] = [[0, 1e-35], [1, -5e-324]]
+    text = page.html([cell])
+    assert 'class="brighter" d="M0.1 0.1h' in text
+    assert 'class="darker" d="M1.1 0.1h' in text
+
+
+def test_classes_of_clothes_have_names() -> None:
+    pytest.importorskip("matplotlib")
+    text = page.html([gallery("fmnist", "inf", 0.015, count=1)])
+    assert "T-shirt → dress" in text
+    assert "Image 1: original, class T-shirt" in text
 
 
 def pixels(data: str) -> list[int]:

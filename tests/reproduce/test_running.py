@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+import time
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import carvegbm as cg
 from carvegbm.errors import CarveError, DataError
 from carvegbm.reproduce import cells as computing
 from carvegbm.reproduce import models, page, running
+from carvegbm.reproduce.attacked import attacked_images, original_pixels
 from carvegbm.reproduce.models import Bench
 from carvegbm.reproduce.plan import KINDS, QUICK, Cell, plan
 from carvegbm.reproduce.store import Store
+from carvegbm.reproduce.table import long_duration
 from carvegbm.training.estimators import LargeSpreadClassifier
 
 CELLS = plan(QUICK, norms=["inf"])
@@ -148,6 +154,7 @@ def test_rows_that_are_verified_are_not_verified_again(tmp_path, monkeypatch, wh
         return by_rows(self, kind, setting, name, rows, 2, counted)
 
     def key(kind, setting, name):
+        name = name.split("-")[0]
         return kind, setting.get("model"), setting.get("trees"), name
 
     monkeypatch.setattr(Store, "by_rows", watched)
@@ -200,6 +207,165 @@ def test_several_threads_give_the_same_cells(tmp_path, whole):
     found = contents(tmp_path)
     assert len(found) == len(cells)
     assert found == {path: cell for path, cell in whole[0].items() if path in found}
+
+
+class Slow:
+    """A clock that every training and every block of rows puts forward by a thousand seconds."""
+
+    def __init__(self, monkeypatch):
+        self.late = 0
+        real = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: real() + self.late)
+
+    def after(self, work):
+        def worked(*arguments, **options):
+            done = work(*arguments, **options)
+            self.late += 1000
+            return done
+
+        return worked
+
+
+WORK = ((models, "_fit_plain"), (LargeSpreadClassifier, "fit"), (computing, "radius"))
+
+
+def interrupted(when, work):
+    def worked(*arguments, **options):
+        if when():
+            raise KeyboardInterrupt
+        return work(*arguments, **options)
+
+    return worked
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_the_seconds_of_a_cell_hold_what_an_interrupted_run_spent_on_it(tmp_path, monkeypatch, cut):
+    clock = Slow(monkeypatch)
+    for owner, name in WORK:
+        monkeypatch.setattr(owner, name, clock.after(getattr(owner, name)))
+    kinds = ("plain", "large-spread", "certified", "curve")
+    cells = [c for c in CELLS if c.dataset == "digits" and c.kind in kinds]
+    monkeypatch.setattr(computing, "_BLOCK", 20)
+    while cut:  # after every piece of work
+        before = clock.late
+
+        def too_late(before=before):
+            return clock.late > before
+
+        with monkeypatch.context() as patch:
+            for owner, name in WORK:
+                patch.setattr(owner, name, interrupted(too_late, getattr(owner, name)))
+            try:
+                run(tmp_path, cells)
+            except KeyboardInterrupt:
+                continue
+        break
+    if not cut:
+        run(tmp_path, cells)
+    store = Store(tmp_path)
+    thousands = {
+        c.title: round(store.find(c.kind, c.configuration)["seconds"] / 1000) for c in cells
+    }
+    assert thousands == {
+        "plain digits": 2,
+        "large-spread digits norm inf budget 0.04 by accuracy": 2,
+        "large-spread digits norm inf budget 0.04 by robustness": 0,
+        "certified digits norm inf budget 0.04": 6,
+        **{
+            f"curve digits norm inf budget 0.04 of the {model} model": 5
+            for model in ("plain", "large-spread", "certified")
+        },
+    }
+
+
+# ── the data the cells are about ─────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(name="other_digits")
+def change_the_data(monkeypatch):
+    """Call it, and one test row of the digits is another."""
+    from carvegbm import datasets
+
+    load = datasets.load
+
+    def changed(name, **options):
+        data = load(name, **options)
+        X = data.X.copy()
+        X[::7] = X[::7, ::-1]
+        return dataclasses.replace(data, X=X)
+
+    return lambda: monkeypatch.setattr(datasets, "load", changed)
+
+
+def test_other_data_under_finished_cells_is_refused_in_one_line(tmp_path, other_digits):
+    cells = plan(QUICK, only=["digits", "dataset", "plain"])
+    run(tmp_path, [c for c in cells if c.kind == "dataset"])
+    other_digits()
+    with pytest.raises(CarveError, match="digits: not the data") as refused:
+        run(tmp_path, cells)
+    message = str(refused.value)
+    assert str(tmp_path) in message
+    assert "--output" in message
+    assert "\n" not in message
+    assert len(contents(tmp_path)) == 1
+    run(tmp_path / "another", cells)
+
+
+def test_a_cell_without_a_fingerprint_is_given_one_in_silence(tmp_path):
+    cells = plan(QUICK, only=["digits", "dataset", "plain"])
+    run(tmp_path, cells)
+    store, configuration = Store(tmp_path), cells[0].configuration
+    before = store.find("dataset", configuration)
+    bare = {k: v for k, v in before["result"].items() if k != "fingerprint"}
+    store.keep("dataset", configuration, bare, before["seconds"])
+    store.path("plain", cells[1].configuration).unlink()
+    said = run(tmp_path, cells)
+    assert said[0].startswith("1 of 2 cells are there")
+    assert store.find("dataset", configuration)["result"] == before["result"]
+    store.keep("dataset", configuration, {**bare, "train": 1}, 1.0)
+    store.path("plain", cells[1].configuration).unlink()
+    with pytest.raises(CarveError, match="digits: not the data"):
+        run(tmp_path, cells)
+
+
+def test_unfinished_rows_of_another_model_are_not_taken(tmp_path, monkeypatch, other_digits):
+    cells = plan(QUICK, norms=["inf"], only=["digits", "plain-robustness"])
+    verify, asked = computing.verify, []
+
+    def counted(model, X, *arguments, **options):
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        asked.append(len(X))
+        return verify(model, X, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(computing, "verify", counted)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, cells)  # one call for the plain cell, two blocks
+    assert len(list(tmp_path.glob("models/unfinished/*"))) == 1
+    other_digits()
+    seen = []
+    monkeypatch.setattr(
+        computing, "verify", lambda m, X, *a, **o: (seen.append(len(X)), verify(m, X, *a, **o))[1]
+    )
+    run(tmp_path, [cells[1]])
+    assert sum(seen) == 100
+    assert not list(tmp_path.glob("models/unfinished/*"))
+
+
+def test_a_download_shows_how_far_it_is(tmp_path, monkeypatch):
+    from carvegbm import datasets
+
+    load, shown = datasets.load, []
+
+    def slow(name, *, progress, **options):
+        progress(1_000_000)
+        progress(45_000_000)
+        return load(name, **options)
+
+    monkeypatch.setattr(datasets, "load", slow)
+    Bench(Store(tmp_path), download=False, detail=shown.append).dataset("digits")
+    assert shown == ["loading digits", "downloading digits, 1 MB", "downloading digits, 45 MB"]
 
 
 # ── what a run says, and what it does with trouble ───────────────────────────────────────────
@@ -286,7 +452,7 @@ def test_the_time_left_follows_what_finished_cells_of_the_kind_took():
      (5_900, "98 min"), (6_000, "1 h 40 min"), (86_400, "24 h 0 min")],
 )  # fmt: skip
 def test_a_duration_as_people_say_it(seconds, text):
-    assert running.duration(seconds) == text
+    assert long_duration(seconds) == text
 
 
 # ── what the cells hold ──────────────────────────────────────────────────────────────────────
@@ -324,25 +490,109 @@ def test_a_curve_falls_from_the_accuracy_and_holds_the_robustness(whole):
     assert plain["lower"][0] == robustness["accuracy"]
 
 
-def test_gallery_images_fool_the_plain_model_within_the_distance(tmp_path, whole):
-    run(tmp_path, [c for c in CELLS if c.kind == "plain" and c.dataset == "digits"])
+@pytest.mark.parametrize("norm", ["inf", "1", "0"])
+def test_gallery_images_rebuilt_from_the_cell_fool_the_plain_model_within_the_budget(
+    tmp_path, norm
+):
+    (cell,) = [c for c in plan(QUICK, norms=[norm]) if c.kind == "gallery"]
+    run(tmp_path, [cell])
+    setting = cell.configuration
+    images = Store(tmp_path).find("gallery", setting)["result"]["images"]
     bench = Bench(Store(tmp_path), download=False, threads=1)
-    setting = next(c.configuration for c in CELLS if c.kind == "gallery")
     model = bench.plain(setting).best.ensemble
-    classes = bench.dataset("digits").classes
-    (gallery,) = results(whole, "gallery")
-    images = gallery["images"]
+    classes, split = bench.dataset("digits").classes, bench.split(setting)
+    attacker = models.attacker_of(setting)
+    assert 2 <= len(images) <= 4
+    assert {image["label"] for image in images} == set(classes)
     assert [image["distance"] for image in images] == sorted(i["distance"] for i in images)
-    assert len({image["label"] for image in images}) == 2
     for image in images:
-        x = list(image["original"])
-        z = list(x)
+        assert image["levels"] == 16
+        x = np.array(original_pixels(image))
+        assert (split.X_test == x).all(axis=1).any()
+        z = x.copy()
         for pixel, value in image["changed"]:
+            assert value != x[pixel]
             z[pixel] = value
-        assert image["label"] == classes[model.decide([x])[0]] != image["predicted"]
-        assert max(abs(a - b) for a, b in zip(x, z, strict=True)) <= image["distance"] + 1e-4
-        assert image["distance"] <= 0.04
+        assert image["label"] == classes[model.decide([x])[0]]
+        assert image["predicted"] == classes[model.decide([z])[0]] != image["label"]
+        assert attacker.distance(model, x, z) == image["distance"] <= setting["budget"]
         assert image["margin"] <= 0
+
+
+class Beside:
+    """A model with a threshold right beside 0 and one at 0.5: everything falls, little shows."""
+
+    trees = (
+        {
+            "feature": 0,
+            "threshold": 1e-35,
+            "left": {"score": 1.0},
+            "right": {
+                "feature": 1,
+                "threshold": 0.5,
+                "left": {"score": 1.0},
+                "right": {"score": -1.0},
+            },
+        },
+    )
+    model = cg.Ensemble.from_trees(trees, n_features=2)
+    # Beside the first threshold, beside the second, one step away from the second; and class 0.
+    X = np.array([[0.0, 1.0], [1.0, 0.5], [1.0, 0.41], [1.0, 0.7], [1e-34, 0.9]])
+    y = np.array([1, 1, 1, 0, 0])
+
+
+def gallery_of_beside(rows, count=2):
+    return attacked_images(
+        Beside.model,
+        Beside.X[rows],
+        Beside.y[rows],
+        cg.Attacker("inf", 0.3),
+        count=count,
+        timeout=5.0,
+        classes=("no", "yes"),
+        threads=1,
+        detail=lambda _: None,
+    )
+
+
+def test_galleries_prefer_a_change_that_can_be_seen():
+    found = gallery_of_beside([0, 1, 2, 3, 4])
+    assert [image["label"] for image in found["images"]] == ["yes", "no"]
+    assert [image["changed"] for image in found["images"]] == [
+        [[1, np.nextafter(0.5, 1)]],
+        [[1, 0.5]],
+    ]
+    assert (found["tried"], found["faint"]) == (5, 0)
+    assert found["images"][0]["levels"] is None  # 0.41 is no grey level
+    assert found["images"][0]["original"] == [1.0, 0.41]
+
+
+def test_galleries_fall_back_to_changes_that_cannot_be_seen():
+    found = gallery_of_beside([0, 4])
+    assert (found["tried"], found["faint"]) == (2, 2)
+    yes = next(image for image in found["images"] if image["label"] == "yes")
+    ((pixel, value),) = yes["changed"]
+    assert (pixel, value) == (0, np.nextafter(1e-35, 1))
+
+
+def test_a_budget_of_nothing_is_measured_on_plain_models(whole):
+    for result in results(whole, "plain"):
+        assert 0 <= result["flipped_by_nothing"] <= 1
+    split = SimpleNamespace(X_test=Beside.X, y_test=Beside.y)
+    assert computing._flipped_by_nothing(Beside.model, split, 1) == 2 / 5
+
+
+def test_every_engine_sees_a_row_before_its_time_is_taken(tmp_path, monkeypatch):
+    verify, seen = computing.verify, {}
+
+    def watched(model, X, y, attacker, *, engine="auto", **options):
+        seen.setdefault(engine, []).append(len(X))
+        return verify(model, X, y, attacker, engine=engine, **options)
+
+    monkeypatch.setattr(computing, "verify", watched)
+    run(tmp_path, [next(c for c in CELLS if c.kind == "speed-up")])
+    assert set(seen) == {"large-spread", "search", "milp"}
+    assert all(counts[0] == 1 < counts[1] for counts in seen.values())
 
 
 def test_times_compare_models_of_the_same_size(whole):

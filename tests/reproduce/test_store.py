@@ -120,7 +120,7 @@ class Squares:
 
 
 def by_rows(store, compute, name="square", setting=SETTING):
-    return store.by_rows("curve", setting, name, 10, 4, compute)
+    return store.by_rows("curve", setting, name, 10, 4, compute)[0]
 
 
 def test_interrupted_rows_go_on_after_the_last_whole_block(store):
@@ -144,6 +144,17 @@ def test_what_was_being_written_when_the_run_was_cut_off_is_computed_again(store
     nothing = Squares()
     assert by_rows(store, nothing)["square"] == [i**2 for i in range(10)]
     assert nothing.asked == []
+
+
+def test_rows_that_are_found_say_how_long_they_took(store, monkeypatch):
+    clock = iter(range(100))
+    monkeypatch.setattr("carvegbm.reproduce.store.time.monotonic", lambda: next(clock) ** 2)
+    with pytest.raises(KeyboardInterrupt):
+        by_rows(store, Squares(stop_at=8))  # 1 - 0 and 9 - 4 seconds
+    _, earlier = store.by_rows("curve", SETTING, "square", 10, 4, Squares())
+    assert earlier == 6
+    _, earlier = store.by_rows("curve", SETTING, "cube", 10, 4, Squares())
+    assert earlier == 0
 
 
 def test_rows_of_another_cell_or_name_are_not_taken(store):

@@ -9,10 +9,11 @@ import pytest
 
 from carvegbm.errors import DataError
 from carvegbm.reproduce.comparison import accurate, best, reaches
-from carvegbm.reproduce.lookup import KINDS, Cells
+from carvegbm.reproduce.lookup import Cells
 from carvegbm.reproduce.paper import DATASETS, MEASURES
+from carvegbm.reproduce.plan import KINDS
 from carvegbm.reproduce.summary import markdown, overview
-from carvegbm.reproduce.table import DASH, Table, duration, interval, times
+from carvegbm.reproduce.table import DASH, Table, duration, interval, signed, times
 from carvegbm.reproduce.tables import missing, sections, tables
 from reproduce.sample_cells import (
     dataset,
@@ -104,9 +105,9 @@ def test_table_1_says_that_the_paper_swapped_two_row_counts() -> None:
 def test_table_2_puts_ours_and_the_papers_side_by_side() -> None:
     found = row(table("measures", sample_cells()), "Fashion-MNIST 0 vs 3", "L∞ 0.015")
     assert list(found.values())[2:] == [
+        *("0.97", "0.89 ✓", "by robustness"),
         *("0.97", "0.97", "0.97", "0.97", "0.97"),
         *("0.68 ± 0.002", "0.68 ± 0.21", "0.88", "0.88", "0.89"),
-        *("0.97", "0.89 ✓", "large-spread (by robustness)"),
     ]
 
 
@@ -120,8 +121,52 @@ def test_table_2_counts_the_rows_in_which_ours_reach_the_paper_and_explains_the_
     (why,) = [note for note in found.notes if "L1 0.15" in note]
     assert "0.651" in why
     assert "against 0.66" in why
-    assert "17 test rows of 4,200 short" in why  # (0.655 - 0.651) * 4200 = 16.8
+    assert "17 test rows of 4,200 short" in why  # 2,751 of the 2,734 that round to 0.66
+    assert "flips 1,281 of the 4,015 rows it gets right" in why
+    assert "leaves room for 1,264" in why
     assert "none of the 15 models tried" in why
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "robustness", "words"),
+    [
+        (0.65, 0.64, "the cause is accuracy: it gets only 2,730 rows right, 2,751 would have"),
+        (0.66, 0.651, "all but 21 would have to be robust, and the attacker flips 38"),
+    ],
+)
+def test_a_row_below_the_paper_says_when_accuracy_is_the_ceiling(
+    accuracy: float, robustness: float, words: str
+) -> None:
+    cells = [
+        dataset("fmnist", "Fashion-MNIST 0 vs 3", 14_000),
+        trained("large-spread", *L1_15, accuracy, robustness),
+    ]
+    (why,) = [note for note in table("measures", cells).notes if "L1 0.15" in note]
+    assert words in why
+
+
+def test_table_2_says_what_next_to_no_budget_does_to_plain_models() -> None:
+    cells = [*sample_cells(), plain_robustness("nsl-kdd", "inf", 0.001, 0.0, 0.0)]
+    (note,) = [note for note in table("measures", cells).notes if "1e-30" in note]
+    assert "4.1 % on Fashion-MNIST 0 vs 3 and 4.1 % on MNIST 2 vs 6" in note
+    assert "On NSL-KDD" in note
+    for cell in cells:
+        cell["result"].pop("flipped_by_nothing", None)
+    assert not any("1e-30" in note for note in table("measures", cells).notes)
+
+
+def test_table_2_says_which_trees_certified_training_tried() -> None:
+    (note,) = [n for n in table("measures", sample_cells()).notes if "Certified training" in n]
+    assert "at most 16, 32, 64, 128 and 256 leaves" in note
+
+
+def test_data_sets_with_a_test_set_of_their_own_are_named() -> None:
+    own = dataset("nsl-kdd", "NSL-KDD", 148_517)
+    own["result"]["test"] = 22_544
+    (text,) = [chapter.text for chapter in sections([*sample_cells(), own]) if chapter.id == "data"]
+    assert text.endswith("NSL-KDD brings a test set, which is taken as it is; the other rows are "
+                         "divided 55 to 15.")  # fmt: skip
+    assert "brings" not in sections(sample_cells())[0].text
 
 
 def test_a_note_says_when_tuning_passed_over_a_model_that_would_do() -> None:
@@ -155,6 +200,7 @@ def test_table_3_compares_speed_ups() -> None:
     fmnist = row(found, "Fashion-MNIST 0 vs 3", "L∞ 0.015")
     assert fmnist["ours: speed-up"] == "100 ×"  # 5 s over 50 ms
     assert fmnist["ours: undecided"] == "3"
+    assert (fmnist["ours: leaves"], fmnist["ours: plain leaves"]) == ("5,440", "5,440")
     assert (fmnist["paper: baseline"], fmnist["paper: speed-up"]) == ("3,448 s", "862 ×")
     mnist = row(found, "MNIST 2 vs 6", "L∞ 0.01")
     assert mnist["ours: general"] == DASH
@@ -177,7 +223,10 @@ def test_an_ensemble_that_ran_out_of_features_shows_how_many_trees_it_has() -> N
     short["result"]["trees"] = 31
     found = table("speed-up-table", [short])
     assert found.rows[0][1] == "31 of 125"
-    assert any("no feature may occur in two trees" in note for note in found.notes)
+    assert any(
+        note.startswith("“31 of 125” trees: with L0 no feature may occur in two trees")
+        for note in found.notes
+    )
 
 
 # ── beyond the paper ─────────────────────────────────────────────────────────────────────────
@@ -202,14 +251,26 @@ def test_tuning_by_robustness_stands_next_to_tuning_by_accuracy() -> None:
     assert found["gain: robustness"] == "+0.010"
 
 
-def test_the_trade_off_table_marks_the_model_that_was_chosen() -> None:
-    found = table("trade-off-fmnist-0", sample_cells())
+def test_the_trade_off_table_marks_the_models_that_either_criterion_chose() -> None:
+    cells = sample_cells()
+    for cell in cells:
+        if cell["kind"] == "large-spread" and cell["configuration"]["criterion"] == "robustness":
+            cell["result"]["num_leaves"] = 64
+    found = table("trade-off-fmnist-0", cells)
     chosen = [found.rows[i] for i, _ in sorted(found.marked)]
-    assert [(cells[0], cells[1], cells[2]) for cells in chosen] == [
-        *(("L0 1", "large-spread", "32"), ("L0 2", "large-spread", "32")),
-        *(("L0 3", "large-spread", "32"), ("L0 1", "certified", "32")),
-        *(("L0 2", "certified", "32"), ("L0 3", "certified", "32")),
+    assert [(cells[0], cells[1], cells[2], cells[-1]) for cells in chosen] == [
+        *(
+            (f"L0 {budget}", "large-spread", leaves, criterion)
+            for budget in (1, 2, 3)
+            for leaves, criterion in (("32", "accuracy"), ("64", "robustness"))
+        ),
+        *((f"L0 {budget}", "certified", "32", "robustness") for budget in (1, 2, 3)),
     ]
+    assert found.notes[0] == "Certified, L0 1: the most robust above the floor."
+
+
+def test_a_difference_of_nothing_has_no_sign() -> None:
+    assert [signed(value) for value in (-0.0004, 0.0, 0.0012)] == ["0.000", "0.000", "+0.001"]
 
 
 def test_a_curve_has_a_column_per_model_and_a_row_per_budget() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,7 +73,8 @@ def reproduce(
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Seed of splitting and training.")
+        int,
+        typer.Option(metavar="N", min=0, max=2**31 - 1, help="Seed of splitting and training."),
     ] = 0,
     threads: options.Threads = None,
     list_: Annotated[
@@ -87,8 +89,8 @@ def reproduce(
     from carvegbm.reproduce import plan
     from carvegbm.reproduce.store import Store
 
-    if timeout is not None and not timeout > 0:
-        raise CarveError(f"--timeout must be > 0 seconds per row, got {timeout:g}")
+    if timeout is not None and not 0 < timeout < math.inf:
+        raise CarveError(f"--timeout must be > 0 and finite, in seconds per row, got {timeout:g}")
     suite = plan.QUICK if quick else plan.PAPER
     cells = plan.plan(
         suite,
@@ -98,6 +100,8 @@ def reproduce(
         timeout=timeout,
         seed=seed,
     )
+    if not cells:
+        raise CarveError(f"--only {only} and --norms {norms} have no cell in common; see --list")
     store = Store(out or Path("results-quick" if quick else "results"))
     if store.folder.exists() and not store.folder.is_dir():
         raise CarveError(f"{store.folder} is a file; give the name of a folder")
@@ -115,7 +119,8 @@ def reproduce(
 
 def _list(cells: list[Cell], store: Store) -> None:
     """The plan as a table: what is there, and how long the rest may take."""
-    from carvegbm.reproduce.running import Estimate, duration, standing
+    from carvegbm.reproduce.running import Estimate, standing
+    from carvegbm.reproduce.table import long_duration as duration
 
     found = {cell.key: store.find(cell.kind, cell.configuration) for cell in cells}
     taken = {key: record["seconds"] for key, record in found.items() if record is not None}

@@ -5,16 +5,26 @@ Rows come from the cells there are. `tables` puts these chapters behind the pape
 
 from __future__ import annotations
 
-import re
 import statistics
 from typing import Any
 
+from carvegbm.reproduce.attacked import original_pixels
 from carvegbm.reproduce.comparison import certified, large_spread
-from carvegbm.reproduce.lookup import Cell, Cells, Result, attacker_text, is_extra, norm_text
+from carvegbm.reproduce.lookup import (
+    Cell,
+    Cells,
+    Result,
+    anchor,
+    attacker_text,
+    class_text,
+    is_extra,
+    norm_text,
+)
 from carvegbm.reproduce.paper import Attack
-from carvegbm.reproduce.table import DASH, Table, decimals, interval, plural
+from carvegbm.reproduce.table import DASH, Table, decimals, interval, plural, signed
+from carvegbm.reproduce.trade_offs import trade_off_table, trade_offs
 
-__all__ = ["anchor", "candidates", "chapters", "chosen", "curves"]
+__all__ = ["chapters", "curves"]
 
 Chapter = tuple[str, str, str, tuple[Table, ...]]
 
@@ -26,8 +36,8 @@ def chapters(cells: Cells) -> list[Chapter]:
         (
             "l2",
             "The Euclidean norm",
-            "The same models and proofs for an attacker who moves an instance by a Euclidean "
-            "distance. The paper has no such numbers.",
+            "The same kinds of model, and the same proofs, for an attacker who moves an instance "
+            "by a Euclidean distance. The paper has no such numbers.",
             _some(_extra_table(cells, "l2-table", "The Euclidean norm", extras, euclidean=True)),
         ),
         (
@@ -48,7 +58,8 @@ def chapters(cells: Cells) -> list[Chapter]:
             "curves",
             "Robustness over the budget",
             "The smallest budget that flips each test row is computed once per model; the share of "
-            "rows beyond it is the curve. Every number in the tables is proved.",
+            "rows beyond it is the curve. Every number in the tables is proved; between two marks "
+            "the line is drawn at the lower of them.",
             tuple(_curve_table(cells, *key) for key in curves(cells)),
         ),
         (
@@ -61,9 +72,10 @@ def chapters(cells: Cells) -> list[Chapter]:
         (
             "trade-off",
             "Accuracy against robustness",
-            "The candidates of tuning, which differ in the leaves per tree, on the test set. The "
-            "filled marks are the models that were chosen, on the validation set.",
-            tuple(_trade_off_table(cells, *key) for key in _trade_offs(cells)),
+            "The candidates of tuning on the test set: they differ in the leaves per tree, those "
+            "of certified training in quietness too. Filled marks were chosen by accuracy, ringed "
+            "marks by robustness, both on the validation set.",
+            tuple(trade_off_table(cells, *key) for key in trade_offs(cells)),
         ),
         (
             "gallery",
@@ -73,15 +85,6 @@ def chapters(cells: Cells) -> list[Chapter]:
             tuple(_gallery_table(cell, cells) for cell in _galleries(cells)),
         ),
     ]
-
-
-def anchor(*parts: object) -> str:
-    """An id made of words.
-
-    >>> anchor("curve", "fmnist", "inf", 0.05)
-    'curve-fmnist-inf-0-05'
-    """
-    return re.sub(r"[^a-z0-9]+", "-", "-".join(map(str, parts)).lower()).strip("-")
 
 
 def curves(cells: Cells) -> dict[tuple[str, str], dict[str, Result]]:
@@ -95,27 +98,6 @@ def curves(cells: Cells) -> dict[tuple[str, str], dict[str, Result]]:
             name += f" for {float(budget):g}"
         found.setdefault((setting["dataset"], setting["norm"]), {})[name] = cell["result"]
     return dict(sorted(found.items(), key=lambda item: cells.order((*item[0], 0.0))))
-
-
-def candidates(cells: Cells, dataset: str, norm: str) -> list[tuple[str, float, Result]]:
-    """Kind, budget and result of every model whose candidates were kept."""
-    found = []
-    for kind in ("large-spread", "certified"):
-        seen = set()
-        for cell in cells.cells(kind, dataset=dataset, norm=norm):
-            budget = float(cell["configuration"]["budget"])
-            # The two criteria choose among the same candidates.
-            if cell["result"].get("candidates") and (kind, budget) not in seen:
-                seen.add((kind, budget))
-                found.append((kind, budget, cell["result"]))
-    return sorted(found, key=lambda entry: (entry[0] != "large-spread", entry[1]))
-
-
-def chosen(candidate: dict[str, Any], result: Result) -> bool:
-    """Whether this candidate became the model."""
-    return all(
-        candidate.get(name) == result.get(name) for name in ("num_leaves", "quietness", "refit")
-    )
 
 
 def _some(table: Table | None) -> tuple[Table, ...]:
@@ -163,7 +145,7 @@ def _extra_table(
         better = sum(gain > 0 for gain in gains)
         notes.append(
             f"Certified training is more robust in {better} of {plural(len(gains), 'row')}, by "
-            f"{statistics.mean(gains):+.3f} on average."
+            f"{signed(statistics.mean(gains))} on average."
         )
     if absent:
         notes.append(f"Not computed yet: {plural(len(absent), 'cell')} of this table.")
@@ -251,7 +233,7 @@ def _tuning_table(cells: Cells) -> Table | None:
                 attacker_text(*attack[1:]),
                 *_pair(one)[:3],
                 *_pair(two)[:3],
-                DASH if gain is None else f"{gain:+.3f}",
+                DASH if gain is None else signed(gain),
             )
         )
     if not rows:
@@ -261,8 +243,8 @@ def _tuning_table(cells: Cells) -> Table | None:
         more = sum(gain > 0 for gain in gains)
         notes.append(
             f"Tuning by robustness gives a more robust model in {more} of "
-            f"{plural(len(gains), 'row')}, by {statistics.mean(gains):+.3f} on average, while "
-            f"accuracy changes by {statistics.mean(losses):+.3f}."
+            f"{plural(len(gains), 'row')}, by {signed(statistics.mean(gains))} on average, while "
+            f"accuracy changes by {signed(statistics.mean(losses))}."
         )
     return Table(
         id="tuning-table",
@@ -280,56 +262,6 @@ def _tuning_table(cells: Cells) -> Table | None:
     )
 
 
-def _trade_offs(cells: Cells) -> list[tuple[str, str]]:
-    pairs = dict.fromkeys((dataset, norm) for dataset, norm, _ in _trained(cells))
-    return [pair for pair in pairs if candidates(cells, *pair)]
-
-
-def _trade_off_table(cells: Cells, dataset: str, norm: str) -> Table:
-    rows: list[tuple[str, ...]] = []
-    marked: set[tuple[int, int]] = set()
-    for kind, budget, result in candidates(cells, dataset, norm):
-        for candidate in result["candidates"]:
-            if chosen(candidate, result):
-                marked.add((len(rows), 2))
-            rows.append(
-                (
-                    attacker_text(norm, budget),
-                    kind,
-                    f"{candidate['num_leaves']}",
-                    _quietness(kind, candidate),
-                    f"{candidate['trees']}",
-                    decimals(candidate.get("validation_accuracy")),
-                    decimals(candidate.get("validation_robustness")),
-                    decimals(candidate.get("accuracy")),
-                    decimals(candidate.get("robustness")),
-                )
-            )
-    return Table(
-        id=anchor("trade-off", dataset, norm),
-        title=f"{cells.title(dataset)}, {norm_text(norm)}",
-        caption="Every candidate, over the number of leaves per tree. Emphasised: the one "
-        "chosen. Quietness is the setting of certified training; test numbers took no part in "
-        "the choice.",
-        header=(
-            *("attacker", "model", "leaves", "quietness", "trees"),
-            *("accuracy", "robustness", "accuracy", "robustness"),
-        ),
-        groups=(("", 5), ("validation", 2), ("test", 2)),
-        align=("left", "left", *("right",) * 7),
-        rows=tuple(rows),
-        marked=frozenset(marked),
-    )
-
-
-def _quietness(kind: str, candidate: dict[str, Any]) -> str:
-    if kind != "certified":
-        return DASH
-    value = candidate.get("quietness")
-    refit = ", refit" if candidate.get("refit") else ""
-    return ("none" if value is None else f"{value:g}") + refit
-
-
 def _galleries(cells: Cells) -> list[Cell]:
     def place(cell: Cell) -> tuple[Any, ...]:
         setting = cell["configuration"]
@@ -344,10 +276,10 @@ def _gallery_table(cell: Cell, cells: Cells) -> Table:
     rows = tuple(
         (
             f"{number}",
-            str(image["label"]),
-            str(image["predicted"]),
+            class_text(setting["dataset"], image["label"]),
+            class_text(setting["dataset"], image["predicted"]),
             f"{len(image['changed'])}",
-            f"{_largest_change(image):.3f}",
+            f"{_largest_change(image):.3g}",
             f"{image['distance']:.3g}",
             f"{image['margin']:.3g}",
         )
@@ -356,9 +288,9 @@ def _gallery_table(cell: Cell, cells: Cells) -> Table:
     return Table(
         id=anchor("gallery", setting["dataset"], norm, budget),
         title=f"{cells.title(setting['dataset'])}, {attacker_text(norm, budget)}",
-        caption="What was changed, and how far the changed image is from the original in the "
-        "attacker's norm. Margin is the raw score of the changed image relative to the decision "
-        "threshold, negative on the wrong side.",
+        caption=f"{_selection(result)}What was changed, and how far the changed image is from the "
+        "original in the attacker's norm. Margin is the raw score of the changed image relative to "
+        "the decision threshold, negative on the wrong side.",
         header=(
             "image",
             "class",
@@ -374,6 +306,22 @@ def _gallery_table(cell: Cell, cells: Cells) -> Table:
     )
 
 
+def _selection(result: Result) -> str:
+    """Which images were chosen, where the cell says it."""
+    if "tried" not in result:
+        return ""
+    faint = (
+        f" {plural(result['faint'], 'image')} had to be taken whose change is smaller."
+        if result["faint"]
+        else ""
+    )
+    return (
+        f"The first {result['tried']} test rows that the model gets right were tried; shown are "
+        "the nearest attacks, half of either class, that change some pixel by 1/510 or more, half "
+        f"a grey level; smaller changes flip other images.{faint} "
+    )
+
+
 def _out_of_range(images: list[dict[str, Any]]) -> tuple[str, ...]:
     """The paper's attacker knows no pixels, only numbers."""
     count = sum(not 0 <= value <= 1 for image in images for _, value in image["changed"])
@@ -384,6 +332,5 @@ def _out_of_range(images: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _largest_change(image: dict[str, Any]) -> float:
-    return max(
-        (abs(value - image["original"][index]) for index, value in image["changed"]), default=0.0
-    )
+    original = original_pixels(image)
+    return max((abs(value - original[index]) for index, value in image["changed"]), default=0.0)

@@ -1,8 +1,9 @@
 """How each kind of cell is computed: from its configuration to its result.
 
 Comes in: a `Cell` and the `Bench` with data and models. Goes out: the result as plain values.
-Whatever is chosen is chosen on validation data; test figures are reported and decide nothing.
-Work that goes row by row keeps its finished rows, so that an interrupted cell goes on with them.
+Models are chosen on validation data; their test figures are reported and decide nothing. Verdicts
+of general engines and radii are computed in blocks of rows that are kept, so that an interrupted
+cell goes on with them. Times that are measured begin anew.
 """
 
 from __future__ import annotations
@@ -11,19 +12,23 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from carvegbm.attack import attack
 from carvegbm.attacker import Attacker
 from carvegbm.engines import Engine
 from carvegbm.ensemble import Ensemble
 from carvegbm.radius import radius
+from carvegbm.reproduce.attacked import attacked_images
+from carvegbm.reproduce.data import digest_of
 from carvegbm.reproduce.models import Bench, Candidate, Candidates, attacker_of
 from carvegbm.reproduce.plan import Cell
 from carvegbm.spread import spread
 from carvegbm.verification import Verification, verify
+
+if TYPE_CHECKING:
+    from carvegbm.datasets import Split
 
 __all__ = ["compute"]
 
@@ -32,6 +37,8 @@ Result = dict[str, Any]
 _BLOCK = 8  # rows per thread and block: enough to keep threads busy, few enough to keep often
 _REPEATS = 7  # of a measurement that is short
 _PATIENCE = 2.0  # seconds after which a measurement is not short
+_NOTHING = 1e-30  # a budget that no measurement can tell from 0
+_NOTHING_ROWS = 500
 
 
 def compute(cell: Cell, bench: Bench) -> Result:
@@ -55,6 +62,7 @@ def _dataset(cell: Cell, bench: Bench) -> Result:
         "validation": len(split.y_valid),
         "test": len(split.y_test),
         "source": data.source,
+        "fingerprint": bench.fingerprint(cell.configuration),
     }
 
 
@@ -76,7 +84,15 @@ def _plain(cell: Cell, bench: Bench) -> Result:
             }
             for candidate in tuned.all
         ],
+        "flipped_by_nothing": _flipped_by_nothing(tuned.best.ensemble, split, bench.threads),
     }
+
+
+def _flipped_by_nothing(model: Ensemble, split: Split, threads: int) -> float:
+    """Share of right rows that a budget of 1e-30 flips: LightGBM puts thresholds beside 0."""
+    X, y = split.X_test[:_NOTHING_ROWS], split.y_test[:_NOTHING_ROWS]
+    found = verify(model, X, y, Attacker("inf", _NOTHING), threads=threads, progress=False)
+    return found.counts["fragile"] / max(1, int(found.right.sum()))
 
 
 def _plain_robustness(cell: Cell, bench: Bench) -> Result:
@@ -159,6 +175,23 @@ def _variant(candidate: Candidate) -> Result:
     return {"quietness": candidate.quietness, "refit": candidate.refit}
 
 
+def _gallery(cell: Cell, bench: Bench) -> Result:
+    setting = cell.configuration
+    data, split = bench.dataset(cell.dataset), bench.split(setting)
+    found = attacked_images(
+        bench.plain(setting).best.ensemble,
+        split.X_test[: setting["rows"]],
+        split.y_test[: setting["rows"]],
+        Attacker(setting["norm"], setting["budget"]),
+        count=setting["images"],
+        timeout=setting["timeout"],
+        classes=data.classes,
+        threads=bench.threads,
+        detail=bench.detail,
+    )
+    return {"image_shape": list(data.image_shape or (1, data.X.shape[1])), **found}
+
+
 def _curve(cell: Cell, bench: Bench) -> Result:
     setting = cell.configuration
     make = {
@@ -185,65 +218,13 @@ def _curve(cell: Cell, bench: Bench) -> Result:
         )
         return {"lower": found.lower.tolist(), "upper": found.upper.tolist()}
 
-    radii = bench.store.by_rows(*_place(cell), "radius", len(X), _BLOCK * bench.threads, block)
+    radii = _by_rows(cell, bench, "radius", (model, X, y), bench.threads, block)
     bounds = {name: np.array(values)[None, :] for name, values in radii.items()}
     return {
         "budgets": budgets.tolist(),
         "lower": (bounds["lower"] > budgets[:, None]).mean(axis=1).tolist(),
         "upper": (bounds["upper"] > budgets[:, None]).mean(axis=1).tolist(),
         "rows": len(X),
-    }
-
-
-def _gallery(cell: Cell, bench: Bench) -> Result:
-    """Attacks on the plain model that change least, as many of either class as there are."""
-    setting = cell.configuration
-    model = bench.plain(setting).best.ensemble
-    data, split = bench.dataset(cell.dataset), bench.split(setting)
-    X, y = split.X_test[: setting["rows"]], split.y_test[: setting["rows"]]
-    right = np.flatnonzero(model.decide(X, threads=bench.threads) == y)
-    options: dict[str, Any] = {"timeout": setting["timeout"], "threads": bench.threads}
-    bench.detail(f"radii of {len(right)} rows")
-    radii = radius(
-        model,
-        X[right],
-        y[right],
-        norm=setting["norm"],
-        max_budget=setting["budget"],
-        progress=False,
-        **options,
-    )
-    near = sorted(
-        (float(distance), int(row))
-        for distance, row in zip(radii.radius, right, strict=True)
-        if distance <= setting["budget"]
-    )
-    images: list[Result] = []
-    per_class = Counter[int]()
-    for distance, row in near:
-        label = int(y[row])
-        if len(images) == setting["images"] or per_class[label] * 2 >= setting["images"]:
-            continue
-        attacker = Attacker(setting["norm"], distance)
-        found = attack(model, X[[row]], y[[row]], attacker, progress=False, **options)
-        if not found.success[0] or found.borderline[0]:
-            continue  # the model's own library might say otherwise
-        per_class[label] += 1
-        images.append(_image(model, X[row], found.examples[0], label, data.classes, attacker))
-    return {"image_shape": list(data.image_shape or (1, X.shape[1])), "images": images}
-
-
-def _image(
-    model: Ensemble, x: Any, z: Any, label: int, classes: tuple[str, ...], attacker: Attacker
-) -> Result:
-    fooled = verify(model, z[None], [label], attacker.with_budget(0), progress=False)
-    return {
-        "label": classes[label],
-        "predicted": classes[int(model.decide(z[None])[0])],
-        "original": [round(float(value), 4) for value in x],
-        "changed": [[int(i), round(float(z[i]), 6)] for i in np.flatnonzero(z != x)],
-        "distance": float(attacker.distance(model, x, z)),
-        "margin": float(fooled.margin[0]),
     }
 
 
@@ -274,6 +255,7 @@ def _speed_up(cell: Cell, bench: Bench) -> Result:
     plain = bench.plain_like(setting, ours)
     seconds, verdicts = _measured(cell, bench, ours, "large-spread")
     search_seconds, search = _measured(cell, bench, plain, "search")
+    _prepare(cell, bench, plain, "milp")
     milp = _verified(cell, bench, "milp", plain, "milp", threads=1, rows=setting["milp_rows"])
     return {
         "rows": len(verdicts),
@@ -299,14 +281,28 @@ def _measured(
     options: dict[str, Any] = {"engine": engine, "timeout": setting["timeout"], "threads": 1}
     attacker = attacker_of(setting)
     bench.detail(f"measuring {engine}")
-    # What is prepared once per model is no part of the time.
-    found = verify(model, X[:1], y[:1], attacker, progress=False, **options)
+    found = _prepare(cell, bench, model, engine)
     times: list[float] = []
     while len(times) < _REPEATS and sum(times) < _PATIENCE:
         started = time.perf_counter()
         found = verify(model, X, y, attacker, progress=False, **options)
         times.append(time.perf_counter() - started)
     return round(float(np.median(times)), 6), found
+
+
+def _prepare(cell: Cell, bench: Bench, model: Ensemble, engine: Engine) -> Verification:
+    """Verify one row: what is done once per model is no part of a measured time."""
+    split, timeout = bench.split(cell.configuration), cell.configuration["timeout"]
+    return verify(
+        model,
+        split.X_test[:1],
+        split.y_test[:1],
+        attacker_of(cell.configuration),
+        engine=engine,
+        timeout=timeout,
+        threads=1,
+        progress=False,
+    )
 
 
 # ── any engine, row by row ───────────────────────────────────────────────────────────────────
@@ -349,7 +345,7 @@ def _verified(
             "engine": found.engine.tolist(),
         }
 
-    found = bench.store.by_rows(*_place(cell), name, len(X), _BLOCK * threads, block)
+    found = _by_rows(cell, bench, name, (model, X, y), threads, block)
     statuses = Counter(found["status"])
     open_ = sum(
         status == "unknown" and right
@@ -366,8 +362,21 @@ def _verified(
     }
 
 
-def _place(cell: Cell) -> tuple[str, Any]:
-    return cell.kind, cell.configuration
+def _by_rows(
+    cell: Cell,
+    bench: Bench,
+    name: str,
+    about: tuple[Ensemble, Any, Any],
+    threads: int,
+    block: Callable[[int, int], dict[str, list[Any]]],
+) -> dict[str, list[Any]]:
+    """Columns for the rows of `about` (model, X, y), of which finished blocks are kept."""
+    named, rows = f"{name}-{digest_of(*about)[:16]}", len(about[1])
+    size = _BLOCK * threads
+    store = bench.store
+    found, earlier = store.by_rows(cell.kind, cell.configuration, named, rows, size, block)
+    bench.earlier.rows += earlier
+    return found
 
 
 def _finite(value: float) -> float | None:

@@ -15,7 +15,16 @@ from carvegbm.reproduce.lookup import Cells, Result, attacker_text
 from carvegbm.reproduce.paper import MEASURES, Attack
 from carvegbm.reproduce.table import decimals, listing, plural, times
 
-__all__ = ["Model", "best", "certified", "highlights", "large_spread", "models", "reaches"]
+__all__ = [
+    "Model",
+    "best",
+    "certified",
+    "highlights",
+    "large_spread",
+    "models",
+    "nothing_notes",
+    "reaches",
+]
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,8 @@ def scoreboard(cells: Cells, attacks: list[Attack]) -> list[str]:
     open_text = f" ({plural(left, 'row is', 'rows are')} not computed yet)" if left else ""
     sentences = [
         f"The best of our models, chosen on the validation set, is at least as robust as the "
-        f"paper's in {reached} of {plural(len(rows), 'row')}{open_text}."
+        f"paper's, as printed (two decimals), in {reached} of {plural(len(rows), 'row')}"
+        f"{open_text}."
     ]
     found = {attack: result for attack in rows if (result := large_spread(cells, attack))}
     near, best_near = (
@@ -124,6 +134,32 @@ def undecided(cells: Cells, attacks: list[Attack]) -> str | None:
     return f"Plain models, which are not large-spread: {open_text}{paper}."
 
 
+def nothing_notes(cells: Cells) -> list[str]:
+    """What a budget that is next to nothing does to plain models, where it was measured."""
+    found = [
+        (cells.title(dataset), float(result["flipped_by_nothing"]))
+        for dataset in cells.datasets()
+        if (result := cells.result("plain", dataset=dataset)) and "flipped_by_nothing" in result
+    ]
+    if not found:
+        return []
+    shares = listing(f"{100 * share:.2g} % on {title}" for title, share in found)
+    text = (
+        "Thresholds beside 0: plain LightGBM splits zeros from the rest within 1e-35 of the value "
+        f"0, and any positive budget crosses that. A budget of 1e-30 flips {shares} of the rows "
+        "a GBDT gets right."
+    )
+    attacks = [attack for attack in cells.attacks("plain-robustness") if attack[0] == "nsl-kdd"]
+    names = [dict(zip(("dataset", "norm", "budget"), attack, strict=True)) for attack in attacks]
+    lost = [result for name in names if (result := cells.result("plain-robustness", **name))]
+    if lost and all(result["robustness"][1] == 0 for result in lost):
+        text += (
+            " On NSL-KDD, full of zeros and of byte counters that scaling to [0, 1] presses "
+            "together at 0, nothing is left: its robustness is 0 at every budget above."
+        )
+    return [text]
+
+
 def faster(cells: Cells) -> str | None:
     """How much faster the large-spread engine is than the general ones."""
     ratios = [ratio for cell in cells.cells("time") if (ratio := time_ratio(cell["result"]))]
@@ -136,8 +172,8 @@ def faster(cells: Cells) -> str | None:
         else ""
     )
     return (
-        f"Verifying a large-spread model is {median} as fast as verifying a plain model of the "
-        f"same size with the general engine{spread}."
+        f"Verifying a large-spread model is {median} as fast as verifying a plain model with as "
+        f"many trees and about as many leaves with the general engines{spread}."
     )
 
 
@@ -167,7 +203,6 @@ def _below_note(cells: Cells, attack: Attack) -> list[str]:
         return []
     ours = model.result["robustness"]
     dataset, norm, budget = attack
-    needed = paper - 0.005  # what rounds to the paper's number
     parts = [
         f"{cells.title(dataset)}, {attacker_text(norm, budget)}: {decimals(ours)} "
         f"of the {model.label} model with {plural(model.result['trees'], 'tree')} of at most "
@@ -176,12 +211,38 @@ def _below_note(cells: Cells, attack: Attack) -> list[str]:
     statistics_cell = cells.result("dataset", dataset=dataset)
     if statistics_cell:
         rows = statistics_cell["test"]
-        error = math.sqrt(ours * (1 - ours) / rows)
+        robust, right = (round(model.result[name] * rows) for name in ("robustness", "accuracy"))
+        needed = next(n for n in range(robust, rows + 1) if reaches(n / rows, paper))
+        error = math.sqrt(ours * (1 - ours) * rows)
         parts.append(
-            f"{plural(math.ceil((needed - ours) * rows), 'test row')} of {rows:,} short, "
-            f"{(needed - ours) / error:.1f} standard errors of such a share"
+            f"{plural(needed - robust, 'test row')} of {rows:,} short, "
+            f"{(needed - robust) / max(error, 1):.1f} standard errors of such a count"
         )
+        ceiling = float(f"{model.result['accuracy']:.2f}") <= paper
+        parts.append(_cause(robust, right, needed, ceiling=ceiling))
     return ["; ".join([*parts, _reason(models(cells, attack), model, paper)]) + "."]
+
+
+def _cause(robust: int, right: int, needed: int, *, ceiling: bool) -> str:
+    """What stands between a model and a number of robust rows.
+
+    `ceiling`: its accuracy, as printed, is no more than the robustness it should have.
+    """
+    if right < needed:
+        return (
+            f"the cause is accuracy: it gets only {right:,} rows right, {needed:,} would have to "
+            "be right and robust"
+        )
+    lost, spare = right - robust, right - needed
+    if ceiling:
+        return (
+            f"its accuracy is the ceiling: of the {right:,} rows it gets right all but {spare:,} "
+            f"would have to be robust, and the attacker flips {lost:,}"
+        )
+    return (
+        f"the attacker flips {lost:,} of the {right:,} rows it gets right, where the paper's "
+        f"number leaves room for {spare:,}"
+    )
 
 
 def _reason(found: list[Model], chosen: Model, paper: float) -> str:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from carvegbm.errors import CarveError
-from carvegbm.reproduce.beyond import anchor, candidates, chosen, curves
-from carvegbm.reproduce.lookup import Cell, Cells, Result, attacker_text, norm_text
+from carvegbm.reproduce.beyond import curves
+from carvegbm.reproduce.lookup import Cell, Cells, anchor, attacker_text, norm_text
 from carvegbm.reproduce.tables import as_cells
 from carvegbm.reproduce.timings import speed_ups
+from carvegbm.reproduce.trade_offs import Tried, trade_offs, tried
 
 __all__ = ["Figure", "figures"]
 
@@ -83,10 +84,8 @@ def figures(cells: Iterable[Cell] | Cells) -> dict[str, Figure]:
         drawn["speed-up-table"] = _speed_up(found)
     for dataset, norm in curves(found):
         drawn[anchor("curve", dataset, norm)] = _curve(found, dataset, norm)
-    pairs = dict.fromkeys((d, n) for d, n, _ in found.attacks("large-spread", "certified"))
-    for dataset, norm in pairs:
-        if candidates(found, dataset, norm):
-            drawn[anchor("trade-off", dataset, norm)] = _trade_off(found, dataset, norm)
+    for dataset, norm in trade_offs(found):
+        drawn[anchor("trade-off", dataset, norm)] = _trade_off(found, dataset, norm)
     return drawn
 
 
@@ -134,9 +133,11 @@ def _curve(cells: Cells, dataset: str, norm: str) -> Figure:
             budgets, lower, upper = result["budgets"], result["lower"], result["upper"]
             middle = [(low + high) / 2 for low, high in zip(lower, upper, strict=True)]
             style = ("-", "--", "-.", ":")[number % 4]
-            axes.plot(budgets, middle, style, color=color, marker=".", label=name)
+            stepped = {"color": color, "marker": ".", "drawstyle": "steps-pre"}
+            axes.plot(budgets, middle, style, **stepped, label=name)
             if lower != upper:
-                axes.fill_between(budgets, lower, upper, color=color, alpha=0.2, linewidth=0)
+                band = {"color": color, "alpha": 0.2, "linewidth": 0}
+                axes.fill_between(budgets, lower, upper, step="pre", **band)
         axes.set_ylim(0, 1.02)
         axes.set_xlim(left=0)
         axes.set_xlabel(f"{norm_text(norm)} budget")
@@ -152,17 +153,20 @@ def _curve(cells: Cells, dataset: str, norm: str) -> Figure:
 
 
 def _trade_off(cells: Cells, dataset: str, norm: str) -> Figure:
-    found = candidates(cells, dataset, norm)
-    budgets = sorted({budget for _, budget, _ in found})
+    found = tried(cells, dataset, norm)
+    budgets = sorted({entry.budget for entry in found})
 
     def draw(axes: Any) -> None:
-        for kind, budget, result in found:
-            _draw_candidates(axes, kind, _SERIES[budgets.index(budget) % len(_SERIES)], result)
+        for entry in found:
+            _draw_candidates(axes, entry, _SERIES[budgets.index(entry.budget) % len(_SERIES)])
         for number, budget in enumerate(budgets):
             color = _SERIES[number % len(_SERIES)]
             axes.plot([], [], color=color, linewidth=5, label=attacker_text(norm, budget))
-        for kind in dict.fromkeys(kind for kind, _, _ in found):
+        for kind in dict.fromkeys(entry.kind for entry in found):
             axes.plot([], [], **_mark(kind), color=_INK, label=kind)
+        for criterion in sorted({name for entry in found for name in entry.choices}):
+            look = {**_mark(""), **_CHOSEN[criterion], "color": _INK}
+            axes.plot([], [], **look, label=f"by {criterion}")
         axes.margins(0.08)
         axes.locator_params(nbins=5)
         axes.set_xlabel("test accuracy")
@@ -172,29 +176,40 @@ def _trade_off(cells: Cells, dataset: str, norm: str) -> Figure:
     name = anchor("figure", "trade-off", dataset, norm)
     label = (
         f"Accuracy against robustness of every model tried on {cells.title(dataset)} for "
-        f"{norm_text(norm)}; filled marks, labelled with their leaves per tree, were chosen"
+        f"{norm_text(norm)}; filled marks were chosen by accuracy, ringed ones by robustness, "
+        "both labelled with their leaves per tree"
     )
     return Figure(name, label, _svg(name, label, draw))
 
 
-def _draw_candidates(axes: Any, kind: str, color: str, result: Result) -> None:
-    tried = [c for c in result["candidates"] if c.get("robustness") is not None]
-    tried.sort(key=lambda candidate: int(candidate["num_leaves"]))
+_CHOSEN: dict[str, dict[str, Any]] = {
+    "accuracy": {"markersize": 8, "markerfacecolor": _INK, "linestyle": "none"},
+    "robustness": {"marker": "o", "markersize": 13, "markeredgewidth": 1.4, "linestyle": "none"},
+}
+
+
+def _draw_candidates(axes: Any, entry: Tried, color: str) -> None:
+    judged = [c for c in entry.candidates if c.get("robustness") is not None]
+    judged.sort(key=lambda candidate: int(candidate["num_leaves"]))
     axes.plot(
-        [candidate["accuracy"] for candidate in tried],
-        [candidate["robustness"] for candidate in tried],
-        **_mark(kind),
+        [candidate["accuracy"] for candidate in judged],
+        [candidate["robustness"] for candidate in judged],
+        **_mark(entry.kind),
         color=color,
     )
-    for candidate in tried:
-        if chosen(candidate, result):
-            point = candidate["accuracy"], candidate["robustness"]
-            filled = {"markersize": 8, "markerfacecolor": color}
-            axes.plot(*point, **{**_mark(kind), **filled}, color=color)
+    for candidate in judged:
+        point = candidate["accuracy"], candidate["robustness"]
+        criteria = entry.chosen_by(candidate)
+        for criterion in criteria:
+            look = {**_mark(entry.kind), **_CHOSEN[criterion]}
+            if criterion == "accuracy":
+                look["markerfacecolor"] = color
+            axes.plot(*point, **look, color=color)
+        if criteria:
             axes.annotate(
                 f"{candidate['num_leaves']}",
                 point,
-                xytext=(7, 5),
+                xytext=(8, 6),
                 textcoords="offset points",
                 fontsize=9,
             )
@@ -204,7 +219,7 @@ def _mark(kind: str) -> dict[str, Any]:
     """Certified candidates differ in more than their leaves, so no line joins them."""
     joined = kind == "large-spread"
     return {
-        "marker": "o" if joined else "s",
+        "marker": "s" if kind == "certified" else "o",
         "markerfacecolor": "none",
         "linestyle": "-" if joined else "none",
         "linewidth": 0.8,

@@ -12,7 +12,8 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from carvegbm.reproduce.lookup import Cell
+from carvegbm.reproduce.attacked import original_pixels
+from carvegbm.reproduce.lookup import Cell, class_text
 
 __all__ = ["gallery"]
 
@@ -23,7 +24,10 @@ def gallery(cell: Cell) -> str:
     shape = result.get("image_shape")
     if not shape or not result["images"]:
         return ""
-    pairs = [_pair(number, image, shape) for number, image in enumerate(result["images"], 1)]
+    dataset = str(cell["configuration"]["dataset"])
+    pairs = [
+        _pair(number, image, shape, dataset) for number, image in enumerate(result["images"], 1)
+    ]
     legend = (
         '<p class="legend"><span class="swatch brighter"></span> made brighter '
         '<span class="swatch darker"></span> made darker</p>'
@@ -31,12 +35,15 @@ def gallery(cell: Cell) -> str:
     return f'{legend}<div class="gallery">{"".join(pairs)}</div>'
 
 
-def _pair(number: int, image: Mapping[str, Any], shape: Sequence[int]) -> str:
-    label, taken = html.escape(str(image["label"])), html.escape(str(image["predicted"]))
-    attacked = list(image["original"])
+def _pair(number: int, image: Mapping[str, Any], shape: Sequence[int], dataset: str) -> str:
+    label, taken = (
+        html.escape(class_text(dataset, image[name])) for name in ("label", "predicted")
+    )
+    original = original_pixels(image)
+    attacked = list(original)
     for index, value in image["changed"]:
         attacked[index] = value
-    before = _drawing(image["original"], shape, "", f"Image {number}: original, class {label}")
+    before = _drawing(original, shape, "", f"Image {number}: original, class {label}")
     after = _drawing(
         attacked,
         shape,
@@ -62,8 +69,9 @@ def _drawing(pixels: Sequence[float], shape: Sequence[int], outlines: str, label
 
 def _outlines(image: Mapping[str, Any], width: int) -> str:
     squares: dict[str, list[str]] = {"brighter": [], "darker": []}
+    original = original_pixels(image)
     for index, value in image["changed"]:
-        kind = "brighter" if value > image["original"][index] else "darker"
+        kind = "brighter" if value > original[index] else "darker"
         squares[kind].append(f"M{index % width}.1 {index // width}.1h.8v.8h-.8z")
     return "".join(f'<path class="{k}" d="{"".join(d)}"/>' for k, d in squares.items() if d)
 

@@ -2,26 +2,29 @@
 
 Comes in: any number of cells. Goes out: `Cells`, which holds the cells of one suite and answers
 "the result of this kind for this data set, norm and budget". Where two cells answer the same
-question under different settings (rows, time limit, seed), the more thorough one counts (of
-equals the latest) and the other is left out, so that no table mixes settings by
-accident.
+question under different settings, one counts and the other is left out, so that no table mixes
+settings by accident: the one with more rows, then with the longer time limit, then with the smaller
+seed, then the later one.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from carvegbm.errors import DataError
 from carvegbm.reproduce.paper import DATASETS, MEASURES, Attack
+from carvegbm.reproduce.suites import NORMS
 from carvegbm.reproduce.table import plural
 
 __all__ = [
-    "KINDS",
     "Asked",
     "Cells",
+    "anchor",
     "attacker_text",
+    "class_text",
     "is_extra",
     "machine_lines",
     "norm_text",
@@ -32,18 +35,6 @@ __all__ = [
 Cell = Mapping[str, Any]
 Result = Mapping[str, Any]
 
-KINDS = (
-    "dataset",
-    "plain",
-    "plain-robustness",
-    "large-spread",
-    "certified",
-    "time",
-    "speed-up",
-    "curve",
-    "gallery",
-)
-
 _TITLES = {
     "fmnist": "Fashion-MNIST 0 vs 3",
     "mnist": "MNIST 2 vs 6",
@@ -53,7 +44,7 @@ _TITLES = {
     "nsl-kdd": "NSL-KDD",
     "social-honeypot": "Social honeypot",
 }
-_NORMS = ("inf", "0", "1", "2")
+_CLASSES = {("fmnist", "0"): "T-shirt", ("fmnist", "3"): "dress"}
 
 
 class Cells:
@@ -137,7 +128,7 @@ class Cells:
     def order(self, attack: Attack) -> tuple[Any, ...]:
         """Sort key: the order of the paper's Table 2."""
         dataset, norm, budget = attack
-        place = _NORMS.index(norm) if norm in _NORMS else len(_NORMS)
+        place = NORMS.index(norm) if norm in NORMS else len(NORMS)
         return (*_dataset_order(dataset), place, norm, float(budget))
 
     def title(self, dataset: str) -> str:
@@ -211,6 +202,24 @@ def attacker_text(norm: str, budget: float) -> str:
     ('L∞ 0.005', 'L0 2')
     """
     return f"{norm_text(norm)} {float(budget):g}"
+
+
+def anchor(*parts: object) -> str:
+    """An id made of words.
+
+    >>> anchor("curve", "fmnist", "inf", 0.05)
+    'curve-fmnist-inf-0-05'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(map(str, parts)).lower()).strip("-")
+
+
+def class_text(dataset: str, label: object) -> str:
+    """What to call a class.
+
+    >>> class_text("fmnist", "3"), class_text("mnist", "6")
+    ('dress', '6')
+    """
+    return _CLASSES.get((dataset, str(label)), str(label))
 
 
 def machine_lines(cells: Cells) -> list[str]:

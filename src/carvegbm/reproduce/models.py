@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,22 +19,33 @@ import numpy as np
 
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
-from carvegbm.errors import CarveError, DataError
+from carvegbm.errors import CarveError
 from carvegbm.readers import load
+from carvegbm.reproduce.data import ChangedError, Data, Parts, UnavailableError
 from carvegbm.reproduce.store import Store, key, read_json, write_json
 
 if TYPE_CHECKING:
     from carvegbm.datasets import Dataset, Split
 
-__all__ = ["Bench", "Candidate", "Candidates", "UnavailableError", "attacker_of"]
+__all__ = [
+    "Bench",
+    "Candidate",
+    "Candidates",
+    "ChangedError",
+    "Earlier",
+    "UnavailableError",
+    "attacker_of",
+]
 
 Settings = Mapping[str, Any]
 
-_AT_HAND = 2  # data sets kept in memory
 
+@dataclass
+class Earlier:
+    """Seconds that earlier runs spent on what this one found: models, and rows."""
 
-class UnavailableError(CarveError):
-    """A data set that is not to be had."""
+    training: float = 0.0
+    rows: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +88,11 @@ class Bench:
         All cores by default.
     detail : callable, optional
         Told in a few words what is going on.
+
+    Attributes
+    ----------
+    earlier : Earlier
+        Counts on; whoever wants to know about one cell puts a new one in its place.
     """
 
     def __init__(
@@ -93,42 +109,25 @@ class Bench:
         self.store = store
         self.threads = thread_count(threads)
         self.detail = detail
-        self._data, self._download = data, download
-        self._loaded: dict[str, Dataset] = {}
-        self._splits: dict[tuple[str, int], tuple[Split, str]] = {}
+        self.earlier = Earlier()
+        self._data = Data(store, data, download)
 
     # ── data ─────────────────────────────────────────────────────────────────────────────────
 
     def dataset(self, name: str) -> Dataset:
         """The data set, or `UnavailableError`."""
-        from carvegbm import datasets
-
-        if name not in self._loaded:
-            try:
-                self._loaded[name] = datasets.load(
-                    name, folder=self._data, download=self._download, progress=False
-                )
-            except DataError as error:
-                raise UnavailableError(str(error)) from None
-            _forget(self._loaded)
-        return self._loaded[name]
+        return self._data.dataset(name, self.detail)
 
     def split(self, setting: Settings) -> Split:
         """Training, validation and test set of the configuration."""
-        return self._split(setting)[0]
+        return self._parts(setting).split
 
-    def _split(self, setting: Settings) -> tuple[Split, str]:
-        """The split and a digest of it."""
-        name, seed = setting["dataset"], setting["seed"]
-        if (name, seed) not in self._splits:
-            dataset = self.dataset(name)
-            split = dataset.split(seed=seed)
-            if dataset.test_rows is not None:  # in an order of its own: mix it
-                order = np.random.default_rng(seed).permutation(len(split.y_test))
-                split = replace(split, X_test=split.X_test[order], y_test=split.y_test[order])
-            self._splits[name, seed] = split, _fingerprint(split)
-            _forget(self._splits)
-        return self._splits[name, seed]
+    def fingerprint(self, setting: Settings) -> str:
+        """A text that is the same iff training, validation and test set are."""
+        return self._parts(setting).fingerprint
+
+    def _parts(self, setting: Settings) -> Parts:
+        return self._data.parts(setting, self.detail)
 
     # ── models ───────────────────────────────────────────────────────────────────────────────
 
@@ -168,6 +167,8 @@ class Bench:
 
         split = self.split(setting)
         kind = "certified" if options else "large-spread"
+        folder = self.store.models / kind / setting["dataset"]
+        known = _stamps(folder)
         finished: list[Tried] = []
 
         def report(candidate: Tried) -> None:
@@ -186,12 +187,15 @@ class Bench:
             early_stopping_rounds=setting.get("early_stopping"),
             random_state=setting["seed"],
             n_jobs=self.threads,
-            folder=self.store.models / kind / setting["dataset"],
+            folder=folder,
             on_candidate=report,
             learning_rate=setting["learning_rate"],
             min_child_samples=setting["min_child_samples"],
             **options,
         )
+        # Those that are stored are reported before any other.
+        found_again = finished[: len(finished) - len(_stamps(folder) - known)]
+        self._count(found_again, len(finished))
         found = [
             Candidate(
                 num_leaves=tried.parameters["num_leaves"],
@@ -209,11 +213,13 @@ class Bench:
 
     def _trained(self, setting: Settings, grid: Sequence[Settings]) -> list[Candidate]:
         """A plain model per entry of the grid: found in the folder, or trained and kept there."""
-        split, digest = self._split(setting)
+        parts = self._parts(setting)
+        split, digest = parts.split, parts.training
         folder = self.store.models / "plain" / setting["dataset"]
         paths = [folder / f"{key({**settings, 'data': digest})}.json" for settings in grid]
         found = [_read(path, split) for path in paths]
         left = [i for i, candidate in enumerate(found) if candidate is None]
+        self._count([candidate for candidate in found if candidate is not None], len(grid))
         workers = max(1, min(self.threads, len(left)))
         # The largest first: they take longest, and the small ones fill the gaps.
         jobs = [
@@ -229,6 +235,11 @@ class Bench:
         if None in found:
             raise CarveError(f"{folder}: a model that was just written cannot be read")
         return [candidate for candidate in found if candidate is not None]
+
+    def _count(self, found_again: Sequence[Any], total: int) -> None:
+        """Count the time of candidates an earlier run trained, so many of them at once."""
+        seconds = sum(candidate.seconds for candidate in found_again)
+        self.earlier.training += seconds / max(1, min(self.threads, total))
 
 
 def attacker_of(setting: Settings) -> Attacker:
@@ -309,15 +320,6 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _fingerprint(split: Split) -> str:
-    digest = hashlib.sha256()
-    for array in (split.X_train, split.y_train, split.X_valid, split.y_valid):
-        digest.update(f"{array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return digest.hexdigest()
-
-
-def _forget(kept: dict[Any, Any]) -> None:
-    """Let go of what was loaded first."""
-    while len(kept) > _AT_HAND:
-        del kept[next(iter(kept))]
+def _stamps(folder: Path) -> set[tuple[str, int]]:
+    """The stored candidates, and when each was written."""
+    return {(path.name, path.stat().st_mtime_ns) for path in folder.glob("candidate-*.json")}

@@ -12,11 +12,10 @@ from collections.abc import Iterable
 from html import escape
 from importlib import resources
 
-from carvegbm.reproduce.beyond import anchor
 from carvegbm.reproduce.comparison import highlights
 from carvegbm.reproduce.figures import Figure, figures
 from carvegbm.reproduce.gallery import gallery
-from carvegbm.reproduce.lookup import Cell, Cells, shown
+from carvegbm.reproduce.lookup import Cell, Cells, anchor, shown
 from carvegbm.reproduce.summary import effort
 from carvegbm.reproduce.table import Table
 from carvegbm.reproduce.tables import Section, as_cells, missing, sections

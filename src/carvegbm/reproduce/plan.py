@@ -58,6 +58,12 @@ class Cell:
         return str(self.configuration["dataset"])
 
     @property
+    def trains(self) -> bool:
+        """Whether its models are trained for it, not for a cell it needs."""
+        chosen_first = self.configuration.get("criterion") == "accuracy"
+        return self.kind in ("plain", "certified") or (self.kind == "large-spread" and chosen_first)
+
+    @property
     def title(self) -> str:
         """The cell in a few words."""
         setting = self.configuration

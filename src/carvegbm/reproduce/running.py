@@ -15,9 +15,10 @@ from typing import Any
 
 from carvegbm.errors import CarveError
 from carvegbm.reproduce import cells as computing
-from carvegbm.reproduce.models import Bench, UnavailableError
+from carvegbm.reproduce.models import Bench, ChangedError, Earlier, UnavailableError
 from carvegbm.reproduce.plan import Cell
 from carvegbm.reproduce.store import Store
+from carvegbm.reproduce.table import long_duration as duration
 
 __all__ = ["Estimate", "duration", "run", "standing", "write_report"]
 
@@ -72,7 +73,8 @@ def run(
     """Compute the cells that are not in the store, in order, and write the report.
 
     A data set that is not to be had is named once, and its cells are left out. A cell that cannot
-    be computed does not stop the others; the run ends with a `CarveError` that counts them.
+    be computed does not stop the others; the run ends with a `CarveError` that counts them. Data
+    that is not what the finished cells were computed from ends it at once.
     """
     work = _Work(cells, store, bench, say)
     say(standing(work.cells, work.left, work.estimate))
@@ -121,17 +123,20 @@ class _Work:
         """Compute the next cell and keep it."""
         cell = self.left[0]
         started = time.monotonic()
+        self._bench.earlier = earlier = Earlier()
         try:
             result = computing.compute(cell, self._bench)
         except UnavailableError as error:
             self._leave_out(cell.dataset, error)
             return
+        except ChangedError:
+            raise
         except CarveError as error:
             self.failed[cell.title] = str(error)
             self._say(f"{cell.title}: {error}")
             self.left.pop(0)
             return
-        seconds = time.monotonic() - started
+        seconds = time.monotonic() - started + earlier.rows + earlier.training * cell.trains
         self._store.keep(cell.kind, cell.configuration, result, seconds)
         self.estimate.add(cell, seconds)
         self.left.pop(0)
@@ -155,22 +160,6 @@ def standing(cells: Sequence[Cell], left: Sequence[Cell], estimate: Estimate) ->
     """How far the run is."""
     text = f"{len(cells) - len(left)} of {len(cells)} cells are there"
     return f"{text}; about {duration(estimate.left(left))} left" if left else text
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it.
-
-    >>> duration(0.3), duration(75), duration(600), duration(9000)
-    ('0.3 s', '75 s', '10 min', '2 h 30 min')
-    """
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    if seconds < 99.5:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def write_report(store: Store, suite: str, say: Say | None) -> None:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import platform
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from functools import cache
@@ -120,18 +121,24 @@ class Store:
         rows: int,
         block: int,
         compute: Callable[[int, int], Columns],
-    ) -> Columns:
+    ) -> tuple[Columns, float]:
         """Columns for rows 0 … rows - 1, computed block by block; finished blocks are kept.
 
         `compute(start, stop)` returns lists by name. An interrupted computation goes on after the
-        last whole block when the same cell asks for the same `name` again.
+        last whole block when the same cell asks for the same `name` again; `name` has to tell
+        apart whatever the columns depend on beside the configuration. The number is how many
+        seconds the blocks took that were found.
         """
         path = self.models / "unfinished" / f"{kind}-{key(configuration)}-{name}.jsonl"
         blocks = _whole_blocks(path)
+        earlier = sum(part["seconds"] for part in blocks)
         done = blocks[-1]["stop"] if blocks else 0
         while done < rows:
             stop = min(rows, done + block)
-            blocks.append({"start": done, "stop": stop, "columns": compute(done, stop)})
+            started = time.monotonic()
+            columns = compute(done, stop)
+            seconds = round(time.monotonic() - started, 6)
+            blocks.append({"start": done, "stop": stop, "seconds": seconds, "columns": columns})
             make_folder(path.parent)
             with path.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(blocks[-1]) + "\n")
@@ -140,7 +147,7 @@ class Store:
         for part in blocks:
             for column, values in part["columns"].items():
                 joined.setdefault(column, []).extend(values)
-        return joined
+        return joined, earlier
 
     def _read(self, path: Path) -> dict[str, Any] | None:
         cell = read_json(path)
@@ -218,7 +225,7 @@ def _whole_blocks(path: Path) -> list[dict[str, Any]]:
             block = json.loads(line)
             if block["start"] != (blocks[-1]["stop"] if blocks else 0) or line[-1] != "\n":
                 break
-            dict(block["columns"])
+            dict(block["columns"]), float(block["seconds"])
         except (ValueError, KeyError, TypeError):
             break
         blocks.append(block)

@@ -117,7 +117,8 @@ def overview(cells: Iterable[Cell] | Cells) -> str:
         id="overview",
         title="Overview",
         caption="Ours is the best of our large-spread models, chosen on the validation set; bold "
-        "where it is at least as robust as the paper's. Plain is an ordinary LightGBM model.",
+        "where it is at least as robust as the paper's as printed (two decimals). Plain "
+        "is an ordinary LightGBM model.",
         header=("data set", "attacker", "ours", "paper", "ours", "paper", "ours", "paper"),
         groups=(("", 2), ("accuracy", 2), ("robustness", 2), ("plain robustness", 2)),
         rows=tuple(rows),

@@ -7,7 +7,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["DASH", "Table", "decimals", "duration", "interval", "percent", "plural", "times"]
+__all__ = [
+    "DASH",
+    "Table",
+    "decimals",
+    "duration",
+    "interval",
+    "listing",
+    "long_duration",
+    "percent",
+    "plural",
+    "signed",
+    "times",
+]
 
 DASH = "—"
 Align = Literal["left", "right"]
@@ -124,15 +136,29 @@ def duration(seconds: float | None) -> str:
 
 
 def long_duration(seconds: float) -> str:
-    """Hours and minutes, for a whole run.
+    """A time as people say it, up to hours.
 
-    >>> long_duration(7290), long_duration(45)
-    ('2 h 2 min', '45 s')
+    >>> long_duration(0.3), long_duration(75), long_duration(600), long_duration(9000)
+    ('0.3 s', '75 s', '10 min', '2 h 30 min')
     """
-    minutes = round(seconds / 60)
-    if minutes < 2:
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 99.5:
         return f"{seconds:.0f} s"
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def signed(value: float) -> str:
+    """A difference with three decimals and its sign; zero has none.
+
+    >>> signed(0.0123), signed(-0.0123), signed(-0.0001)
+    ('+0.012', '-0.012', '0.000')
+    """
+    text = f"{value:+.3f}"
+    return text if float(text) else text[1:]
 
 
 def times(ratio: float | None) -> str:

@@ -30,6 +30,9 @@ __all__ = ["Candidate", "Criterion", "Trials", "key"]
 Criterion = Literal["accuracy", "robustness", "tradeoff"]
 
 _FORMAT = 2  # of the files in a work folder
+_IGNORED = {"n_jobs", "verbose"}  # parameters that do not change a model
+_OURS = {"norm", "budget", "scale", "features", "bounds", "certified", "quietness", "clean_loss"}
+# … and those that plain LightGBM knows nothing of
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,8 @@ class Trials:
         except OSError as error:
             raise CarveError(f"{folder}: cannot make the folder: {error.strerror}") from None
         settings = {**self.fixed.get_params(), **parameters}
-        settings = {k: v for k, v in settings.items() if k not in ("n_jobs", "verbose")}
+        ignored = _IGNORED | (_OURS if kind == "plain" else set())
+        settings = {k: v for k, v in settings.items() if k not in ignored}
         settings |= {"early_stopping_rounds": self.early_stopping_rounds, "format": _FORMAT}
         settings |= {"plain_accuracy": self.plain}
         digest = hashlib.sha256(key(settings).encode())
