@@ -103,9 +103,9 @@ def speed_up_table(cells: Cells) -> Table | None:
     short = [row[1] for row in rows if " of " in row[1]]
     if short:
         notes.append(
-            f"“{short[-1]}” trees: training ended early, when the thresholds that earlier trees had "
-            "left open separated nothing any more (with L0 no feature may occur in two trees). The "
-            "plain ensemble has as many trees."
+            f"“{short[-1]}” trees: training ended early, when the thresholds that earlier trees "
+            "had left open separated nothing any more (with L0 no feature may occur in two trees). "
+            "The plain ensemble has as many trees."
         )
     return Table(
         id="speed-up-table",
