@@ -223,10 +223,7 @@ def test_an_ensemble_that_ran_out_of_features_shows_how_many_trees_it_has() -> N
     short["result"]["trees"] = 31
     found = table("speed-up-table", [short])
     assert found.rows[0][1] == "31 of 125"
-    assert any(
-        note.startswith("“31 of 125” trees: with L0 no feature may occur in two trees")
-        for note in found.notes
-    )
+    assert any(note.startswith("“31 of 125” trees: training ended early") for note in found.notes)
 
 
 # ── beyond the paper ─────────────────────────────────────────────────────────────────────────
