@@ -135,6 +135,19 @@ def test_attack_succeeds_exactly_on_fragile_and_broken_instances(cli: Any, tmp_p
     assert re.search(rf"flipped +{success.sum()} ", out)
 
 
+def test_radius_tells_what_lies_beyond_its_limit_from_what_is_wrong_already(cli: Any) -> None:
+    code, out, _ = cli("radius", "sample", "--norm", "inf", "--max-budget", "0.02")
+    assert code == 0
+    status = json.loads(cli("verify", "sample", "--budget", "0.02", "--json")[1])["status"]
+    wrong = status.count("vulnerable") + status.count("broken")
+    assert re.search(rf"wrong already +{wrong}\b", out)
+    assert re.search(rf"beyond --max-budget +{status.count('robust')}\b", out)
+    assert "not decided" not in out
+    smallest = re.search(r"smallest radius of the others +([\d.e-]+)", out)
+    assert smallest is not None
+    assert 0 < float(smallest.group(1)) <= 0.02
+
+
 def test_radius_agrees_with_verify(cli: Any, tmp_path: Path) -> None:
     code, out, _ = cli("radius", "sample", "--json", "--output", tmp_path / "radius.csv")
     assert code == 0

@@ -277,15 +277,19 @@ def radius(
         output.print_json({"model": model, "data": data or model, **result.to_dict()})
         return
     # What is not decided lies beyond all that is, so that lower bounds are in the right order.
-    order = np.argsort(result.lower, kind="stable")
-    table = [("wrong already", str(int(np.sum(result.radius == 0))))]
+    right = np.flatnonzero(result.radius != 0)
+    order = right[np.argsort(result.lower[right], kind="stable")]
+    table = [("wrong already", str(len(result) - len(right)))]
     for name, share in (("smallest", 0.0), ("median", 0.5), ("largest", 1.0)):
-        at = order[int(share * (len(order) - 1))]
-        bound = "" if result.exact[at] else "≥ "
-        table.append((f"{name} radius", bound + output.number(result.lower[at])))
-    undecided = int(np.sum(~result.exact))
-    if undecided:
-        table.append(("not decided", str(undecided)))
+        if len(order):
+            at = order[int(share * (len(order) - 1))]
+            bound = "" if result.exact[at] else "≥ "
+            table.append((f"{name} radius of the others", bound + output.number(result.lower[at])))
+    limit = np.inf if max_budget is None else max_budget
+    beyond = ~result.exact & (result.lower > limit)
+    for what, which in (("beyond --max-budget", beyond), ("not decided", ~result.exact & ~beyond)):
+        if which.any():
+            table.append((what, str(int(which.sum()))))
     output.print_table(f"{_shape(given)}, norm {norm}", table)
     _say_written(out)
 
