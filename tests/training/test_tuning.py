@@ -219,3 +219,22 @@ def test_optuna_proposes_candidates_within_the_grids_range(data):
         assert 3 <= candidate.parameters["num_leaves"] <= 12
         assert 0.05 <= candidate.parameters["learning_rate"] <= 0.2
     assert result.best.accuracy == max(c.accuracy for c in result.candidates)
+
+
+def test_optuna_is_guided_towards_accurate_enough_candidates(data, monkeypatch):
+    optuna = pytest.importorskip("optuna")
+    X, y, valid = data
+    told = []
+    tell = optuna.study.Study.tell
+
+    def spy(self, trial, value, **rest):
+        told.append(value)
+        return tell(self, trial, value, **rest)
+
+    monkeypatch.setattr(optuna.study.Study, "tell", spy)
+    options = {**OPTIONS, "grid": {"num_leaves": [3, 6], "quietness": [0.02, None]}}
+    options |= {"certified": True, "clean_loss": 0.05, "n_trials": 6}
+    result = tune(X, y, valid=valid, search="optuna", **options)
+    assert {value < 0 for value in told} == {True, False}
+    by_merit = [c.robustness for c in result.candidates if c.accuracy >= result.floor]
+    assert result.best.robustness == max(by_merit)

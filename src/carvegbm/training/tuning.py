@@ -193,8 +193,14 @@ def tune(
     def score(candidate: Candidate) -> float:
         return candidate.score(criterion, weight)
 
+    def merit(candidate: Candidate) -> float:
+        """What guides Optuna: too inaccurate a candidate is worse than any other."""
+        if plain is not None and candidate.accuracy < plain - (clean_loss or 0.0):
+            return candidate.accuracy - 1
+        return score(candidate)
+
     if search == "optuna":
-        found = _optuna(trials, values, n_trials, score, random_state, n_jobs)
+        found = _optuna(trials, values, n_trials, merit, random_state, n_jobs)
     elif search == "grid":
         found = _grid(trials, values, n_jobs)
     else:
