@@ -28,7 +28,8 @@ LEAVES = (16, 32, 64, 128, 256)
 CRITERIA = ("accuracy", "robustness", "tradeoff")
 
 CERTIFIED_LEAVES = (8, 16, 32)
-"""Sizes of tree for certified training, where larger trees have not done better."""
+"""Sizes of tree for certified training: larger ones did worse for norms 0 and 1 on image data, and
+about as well for norm inf."""
 
 
 @dataclass(frozen=True)
