@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import CarveError, DataError
+from carvegbm.instances import first_where
 
 if TYPE_CHECKING:
     from carvegbm import _core
@@ -150,16 +151,14 @@ class Attacker:
         if self.bounds is None:
             return
         limits = self.limits(ensemble)
-        for start in range(0, len(X), 4096):
-            rows = X[start : start + 4096]
-            outside = (rows < limits.lower) | (rows > limits.upper)
-            if outside.any():
-                row, column = (int(i) for i in np.argwhere(outside)[0])
-                raise DataError(
-                    f"X row {start + row}, {ensemble.feature_name(column)}: value "
-                    f"{rows[row, column]} lies outside the attacker's bounds "
-                    f"[{limits.lower[column]}, {limits.upper[column]}]; clip it or widen the bounds"
-                )
+        outside = first_where(X, lambda rows: (rows < limits.lower) | (rows > limits.upper))
+        if outside is not None:
+            row, column = outside
+            raise DataError(
+                f"X row {row}, {ensemble.feature_name(column)}: value "
+                f"{X[row, column]} lies outside the attacker's bounds "
+                f"[{limits.lower[column]}, {limits.upper[column]}]; clip it or widen the bounds"
+            )
 
     def distance(
         self, ensemble: Ensemble, x: npt.NDArray[np.float64], z: npt.NDArray[np.float64]

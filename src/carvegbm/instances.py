@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import DataError
 
-__all__ = ["as_rows", "check_threads"]
+__all__ = ["as_rows", "check_threads", "first_where"]
 
 
 def as_rows(X: npt.ArrayLike) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
@@ -25,6 +28,27 @@ def as_rows(X: npt.ArrayLike) -> npt.NDArray[np.float64] | npt.NDArray[np.float3
     if array.ndim != 2:
         raise DataError(f"X must have two dimensions (rows, features), got {array.ndim}")
     return np.ascontiguousarray(array)
+
+
+_ROWS_AT_ONCE = 4096
+
+
+def first_where(
+    X: npt.NDArray[Any], test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
+) -> tuple[int, int] | None:
+    """Row and column of the first value that passes the test; a part of X is looked at in turn.
+
+    Examples
+    --------
+    >>> first_where(np.array([[1.0, 2.0], [3.0, np.nan]]), np.isnan)
+    (1, 1)
+    """
+    for start in range(0, len(X), _ROWS_AT_ONCE):
+        found = np.argwhere(test(X[start : start + _ROWS_AT_ONCE]))
+        if len(found):
+            row, column = (int(position) for position in found[0])
+            return start + row, column
+    return None
 
 
 def check_threads(threads: int | None) -> int:

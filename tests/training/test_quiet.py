@@ -113,7 +113,6 @@ def test_thresholds_exactly_as_crowded_as_the_quietness_are_kept():
             num_leaves=2,
             quietness=(quietness,),
             plain_accuracy=None,
-            goal=None,
             clean_loss=0.0,
             classes=np.arange(2),
             threads=1,

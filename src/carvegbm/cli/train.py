@@ -230,18 +230,17 @@ def load_data(
     path: str, label: str | None, zero_based: bool | None, n_features: int | None = None
 ) -> Table:
     """The instances of a file, none of them with a missing value."""
+    from carvegbm.instances import first_where
     from carvegbm.tabular import load_table
 
     table = load_table(path, label=label, zero_based=zero_based, n_features=n_features)
-    for start in range(0, len(table.X), 4096):
-        missing = np.argwhere(np.isnan(table.X[start : start + 4096]))
-        if len(missing):
-            row, column = (int(position) for position in missing[0])
-            name = table.feature_names[column] if table.feature_names else f"feature {column}"
-            raise DataError(
-                f"{path}: row {start + row + 1} has no value for {name}; training needs them all, "
-                "impute it"
-            )
+    missing = first_where(table.X, np.isnan)
+    if missing is not None:
+        row, column = missing
+        name = table.feature_names[column] if table.feature_names else f"feature {column}"
+        raise DataError(
+            f"{path}: row {row + 1} has no value for {name}; training needs them all, impute it"
+        )
     return table
 
 

@@ -20,9 +20,10 @@ from carvegbm.readers import lightgbm, silva, sklearn, xgboost, xgboost_binary, 
 from carvegbm.readers.checks import Classes
 from carvegbm.readers.ubjson import decode, is_ubjson
 
-__all__ = ["load"]
+__all__ = ["lightgbm_text", "load"]
 
 _FORMATS = "LightGBM text or JSON, XGBoost JSON, UBJSON or binary, or a .silva forest"
+_LIGHTGBM_TEXT = (b"tree\n", b"tree\r\n")
 _DAMAGE = (
     ArithmeticError,
     AttributeError,
@@ -118,7 +119,7 @@ def _read_file(name: str, classes: Classes, n_features: int | None) -> Ensemble:
         return _xgboost_or_refuse(decode(data), classes)
     if start[:1] in (b"{", b"["):
         return _read_json(_text(data), classes, n_features)
-    if start.startswith((b"tree\n", b"tree\r\n")):
+    if start.startswith(_LIGHTGBM_TEXT):
         return lightgbm.from_text(_text(data).lstrip(), classes)
     if start.startswith((b"classifier-forest", b"classifier-decision-tree")):
         return silva.from_text(_text(data), classes)
@@ -135,6 +136,12 @@ def _read_file(name: str, classes: Classes, n_features: int | None) -> Ensemble:
             "save the model with save_model instead"
         )
     raise ModelError(f"is not a model that can be read; pass {_FORMATS}")
+
+
+def lightgbm_text(name: str) -> str | None:
+    """The text of a LightGBM model file, also of a gzipped one; None for a file of another kind."""
+    data = _bytes(name).lstrip()
+    return _text(data) if data.startswith(_LIGHTGBM_TEXT) else None
 
 
 def _is_pickle(data: bytes) -> bool:

@@ -120,16 +120,12 @@ def _certified(cell: Cell, bench: Bench) -> Result:
 
 def _why(tuned: Candidates) -> str:
     """Why certified training chose its model, in a sentence."""
-    best = (
-        f"the largest proven robustness on validation data, {tuned.best.validation_robustness:.4f}"
-    )
-    if tuned.floor is None or tuned.plain_accuracy is None:
-        return f"{best}, of {len(tuned.all)} candidates"
-    able = sum(candidate.validation_accuracy >= tuned.floor for candidate in tuned.all)
-    return (
-        f"{best}, of the {able} of {len(tuned.all)} candidates that are at least as accurate as "
-        f"{tuned.floor:.4f} (plain LightGBM has {tuned.plain_accuracy:.4f})"
-    )
+    from carvegbm.training.certified import reason
+
+    robustness = tuned.best.validation_robustness
+    assert robustness is not None  # tuning proves it of every candidate
+    accuracies = [candidate.validation_accuracy for candidate in tuned.all]
+    return reason(robustness, accuracies, tuned.floor, tuned.plain_accuracy)
 
 
 def _tuned(cell: Cell, bench: Bench, tuned: Candidates) -> Result:

@@ -30,8 +30,10 @@ from carvegbm.training.boosting import Boosted, Rows
 from carvegbm.training.closing import ClosingRule
 from carvegbm.training.descent import Labelled, Settings
 from carvegbm.training.inputs import blank_ensemble
+from carvegbm.training.lightgbm_c import refusal
 from carvegbm.training.quiet import crowding
 from carvegbm.training.refit import refit_ensemble, with_scores
+from carvegbm.training.reporting import aligned, shown
 from carvegbm.training.thresholds import Candidates
 from carvegbm.verification import Verification, verify
 
@@ -43,6 +45,7 @@ __all__ = [
     "check_clean_loss",
     "check_quietness",
     "plain_accuracy_of",
+    "reason",
 ]
 
 _SCOUT_ROUNDS = 20
@@ -112,7 +115,7 @@ class TrainingReport:
             what = "chosen" if c is self.chosen else "scout" if c.scout else ""
             table.append(
                 (
-                    "none" if c.quietness is None else f"{c.quietness:g}",
+                    shown(c.quietness),
                     str(c.num_leaves),
                     str(c.trees),
                     "yes" if c.refit else "no",
@@ -125,13 +128,7 @@ class TrainingReport:
         return table
 
     def __str__(self) -> str:
-        rows = self.rows()
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = [
-            "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        return "\n".join([*lines, self.why])
+        return "\n".join([*aligned(self.rows()), self.why])
 
 
 @dataclass
@@ -152,11 +149,9 @@ class Job:
     num_leaves : int
     quietness : sequence of float or None
     plain_accuracy : float or None
-        Accuracy of plain LightGBM on the validation rows, for the report.
-    goal : float or None
-        Accuracy to be compared with; None: accuracy does not count.
-    clean_loss : float
-        How far below it a model may be.
+        Accuracy of plain LightGBM on the validation rows.
+    clean_loss : float or None
+        How far below it a model may be; None: accuracy does not count.
     classes : array
     threads : int
     tell : callable (str) -> object
@@ -172,8 +167,7 @@ class Job:
     num_leaves: int
     quietness: Sequence[float | None]
     plain_accuracy: float | None
-    goal: float | None
-    clean_loss: float
+    clean_loss: float | None
     classes: npt.NDArray[Any]
     threads: int
     tell: Callable[[str], object]
@@ -193,7 +187,8 @@ class Job:
             self.interrupted = True
         floor = self._floor(self._reached)
         chosen = _choose(found, floor)
-        why = self._reason(found, chosen, floor)
+        accuracies = [c.accuracy for c in found]
+        why = reason(chosen.robustness, accuracies, floor, self.plain_accuracy, self._reached)
         return TrainingReport(found, chosen, why, floor, self.plain_accuracy)
 
     def _candidates(self, found: Sequence[Trained]) -> Iterator[Trained]:
@@ -212,7 +207,9 @@ class Job:
 
     def _floor(self, reached: float) -> float | None:
         """The smallest acceptable accuracy: what no model reaches is not asked of a refit."""
-        return None if self.goal is None else accuracy_floor(self.goal, reached, self.clean_loss)
+        if self.plain_accuracy is None or self.clean_loss is None:
+            return None
+        return accuracy_floor(self.plain_accuracy, reached, self.clean_loss)
 
     def _train(self, quietness: float | None, scout: bool) -> Iterator[Trained]:
         """A candidate as boosting leaves it, then the same refitted."""
@@ -245,8 +242,8 @@ class Job:
             self._boosted[id(candidate)] = boosted
             self._reached = max(self._reached, candidate.accuracy)
             self.tell(
-                f"quietness {'none' if quietness is None else format(quietness, 'g')}, "
-                f"{ensemble.n_trees} trees{', refitted' if refit else ''}: "
+                f"quietness {shown(quietness)}, {ensemble.n_trees} trees"
+                f"{', refitted' if refit else ''}: "
                 f"accuracy {candidate.accuracy:.4f}, robustness {candidate.robustness:.4f}"
             )
             return candidate
@@ -295,23 +292,31 @@ class Job:
         rule = ClosingRule.against(self.attacker, blank_ensemble(self.candidates.n_features))
         return crowding(self.candidates, self.rows, rule, self.threads)
 
-    def _reason(self, found: Sequence[Trained], chosen: Trained, floor: float | None) -> str:
-        best = f"the largest proven robustness on validation data, {chosen.robustness:.4f}, of"
-        if floor is None or self.goal is None:
-            return f"{best} {len(found)} candidates"
-        if self.plain_accuracy is None:
-            limit = f"{floor:.4f}"
-        elif self._reached < self.goal:
-            limit = (
-                f"{floor:.4f} (the most accurate candidate has {self._reached:.4f}, plain LightGBM "
-                f"{self.plain_accuracy:.4f})"
-            )
-        else:
-            limit = f"{floor:.4f} (plain LightGBM has {self.plain_accuracy:.4f})"
-        able = sum(c.accuracy >= floor for c in found)
-        return (
-            f"{best} the {able} of {len(found)} candidates that are at least as accurate as {limit}"
+
+def reason(
+    robustness: float,
+    accuracies: Sequence[float],
+    floor: float | None,
+    plain_accuracy: float | None,
+    reached: float | None = None,
+) -> str:
+    """Why a model of this robustness was chosen among candidates of these accuracies.
+
+    `reached` is the best of them, to be named where it is less than plain LightGBM's accuracy.
+    """
+    best = f"the largest proven robustness on validation data, {robustness:.4f}, of"
+    if floor is None:
+        return f"{best} {len(accuracies)} candidates"
+    limit = f"{floor:.4f}"
+    if plain_accuracy is not None and reached is not None and reached < plain_accuracy:
+        limit += (
+            f" (the most accurate candidate has {reached:.4f}, plain LightGBM {plain_accuracy:.4f})"
         )
+    elif plain_accuracy is not None:
+        limit += f" (plain LightGBM has {plain_accuracy:.4f})"
+    able = sum(accuracy >= floor for accuracy in accuracies)
+    able_ones = f"the {able} of {len(accuracies)} candidates"
+    return f"{best} {able_ones} that are at least as accurate as {limit}"
 
 
 def _choose(found: Sequence[Trained], floor: float | None) -> Trained:
@@ -378,8 +383,7 @@ def plain_accuracy_of(
             ],
         )
     except lightgbm.basic.LightGBMError as error:
-        reason = str(error).split("\n")[0].split(" at /")[0]
-        raise CarveError(f"LightGBM refused to train: {reason}") from None
+        raise refusal(str(error)) from None
     raw = np.asarray(booster.predict(valid.X, raw_score=True, num_threads=threads))
     chosen = (raw >= 0).astype(int) if raw.ndim == 1 else raw.argmax(axis=1)
     return float((chosen == valid.labels).mean())

@@ -220,45 +220,10 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
             return boosted.text(safe_names(columns), f"multiclass num_class:{n_outputs}")
 
         if self.certified:
-            for name in ("scale_pos_weight", "is_unbalance"):
-                if name in parameters:
-                    raise CarveError(
-                        f"certified training cannot honour {name}; use class_weight instead"
-                    )
             attacker.check_instances(inputs.blank_ensemble(self.n_features_in_, names), sets[0].X)
-            quietness = check_quietness(self.quietness, attacker.norm)
-            clean_loss = check_clean_loss(self.clean_loss)
-            plain = plain_accuracy
-            if clean_loss is not None and plain is None:
-                plain = plain_accuracy_of(
-                    rows,
-                    sets[0],
-                    parameters,
-                    n_rounds=int(self.n_estimators),
-                    early_stopping_rounds=early_stopping_rounds,
-                    threads=threads,
-                )
-            job = Job(
-                rows,
-                sets[0],
-                attacker,
-                candidates_of(rows, parameters, threads),
-                grow,
-                write,
-                num_leaves=int(parameters.get("num_leaves", self.num_leaves)),
-                quietness=quietness,
-                plain_accuracy=plain,
-                goal=None if clean_loss is None else plain,
-                clean_loss=clean_loss or 0.0,
-                classes=self.classes_,
-                threads=threads,
-                tell=print_line if self.verbose else lambda _: None,
+            boosted, text = self._certify(
+                rows, evaluation, attacker, parameters, threads, grow, write, plain_accuracy
             )
-            self.training_report_ = job.run()
-            chosen = self.training_report_.chosen
-            boosted, text = job.outcome(chosen), chosen.text
-            if job.interrupted:
-                boosted = replace(boosted, stopped_because="interrupted")
         else:
             boosted = grow(None, None)
             text = write(boosted)
@@ -271,6 +236,57 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
                 else "no feature separates the labels"
             )
             warnings.warn(f"the model is constant: {reason}", UserWarning, stacklevel=3)
+
+    def _certify(
+        self,
+        rows: Rows,
+        evaluation: Evaluation,
+        attacker: Attacker,
+        parameters: dict[str, Any],
+        threads: int,
+        grow: Callable[[Candidates, int | None], Boosted],
+        write: Callable[[Boosted], str],
+        plain_accuracy: float | None,
+    ) -> tuple[Boosted, str]:
+        """Certified training: how the chosen model was grown, and its text; sets the report."""
+        for name in ("scale_pos_weight", "is_unbalance"):
+            if name in parameters:
+                raise CarveError(
+                    f"certified training cannot honour {name}; use class_weight instead"
+                )
+        valid = evaluation.sets[0]
+        quietness = check_quietness(self.quietness, attacker.norm)
+        clean_loss = check_clean_loss(self.clean_loss)
+        if clean_loss is not None and plain_accuracy is None:
+            plain_accuracy = plain_accuracy_of(
+                rows,
+                valid,
+                parameters,
+                n_rounds=int(self.n_estimators),
+                early_stopping_rounds=evaluation.early_stopping_rounds,
+                threads=threads,
+            )
+        job = Job(
+            rows,
+            valid,
+            attacker,
+            candidates_of(rows, parameters, threads),
+            grow,
+            write,
+            num_leaves=int(parameters.get("num_leaves", self.num_leaves)),
+            quietness=quietness,
+            plain_accuracy=plain_accuracy,
+            clean_loss=clean_loss,
+            classes=self.classes_,
+            threads=threads,
+            tell=print_line if self.verbose else lambda _: None,
+        )
+        self.training_report_ = job.run()
+        chosen = self.training_report_.chosen
+        boosted = job.outcome(chosen)
+        if job.interrupted:
+            boosted = replace(boosted, stopped_because="interrupted")
+        return boosted, chosen.text
 
     def _names(self, given: Sequence[str] | None) -> list[str] | None:
         """The features' names: those of the frame, or those given, or none."""

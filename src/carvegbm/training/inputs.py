@@ -16,6 +16,7 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
+from carvegbm.instances import first_where
 
 __all__ = [
     "blank_ensemble",
@@ -33,8 +34,6 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
-
-_ROWS_AT_ONCE = 4096
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> npt.NDArray[Any]:
@@ -74,18 +73,18 @@ def _require_finite(X: npt.NDArray[Any], names: Any, what: str) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(X.sum(dtype=np.float64)):
             return
-    for start in range(0, len(X), _ROWS_AT_ONCE):
-        bad = np.argwhere(~np.isfinite(X[start : start + _ROWS_AT_ONCE]))
-        if len(bad):
-            row, column = (int(i) for i in bad[0])
-            value = float(X[start + row, column])
-            name = f"feature {column}" if names is None else f"feature {names[column]!r}"
-            remedy = (
-                "is NaN; missing values are not supported, impute them"
-                if np.isnan(value)
-                else f"is infinity ({value}); clip it"
-            )
-            raise DataError(f"{what} row {start + row}, {name} {remedy}")
+    bad = first_where(X, lambda rows: ~np.isfinite(rows))
+    if bad is None:
+        return
+    row, column = bad
+    value = float(X[row, column])
+    name = f"feature {column}" if names is None else f"feature {names[column]!r}"
+    remedy = (
+        "is NaN; missing values are not supported, impute them"
+        if np.isnan(value)
+        else f"is infinity ({value}); clip it"
+    )
+    raise DataError(f"{what} row {row}, {name} {remedy}")
 
 
 def check_weight(weight: Any, n_rows: int, what: str = "sample_weight") -> Floats | None:

@@ -25,7 +25,7 @@ from lightgbm.basic import _LIB
 
 from carvegbm.errors import CarveError
 
-__all__ = ["CodeTable", "RawBooster", "parameter_text"]
+__all__ = ["CodeTable", "RawBooster", "parameter_text", "refusal"]
 
 _FLOAT32, _FLOAT64, _INT32 = 0, 1, 2
 _FEWEST_BINS = 17
@@ -61,8 +61,13 @@ def parameter_text(parameters: Mapping[str, Any]) -> str:
 
 def _call(name: str, *arguments: Any) -> None:
     if getattr(_LIB, name)(*arguments) != 0:
-        message = _LIB.LGBM_GetLastError().decode("utf-8").split("\n")[0].split(" at /")[0]
-        raise CarveError(f"LightGBM refused to train: {message}")
+        raise refusal(_LIB.LGBM_GetLastError().decode("utf-8"))
+
+
+def refusal(message: str) -> CarveError:
+    """LightGBM's own error as one line, without the place in its source."""
+    reason = message.split("\n")[0].split(" at /")[0]
+    return CarveError(f"LightGBM refused to train: {reason}")
 
 
 def _pointer(array: npt.NDArray[Any]) -> ctypes.c_void_p:

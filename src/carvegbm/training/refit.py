@@ -6,14 +6,12 @@ proven robustness on validation data is no less.
 
 from __future__ import annotations
 
-import gzip
 import math
 import os
 import re
 import sys
 from dataclasses import dataclass
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,7 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError, ModelError
 from carvegbm.instances import check_threads
 from carvegbm.progress import Progress
-from carvegbm.readers import load
+from carvegbm.readers import lightgbm_text, load
 from carvegbm.readers.checks import Classes
 from carvegbm.spread import require_large_spread
 from carvegbm.training import inputs
@@ -205,11 +203,8 @@ def _lightgbm_text(model: Any) -> str | None:
     if hasattr(booster, "model_to_string"):
         return str(booster.model_to_string())
     if isinstance(model, (str, os.PathLike)):
-        data = Path(model).read_bytes()
-        if data.startswith(b"\x1f\x8b"):
-            data = gzip.decompress(data)
-        if data.split(b"\n", 1)[0].strip() == b"tree":
-            return data.decode("utf-8").replace("\r\n", "\n")
+        text = lightgbm_text(os.fsdecode(model))
+        return None if text is None else text.replace("\r\n", "\n")
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from carvegbm.training.watching import Result
 
-__all__ = ["Reporter", "print_line"]
+__all__ = ["Reporter", "aligned", "print_line", "shown"]
 
 _LINE_EVERY = 50
 
@@ -17,6 +17,20 @@ _LINE_EVERY = 50
 def print_line(text: str) -> None:
     """A line of progress, where it does not mix with results."""
     print(text, file=sys.stderr, flush=True)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines, every column aligned on its right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def shown(value: Any) -> str:
+    """The value of a parameter, as tables show it."""
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class Reporter:

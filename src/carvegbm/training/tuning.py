@@ -18,6 +18,7 @@ from carvegbm.errors import CarveError, DataError
 from carvegbm.training import inputs
 from carvegbm.training.certified import accuracy_floor, check_clean_loss, check_quietness
 from carvegbm.training.estimators import LargeSpreadClassifier
+from carvegbm.training.reporting import aligned, shown
 from carvegbm.training.trials import Candidate, Criterion, Trials, key
 
 __all__ = ["CERTIFIED_LEAVES", "CRITERIA", "LEAVES", "Candidate", "Tuning", "tune"]
@@ -74,7 +75,7 @@ class Tuning:
         titles = ("accuracy", "robustness", "trees", "stopped because", "seconds", "")
         table: list[tuple[str, ...]] = [(*names, *refit, *titles)]
         for c in self.candidates:
-            values = [_shown(value) for value in c.parameters.values()]
+            values = [shown(value) for value in c.parameters.values()]
             values += ["yes" if c.refit else "no"] * len(refit)
             numbers = (f"{c.accuracy:.4f}", f"{c.robustness:.4f}", str(c.trees))
             mark = "best" if c is self.best else ""
@@ -82,16 +83,7 @@ class Tuning:
         return table
 
     def __str__(self) -> str:
-        rows = self.rows()
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        return "\n".join(
-            "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        )
-
-
-def _shown(value: Any) -> str:
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+        return "\n".join(aligned(self.rows()))
 
 
 def tune(
