@@ -13,61 +13,21 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import carvegbm as cg
-from carvegbm import _core
-from carvegbm.training import descent, inputs
 from carvegbm.training.descent import Labelled, Settings, descend
 from carvegbm.training.refit import refit_ensemble, with_scores
 from lightgbm_text import lightgbm_text
 from training import problems
-
-ATTACKERS = [("inf", 0.03), (1, 0.06), (2, 0.05), (0, 1)]
-
-
-def trained(problem=problems.two_classes, norm="inf", budget=0.03, n=200, seed=0, **parameters):
-    """A large-spread classifier, its training rows and its validation rows."""
-    X, y = problem(n, seed=seed)
-    defaults = {"n_estimators": 12, "num_leaves": 6, "min_child_samples": 5, "n_jobs": 1}
-    half = n // 2
-    model = cg.LargeSpreadClassifier(norm=norm, budget=budget, **{**defaults, **parameters})
-    return model.fit(X[:half], y[:half]), (X[:half], y[:half]), (X[half:], y[half:])
-
-
-def refit(model, train, valid, attacker, **options):
-    options = {"steps": 40, "threads": 1, "progress": False, **options}
-    return cg.robust_refit(model, *train, attacker, eval_set=valid, **options)
-
-
-def robustness(model, rows, attacker):
-    return cg.verify(model, *rows, attacker, threads=1, progress=False).robustness[0]
-
-
-def same_trees(one, other):
-    return np.array_equal(one.nodes, other.nodes) and np.array_equal(one.roots, other.roots)
-
+from training.refits import (
+    ATTACKERS,
+    crowded_problem,
+    refit,
+    robustness,
+    same_trees,
+    stumps,
+    trained,
+)
 
 # ── a problem whose answer is known ──────────────────────────────────────────────────────────
-
-
-def stumps(scores, n_outputs=1, **options):
-    """Tree i asks whether feature i is above 0.5 and speaks with the i-th score."""
-
-    def leaf(value):
-        return {"score": value if n_outputs == 1 else [-value, value] + [-9.0] * (n_outputs - 2)}
-
-    trees = [
-        {"feature": f, "threshold": 0.5, "left": leaf(-score), "right": leaf(score)}
-        for f, score in enumerate(scores)
-    ]
-    return cg.Ensemble.from_trees(trees, n_features=len(scores), **options)
-
-
-def crowded_problem(seed=0, n=60):
-    """Feature 0 tells the classes apart by a hair's breadth, features 1 and 2 by a wide margin."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(2, size=n)
-    sign = 2 * y - 1
-    X = np.column_stack([0.5 + 0.02 * sign, 0.5 + 0.4 * sign, 0.5 + 0.4 * sign])
-    return X + rng.uniform(-0.01, 0.01, X.shape), y
 
 
 @pytest.mark.parametrize(
@@ -390,130 +350,6 @@ def test_with_scores_changes_the_scores_and_nothing_else():
         start.with_scores([1.0, 2.0, 3.0, math.nan])
 
 
-# ── memory, seeds, interruption ──────────────────────────────────────────────────────────────
-
-
-def test_reach_found_anew_gives_the_result_of_reach_that_is_kept(monkeypatch):
-    model, train, valid = trained(problems.three_classes, 1, 0.05, n=300)
-    monkeypatch.setattr(descent, "_BATCH", 13)
-    found = []
-    for memory in (1 << 28, 20_000, 0):
-        monkeypatch.setattr(descent, "_MOST_MEMORY", memory)
-        better = refit(model.ensemble_, train, valid, model.attacker_, learning_rate=0.03)
-        found.append(better)
-    assert np.array_equal(found[0].scores, found[1].scores)
-    assert np.array_equal(found[0].scores, found[2].scores)
-    assert found[0] != model.ensemble_
-
-
-def test_memory_holds_no_more_than_its_bound(monkeypatch):
-    model, (X, y), _ = trained(n=300)
-    monkeypatch.setattr(descent, "_BATCH", 10)
-    monkeypatch.setattr(descent, "_MOST_MEMORY", 1 << 28)
-    labelled = Labelled(X, y.astype(np.int32))
-    scores = model.ensemble_.scores.ravel()
-
-    def margins():
-        batches = descent._Batches(model.ensemble_, model.attacker_, labelled, 1)
-        found = np.concatenate(list(batches.margins(scores)))
-        return found, sum(cases.memory for cases in batches._kept.values())
-
-    everything, all_kept = margins()
-    core = model.attacker_.core(model.ensemble_)
-    whole = _core.WorstCases(model.ensemble_.core, core, X, labelled.labels, 1)
-    assert np.array_equal(everything, whole.margins(scores, 1))
-    monkeypatch.setattr(descent, "_MOST_MEMORY", all_kept // 2)
-    bounded, kept = margins()
-    assert np.array_equal(bounded, everything)
-    assert 0 < kept <= all_kept // 2
-
-
-def test_small_batches_still_find_robust_scores(monkeypatch):
-    monkeypatch.setattr(descent, "_BATCH", 7)
-    monkeypatch.setattr(descent, "_MOST_MEMORY", 0)
-    train, valid = crowded_problem(0), crowded_problem(1)
-    attacker = cg.Attacker("inf", 0.1)
-    weight = np.where(np.arange(60) < 30, 0.0, 1.0)
-    better = refit(
-        stumps([3.0, 1.0, 1.0]),
-        train,
-        valid,
-        attacker,
-        steps=200,
-        learning_rate=0.05,
-        sample_weight=weight,
-    )
-    assert robustness(better, valid, attacker) == 1
-
-
-def test_it_is_deterministic_for_a_seed_and_any_number_of_threads(monkeypatch):
-    model, train, valid = trained(n=300)
-    monkeypatch.setattr(descent, "_BATCH", 32)
-    scores = [
-        refit(
-            model.ensemble_,
-            train,
-            valid,
-            model.attacker_,
-            random_state=seed,
-            threads=threads,
-            learning_rate=0.03,
-        ).scores
-        for seed, threads in ((1, 1), (1, 2), (2, 1))
-    ]
-    assert np.array_equal(scores[0], scores[1])
-    assert not np.array_equal(scores[0], scores[2])
-
-
-def test_without_eval_set_a_fifth_is_split_off_by_the_seed():
-    model, (X, y), _ = trained(n=400)
-    rows, rest = inputs.split_off(y, 3)
-    options = {"learning_rate": 0.03, "random_state": 3}
-    alone = refit(model.ensemble_, (X, y), None, model.attacker_, **options)
-    split = refit(
-        model.ensemble_, (X[rows], y[rows]), (X[rest], y[rest]), model.attacker_, **options
-    )
-    assert alone == split != model.ensemble_
-
-
-@given(
-    counts=st.lists(st.integers(5, 60), min_size=2, max_size=4),
-    seed=st.integers(0, 2**20),
-)
-def test_split_off_takes_a_fifth_of_every_class(counts, seed):
-    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
-    rows, rest = inputs.split_off(labels, seed)
-    assert np.array_equal(np.sort(np.concatenate([rows, rest])), np.arange(len(labels)))
-    assert (np.diff(rows) > 0).all()
-    assert (np.diff(rest) > 0).all()
-    assert len(rest) == math.ceil(len(labels) / 5)
-    share = np.bincount(labels[rest], minlength=len(counts)) - np.array(counts) / 5
-    assert np.abs(share).max() <= 1
-    again = inputs.split_off(labels, seed)
-    assert np.array_equal(again[1], rest)
-
-
-def test_an_interrupt_keeps_the_best_iterate_so_far(monkeypatch):
-    original, calls = descent._Batches.slope, []
-
-    def slope(self, *arguments):
-        calls.append(None)
-        if len(calls) == 100:
-            raise KeyboardInterrupt
-        return original(self, *arguments)
-
-    monkeypatch.setattr(descent._Batches, "slope", slope)
-    train, valid = crowded_problem(0), crowded_problem(1)
-    attacker = cg.Attacker("inf", 0.1)
-    labelled = [Labelled(X, y.astype(np.int32)) for X, y in (train, valid)]
-    result = refit_ensemble(
-        stumps([3.0, 1.0, 1.0]), attacker, *labelled, Settings(rate=0.05), threads=1
-    )
-    assert result.descent.interrupted
-    assert len(calls) == 100
-    assert result.end.robustness[0] == 1
-
-
 # ── bad input ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -578,25 +414,6 @@ def test_a_regression_is_refused():
         with pytest.raises(cg.CarveError, match="regression") as caught:
             cg.robust_refit(source, X, y, cg.Attacker("inf", 1e-3))
         assert "\n" not in str(caught.value)
-
-
-def test_the_last_step_is_judged_too():
-    train, valid = crowded_problem(0), crowded_problem(1)
-    attacker = cg.Attacker("inf", 0.1)
-    start = stumps([3.0, 1.0, 1.0])
-    for steps in (1, 4, 9):
-        better = refit(start, train, valid, attacker, steps=steps, learning_rate=2.0)
-        assert better != start, steps
-
-
-def test_an_interrupt_is_passed_on():
-    train, valid = crowded_problem(0), crowded_problem(1)
-
-    def interrupt(_done):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        refit(stumps([3.0, 1.0, 1.0]), train, valid, cg.Attacker("inf", 0.1), progress=interrupt)
 
 
 def test_a_refitted_classifier_is_verified_against_the_attacker_it_was_refitted_for():
