@@ -12,7 +12,6 @@ a memory-mapped file.
 from __future__ import annotations
 
 import argparse
-import gzip
 import statistics
 import subprocess
 import sys
@@ -27,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 import carvegbm as cg
-from carvegbm import LargeSpreadClassifier
+from carvegbm import LargeSpreadClassifier, datasets
 
 Matrix = npt.NDArray[np.float64]
 SETTINGS = [("inf", 0.01), ("inf", 0.015), (1, 0.05), (1, 0.1), (2, 0.05), (2, 0.1), (0, 1), (0, 3)]
@@ -153,12 +152,8 @@ def load_data(folder: Path) -> tuple[Matrix, Matrix, Matrix, Matrix]:
     """Fashion-MNIST 0 vs 3, scaled to [0, 1] and split 70/30, or a synthetic stand-in."""
     rng = np.random.default_rng(0)
     if (folder / "train-images-idx3-ubyte.gz").exists():
-        images = [read_idx(folder / f"{part}-images-idx3-ubyte.gz") for part in ("train", "t10k")]
-        labels = [read_idx(folder / f"{part}-labels-idx1-ubyte.gz") for part in ("train", "t10k")]
-        X = np.concatenate(images).reshape(-1, 784) / 255.0
-        y = np.concatenate(labels)
-        kept = (y == 0) | (y == 3)
-        X, y = X[kept], (y[kept] == 3).astype(int)
+        data = datasets.load("fmnist", folder=folder, download=False)
+        X, y = data.X, data.y
     else:
         print(f"no idx files in {folder}: synthetic data")
         X = np.rint(rng.random((14_000, 784)) * 255) / 255
@@ -167,15 +162,6 @@ def load_data(folder: Path) -> tuple[Matrix, Matrix, Matrix, Matrix]:
     cut = int(0.7 * len(y))
     train_rows, test_rows = order[:cut], order[cut:]
     return X[train_rows], y[train_rows], np.ascontiguousarray(X[test_rows]), y[test_rows]
-
-
-def read_idx(path: Path) -> npt.NDArray[np.uint8]:
-    """An idx file: 4-byte magic whose last byte counts the dimensions, their sizes, bytes."""
-    with gzip.open(path) as stream:
-        content = stream.read()
-    dimensions = content[3]
-    shape = np.frombuffer(content, ">u4", dimensions, 4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
