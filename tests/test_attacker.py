@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import pickle
@@ -116,23 +117,41 @@ def test_scale_is_one_number_one_per_feature_or_a_mapping(scale, found):
 @pytest.mark.parametrize(
     ("scale", "words"),
     [
-        (0, ["scale of age", "0.0"]),
-        (-1, ["scale of age", "-1.0"]),
-        ([1, math.inf], ["scale of height", "inf"]),
-        ([1, 1e101], ["scale of height", "1e+101"]),
-        ({"height": 0}, ["scale of height", "0.0"]),
-        (math.nan, ["scale", "NaN"]),
-        ([1, 2, 3], ["scale", "one per feature (2)", "[1, 2, 3]"]),
-        ("wide", ["scale", "'wide'"]),
-        ({0: "wide"}, ["scale", "'wide'"]),
+        ([1, 2, 3], ["scale", "one per feature (2)", "[1.0, 2.0, 3.0]"]),
         ({"weight": 1}, ["unknown feature 'weight'", "age, height"]),
         ({2: 1}, ["feature 2"]),
     ],
     ids=repr,
 )
-def test_other_scales_are_refused(scale, words):
+def test_scales_that_do_not_fit_the_model_are_refused(scale, words):
     with refused(*words):
         limits(scale=scale)
+
+
+@pytest.mark.parametrize(
+    ("scale", "words"),
+    [
+        (0, ["scale must be > 0", "0.0"]),
+        (-1, ["scale must be > 0", "-1.0"]),
+        ([1, math.inf], ["scale of feature 1", "inf"]),
+        ([1, 1e101], ["scale of feature 1", "1e+101"]),
+        (np.array([1e-101, 1]), ["scale of feature 0", "1e-101"]),
+        ({"height": 0}, ["scale of height", "0.0"]),
+        (math.nan, ["scale", "NaN"]),
+        ([1, math.nan], ["scale", "NaN"]),
+        ("wide", ["scale", "'wide'"]),
+        ("2", ["scale", "'2'"]),
+        (["2", "3"], ["scale", "['2', '3']"]),
+        ({0: "wide"}, ["scale", "'wide'"]),
+        ({0.5: 1}, ["0.5"]),
+        (np.ones((2, 2)), ["scale"]),
+        (1 + 2j, ["scale", "(1+2j)"]),
+    ],
+    ids=repr,
+)
+def test_other_scales_are_refused_on_construction(scale, words):
+    with refused(*words):
+        cg.Attacker(1, 1, scale=scale)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +163,8 @@ def test_other_scales_are_refused(scale, words):
         ((1, 1), [0, 1]),
         (np.array([1]), [0, 1]),
         ({0}, [1, 0]),
+        (iter([1]), [0, 1]),
+        ([False, True], [0, 1]),
         ([], [0, 0]),
     ],
     ids=repr,
@@ -158,16 +179,30 @@ def test_features_are_names_or_positions(features, found):
         (["weight"], ["unknown feature 'weight'", "age, height"]),
         ([2], ["feature 2"]),
         ([-1], ["feature -1"]),
+        ([True], ["mask", "2 entries"]),
+    ],
+    ids=repr,
+)
+def test_features_that_the_model_lacks_are_refused(features, words):
+    with refused(*words):
+        limits(features=features)
+
+
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
         ([0.5], ["0.5"]),
         ([None], ["None"]),
+        ([0, True], ["True"]),
         ("age", ["'age'"]),
+        ({"age": 1}, ["age"]),
         (0, ["0"]),
     ],
     ids=repr,
 )
-def test_other_features_are_refused(features, words):
+def test_other_features_are_refused_on_construction(features, words):
     with refused(*words):
-        limits(features=features)
+        cg.Attacker(1, 1, features=features)
 
 
 @pytest.mark.parametrize(
@@ -190,22 +225,35 @@ def test_bounds_are_a_pair_or_a_mapping_to_pairs(bounds, lower, upper):
 @pytest.mark.parametrize(
     ("bounds", "words"),
     [
-        ((1, 0), ["bounds of age", "lower <= upper", "1.0", "0.0"]),
-        (([0, 2], 1), ["bounds of height"]),
-        ({"height": (2, 1)}, ["bounds of height"]),
-        ((math.nan, 1), ["lower bound", "NaN"]),
-        ((0, math.nan), ["upper bound", "NaN"]),
+        (([0, 2], 1), ["bounds of height", "lower <= upper", "2.0", "1.0"]),
         (([0, 0, 0], 1), ["lower bound", "one per feature (2)"]),
-        ((0, 1, 2), ["pair", "(0, 1, 2)"]),
-        (1, ["pair", "1"]),
-        ({"age": 1}, ["pair", "1"]),
         ({"weight": (0, 1)}, ["unknown feature 'weight'"]),
     ],
     ids=repr,
 )
-def test_other_bounds_are_refused(bounds, words):
+def test_bounds_that_do_not_fit_the_model_are_refused(bounds, words):
     with refused(*words):
         limits(bounds=bounds)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ((1, 0), ["bounds", "lower <= upper", "1.0", "0.0"]),
+        ({"height": (2, 1)}, ["bounds of height"]),
+        ((math.nan, 1), ["lower bound", "NaN"]),
+        ((0, math.nan), ["upper bound", "NaN"]),
+        ((0, 1, 2), ["pair", "(0, 1, 2)"]),
+        (1, ["pair", "1"]),
+        ({"age": 1}, ["pair", "1"]),
+        ({"age": (0, "1")}, ["bounds"]),
+        (("0", "1"), ["lower bound", "'0'"]),
+    ],
+    ids=repr,
+)
+def test_other_bounds_are_refused_on_construction(bounds, words):
+    with refused(*words):
+        cg.Attacker(1, 1, bounds=bounds)
 
 
 @pytest.mark.parametrize(
@@ -299,27 +347,120 @@ def test_attacker_cannot_be_changed_but_replaced():
     with pytest.raises(AttributeError):
         attacker.budget = 1.0
     other = attacker.with_budget(1)
-    assert (other.budget, other.scale, other.features, other.bounds) == (1, [1, 2], [0], (0, 1))
+    assert (other.budget, other.scale, other.features, other.bounds) == (1, (1, 2), (0,), (0, 1))
     assert attacker.budget == 0.5
-    assert pickle.loads(pickle.dumps(attacker)) == attacker
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scale": [1, 2], "features": [0], "bounds": (0, 1)},
+        {"scale": {"age": 2}, "features": ["age"], "bounds": {"age": (0, math.inf)}},
+        {"features": [True, False], "bounds": ([0, 1], 2)},
+    ],
+    ids=repr,
+)
+def test_attacker_survives_copying_and_pickling(options):
+    attacker = cg.Attacker(2, 0.5, **options)
+    for other in (pickle.loads(pickle.dumps(attacker)), copy.deepcopy(attacker)):
+        assert other == attacker
+        np.testing.assert_equal(vars(other.limits(MODEL)), vars(attacker.limits(MODEL)))
+
+
+# Every way to give one thing: what can be read once, and what can be changed afterwards.
+@st.composite
+def given_twice(draw, items):
+    """(as a plain list, the same in some other shape)"""
+    values = draw(items)
+    shape = draw(st.sampled_from([iter, list, tuple, np.array, map_of, filter_of, generator_of]))
+    return values, shape(values)
+
+
+def map_of(values):
+    return map(type(values[0]) if values else int, values)
+
+
+def filter_of(values):
+    return filter(lambda _: True, values)
+
+
+def generator_of(values):
+    return (value for value in values)
+
+
+@given(
+    features=given_twice(st.lists(st.integers(0, 1), max_size=3)),
+    scale=given_twice(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=2, max_size=2)),
+    norm=st.sampled_from([0, 1, 2, "inf"]),
+)
+def test_attacker_is_the_same_however_its_limits_are_given_and_at_every_look(features, scale, norm):
+    plain = cg.Attacker(norm, 1, features=features[0], scale=scale[0])
+    other = cg.Attacker(norm, 1, features=features[1], scale=scale[1])
+    assert other == plain
+    for _ in range(2):
+        np.testing.assert_equal(vars(other.limits(MODEL)), vars(plain.limits(MODEL)))
+    for engine in ("auto", "search", "milp"):
+        ask = {"engine": engine, "threads": 1}
+        found = cg.verify(MODEL, [[0.4, 0.4]], [1], other, **ask).status
+        assert found.tolist() == cg.verify(MODEL, [[0.4, 0.4]], [1], plain, **ask).status.tolist()
+
+
+def test_features_from_an_iterator_are_not_used_up():
+    tried = []
+    for engine in ("auto", "large-spread", "search", "milp"):
+        attacker = cg.Attacker("inf", 0.2, features=map(int, [0]))
+        tried += cg.verify(MODEL, [[0.4, 0.6]], [1], attacker, engine=engine).status.tolist()
+    assert tried == ["robust"] * 4  # feature 0 alone only helps
+    attacker = cg.Attacker("inf", 0.2, features=(f for f in ["age", "height"]))
+    for engine in ("auto", "large-spread", "search", "milp"):
+        assert cg.verify(MODEL, [[0.6, 0.6]], [1], attacker, engine=engine).status[0] == "fragile"
+    found = cg.radius(MODEL, [[0.75, 0.75]], [1], norm="inf", features=iter([0, 1]))
+    assert found.radius.tolist() == [0.25]
+    curve = cg.robustness_curve(
+        MODEL, [[0.75, 0.75]], [1], norm="inf", features=iter([0, 1]), budgets=iter([0.1, 0.3])
+    )
+    assert curve.lower.tolist() == [1.0, 0.0]
+
+
+def test_changing_what_was_given_does_not_change_the_attacker():
+    scale, lower, pairs, features = np.ones(2), np.zeros(2), {"age": [0, 1]}, [0]
+    attacker = cg.Attacker(1, 1, scale=scale, bounds=(lower, 1), features=features)
+    mapped = cg.Attacker(1, 1, scale=(sizes := {"age": 1}), bounds=pairs)
+    before = [vars(one.limits(MODEL)) for one in (attacker, mapped)]
+    scale[0], lower[0], pairs["age"][0], sizes["age"] = 9, 0.5, 0.5, 9
+    pairs["height"] = (0, 1)
+    features.append(1)
+    np.testing.assert_equal([vars(one.limits(MODEL)) for one in (attacker, mapped)], before)
+    for value in (mapped.scale, mapped.bounds):
+        with pytest.raises(TypeError):
+            value["age"] = 2
+
+
+def test_a_name_is_not_the_position_it_looks_like():
+    assert cg.Attacker(1, 1, features=["0"]) != cg.Attacker(1, 1, features=[0])
+    assert cg.Attacker(1, 1, scale={"0": 2}) != cg.Attacker(1, 1, scale={0: 2})
 
 
 def test_repr_names_what_is_given():
     assert repr(cg.Attacker("inf", 0.01)) == "Attacker(norm=inf, budget=0.01)"
     assert (
         repr(cg.Attacker(2, 1, features=["age"], bounds=(0, 1)))
-        == "Attacker(norm=2, budget=1, features=['age'], bounds=(0, 1))"
+        == "Attacker(norm=2, budget=1, features=('age',), bounds=(0.0, 1.0))"
     )
 
 
 def test_attacker_as_plain_values_is_json():
     attacker = cg.Attacker(
-        "inf", 1, scale=np.array([1, 2]), features=np.array([0]), bounds={np.int64(0): (0, 1.5)}
+        "inf",
+        1,
+        scale=np.array([1, 2]),
+        features=np.array([0]),
+        bounds={np.int64(0): (0, 1.5), 1: (-math.inf, 2)},
     )
     assert json.loads(json.dumps(attacker.to_dict(), allow_nan=False)) == {
         "norm": "inf",
         "budget": 1.0,
         "scale": [1, 2],
         "features": [0],
-        "bounds": {"0": [0, 1.5]},
+        "bounds": {"0": [0, 1.5], "1": [None, 2]},
     }

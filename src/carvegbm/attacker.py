@@ -7,8 +7,9 @@ Goes out: the same, checked, and resolved against an ensemble for the core.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,17 +44,21 @@ class Limits:
 class Attacker:
     """An attacker that moves x to any z with ‖(z − x) / scale‖_norm ≤ budget.
 
+    Frozen: what is given is copied and checked, so that nothing done to it later, and no iterator
+    that can be read only once, changes what the attacker may do.
+
     Parameters
     ----------
     norm : int, float or str
         p: 0 (number of changed features), 1, 2, 3, … or "inf" (largest change).
     budget : float
         k ≥ 0; a whole number for norm 0.
-    scale : float, sequence or mapping, optional
+    scale : float, iterable or mapping, optional
         Distances in a feature are measured in units of its scale; one number for all features,
         one per feature, or a mapping from feature (name or position) to its scale. Default 1.
-    features : sequence, optional
-        The features the attacker may change, by name or position. Default: all.
+    features : iterable, optional
+        The features the attacker may change, by name or position, or a mask with a truth value per
+        feature. Default: all.
     bounds : (lower, upper) or mapping, optional
         z must stay within; each a number or one per feature, or a mapping from feature to its
         (lower, upper).
@@ -68,24 +73,29 @@ class Attacker:
 
     norm: int | float
     budget: float
-    scale: Any = field(default=None)
-    features: Any = field(default=None)
-    bounds: Any = field(default=None)
+    scale: Any
+    features: Any
+    bounds: Any
 
     def __init__(
         self,
         norm: int | float | str,
         budget: float,
         *,
-        scale: float | Sequence[float] | Mapping[Any, float] | npt.NDArray[Any] | None = None,
-        features: Sequence[int | str] | npt.NDArray[Any] | None = None,
+        scale: float | Iterable[float] | Mapping[Any, float] | None = None,
+        features: Iterable[int | str] | None = None,
         bounds: tuple[Any, Any] | Mapping[Any, tuple[float, float]] | None = None,
     ) -> None:
-        object.__setattr__(self, "norm", check_norm(norm))
-        object.__setattr__(self, "budget", _check_budget(self.norm, budget))
-        object.__setattr__(self, "scale", scale)
-        object.__setattr__(self, "features", features)
-        object.__setattr__(self, "bounds", bounds)
+        checked_norm = check_norm(norm)
+        frozen = {
+            "norm": checked_norm,
+            "budget": _check_budget(checked_norm, budget),
+            "scale": None if scale is None else _frozen_scale(scale),
+            "features": None if features is None else _frozen_features(features),
+            "bounds": None if bounds is None else _frozen_bounds(bounds),
+        }
+        for name, value in frozen.items():
+            object.__setattr__(self, name, value)
 
     def with_budget(self, budget: float) -> Attacker:
         """The same attacker with another budget."""
@@ -99,17 +109,10 @@ class Attacker:
         scale = np.array([])
         if self.scale is not None:
             scale = _per_feature(self.scale, ensemble, "scale", default=1.0)
-            for feature in np.flatnonzero(
-                ~((scale >= 1 / LARGEST_BUDGET) & (scale <= LARGEST_BUDGET))
-            )[:1]:
-                raise CarveError(
-                    f"scale of {ensemble.feature_name(int(feature))} must be > 0 and finite "
-                    f"(1e-100 to 1e100), got {scale[feature]}"
-                )
         changeable = np.array([], dtype=np.uint8)
         if self.features is not None:
             changeable = np.zeros(n, dtype=np.uint8)
-            for feature in _features(self.features, n):
+            for feature in _positions(self.features, n):
                 changeable[ensemble.feature_index(feature)] = 1
         lower = upper = np.array([])
         if self.bounds is not None:
@@ -120,17 +123,15 @@ class Attacker:
         self, ensemble: Ensemble
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         if isinstance(self.bounds, Mapping):
-            pairs = {feature: _pair(pair) for feature, pair in self.bounds.items()}
-            low: Any = {feature: pair[0] for feature, pair in pairs.items()}
-            high: Any = {feature: pair[1] for feature, pair in pairs.items()}
+            low: Any = {feature: pair[0] for feature, pair in self.bounds.items()}
+            high: Any = {feature: pair[1] for feature, pair in self.bounds.items()}
         else:
-            low, high = _pair(self.bounds)
+            low, high = self.bounds
         lower = _per_feature(low, ensemble, "lower bound", default=-math.inf)
         upper = _per_feature(high, ensemble, "upper bound", default=math.inf)
         for feature in np.flatnonzero(~(lower <= upper))[:1]:
-            raise CarveError(
-                f"bounds of {ensemble.feature_name(int(feature))} must be lower <= upper, "
-                f"got ({lower[feature]}, {upper[feature]})"
+            _check_pair(
+                float(lower[feature]), float(upper[feature]), ensemble.feature_name(int(feature))
             )
         return lower, upper
 
@@ -167,7 +168,7 @@ class Attacker:
         return float(self.core(ensemble).distance(x, z))
 
     def to_dict(self) -> dict[str, Any]:
-        """The attacker as plain values, for results that are written to files."""
+        """The attacker as plain values, ready for JSON; an infinite bound becomes None."""
         return {
             "norm": "inf" if math.isinf(self.norm) else int(self.norm),
             "budget": self.budget,
@@ -176,17 +177,26 @@ class Attacker:
             "bounds": _plain(self.bounds),
         }
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A read-only mapping cannot be pickled; a dict is what it was made of.
+        given = (self.scale, self.features, self.bounds)
+        plain = (dict(value) if isinstance(value, Mapping) else value for value in given)
+        return _rebuild, (self.norm, self.budget, *plain)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Attacker):
             return NotImplemented
-        return self.to_dict() == other.to_dict()
+        return self._key() == other._key()
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.norm, self.budget, self.scale, self.features, self.bounds
 
     def __hash__(self) -> int:
         return hash((self.norm, self.budget))
 
     def __repr__(self) -> str:
         rest = "".join(
-            f", {name}={value!r}"
+            f", {name}={dict(value) if isinstance(value, Mapping) else value!r}"
             for name in ("scale", "features", "bounds")
             if (value := getattr(self, name)) is not None
         )
@@ -225,41 +235,67 @@ def _check_budget(norm: int | float, budget: float) -> float:
     return value
 
 
-def _per_feature(
-    given: Any, ensemble: Ensemble, what: str, default: float
-) -> npt.NDArray[np.float64]:
-    n = ensemble.n_features
-    try:
-        if isinstance(given, Mapping):
-            values = np.full(n, default)
-            for feature, value in given.items():
-                values[ensemble.feature_index(feature)] = float(value)
-        else:
-            values = np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), (n,)))
-    except CarveError:
-        raise
-    except (TypeError, ValueError):
-        raise CarveError(
-            f"{what} must be one number, one per feature ({n}) or a mapping, got {given!r}"
-        ) from None
-    if np.isnan(values).any():
-        raise CarveError(f"{what} must not be NaN")
-    return values
+# ── what is given, copied and checked ────────────────────────────────────────────────────────
 
 
-def _features(given: Any, n: int) -> list[int | str]:
-    """Features by name or position, as a list; a mask of n truth values will do as well."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
+def _frozen_scale(given: Any) -> Any:
+    """A scale as one float, a tuple of them, or a read-only mapping to them; all within range."""
+    if isinstance(given, Mapping):
+        return MappingProxyType(
+            {_feature(f): _check_scale(_number(s, "scale", given), f) for f, s in given.items()}
+        )
+    numbers = _numbers(given, "scale")
+    if isinstance(numbers, float):
+        return _check_scale(numbers, None)
+    return tuple(_check_scale(number, position) for position, number in enumerate(numbers))
+
+
+def _check_scale(scale: float, feature: int | str | None) -> float:
+    if 1 / LARGEST_BUDGET <= scale <= LARGEST_BUDGET:
+        return scale
+    of = "" if feature is None else f" of {_called(feature)}"
+    raise CarveError(f"scale{of} must be > 0 and finite (1e-100 to 1e100), got {scale}")
+
+
+def _frozen_features(given: Any) -> tuple[int | str, ...] | tuple[bool, ...]:
+    """Features by name or position, or a mask of truth values, as a tuple."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise CarveError(f"features must be a list of names or positions, got {given!r}")
     features = list(given)
     if features and all(isinstance(feature, bool | np.bool_) for feature in features):
+        return tuple(bool(feature) for feature in features)
+    return tuple(_feature(feature) for feature in features)
+
+
+def _positions(features: tuple[int | str, ...] | tuple[bool, ...], n: int) -> list[int | str]:
+    """The features, where a mask of n truth values stands for the positions it marks."""
+    if features and isinstance(features[0], bool):
         if len(features) != n:
             raise CarveError(f"a mask of features needs {n} entries, got {len(features)}")
         return [position for position, chosen in enumerate(features) if chosen]
-    for feature in features:
-        if not isinstance(feature, str | int | np.integer) or isinstance(feature, bool):
-            raise CarveError(f"features must be names or positions, got {feature!r}")
-    return features
+    return list(features)
+
+
+def _frozen_bounds(given: Any) -> Any:
+    """A pair of floats or of tuples of them, or a read-only mapping to pairs; lower <= upper."""
+    if isinstance(given, Mapping):
+        pairs = {}
+        for feature, pair in given.items():
+            low, high = (_number(end, "bounds", given) for end in _pair(pair))
+            pairs[_feature(feature)] = _check_pair(low, high, _called(feature))
+        return MappingProxyType(pairs)
+    low, high = _pair(given)
+    lows, highs = _numbers(low, "lower bound"), _numbers(high, "upper bound")
+    if isinstance(lows, float) and isinstance(highs, float):
+        return _check_pair(lows, highs, "")
+    return lows, highs  # compared where the number of features is known
+
+
+def _check_pair(low: float, high: float, feature: str) -> tuple[float, float]:
+    if low <= high:
+        return low, high
+    of = f" of {feature}" if feature else ""
+    raise CarveError(f"bounds{of} must be lower <= upper, got ({low}, {high})")
 
 
 def _pair(given: Any) -> tuple[Any, Any]:
@@ -272,12 +308,71 @@ def _pair(given: Any) -> tuple[Any, Any]:
     return low, high
 
 
+def _feature(given: Any) -> int | str:
+    if isinstance(given, str):
+        return str(given)
+    if isinstance(given, int | np.integer) and not isinstance(given, bool):
+        return int(given)
+    raise CarveError(f"features must be names or positions, got {given!r}")
+
+
+def _called(feature: int | str) -> str:
+    return feature if isinstance(feature, str) else f"feature {feature}"
+
+
+def _numbers(given: Any, what: str) -> float | tuple[float, ...]:
+    """One number, or as many as an iterable holds."""
+    if isinstance(given, str | bytes | Mapping) or np.ndim(given) > 1:
+        raise _no_number(given, what)
+    if isinstance(given, Iterable) and not (isinstance(given, np.ndarray) and given.ndim == 0):
+        items = list(given)
+        return tuple(_number(item, what, items) for item in items)
+    return _number(given, what, given)
+
+
+def _number(item: Any, what: str, given: Any) -> float:
+    try:
+        if isinstance(item, str | bytes):  # which float() would read
+            raise TypeError
+        number = float(item)
+    except (TypeError, ValueError, OverflowError):
+        raise _no_number(given, what) from None
+    if math.isnan(number):
+        raise CarveError(f"{what} must not be NaN")
+    return number
+
+
+def _no_number(given: Any, what: str) -> CarveError:
+    shown = " ".join(repr(given).split())
+    return CarveError(f"{what} must be one number, one per feature or a mapping, got {shown}")
+
+
+def _rebuild(norm: float, budget: float, scale: Any, features: Any, bounds: Any) -> Attacker:
+    return Attacker(norm, budget, scale=scale, features=features, bounds=bounds)
+
+
+def _per_feature(
+    given: Any, ensemble: Ensemble, what: str, default: float
+) -> npt.NDArray[np.float64]:
+    """One number per feature of the ensemble, from what `Attacker` holds."""
+    n = ensemble.n_features
+    if isinstance(given, Mapping):
+        values = np.full(n, default)
+        for feature, value in given.items():
+            values[ensemble.feature_index(feature)] = value
+        return values
+    try:
+        return np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), (n,)))
+    except ValueError:
+        raise CarveError(
+            f"{what} must be one number, one per feature ({n}) or a mapping, got {list(given)!r}"
+        ) from None
+
+
 def _plain(value: Any) -> Any:
     """Nested plain Python values, for JSON."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, list | tuple):
+    if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and math.isinf(value) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,7 +164,7 @@ def robustness_curve(
     y: npt.ArrayLike,
     *,
     norm: int | float | str,
-    budgets: Sequence[float] | npt.NDArray[np.float64],
+    budgets: float | Iterable[float],
     scale: Any = None,
     features: Any = None,
     bounds: Any = None,
@@ -185,7 +185,8 @@ def robustness_curve(
     [1.0, 0.5, 0.0]
     """
     p = check_norm(norm)
-    checked = np.array([Attacker(p, budget).budget for budget in np.atleast_1d(budgets)])
+    given = budgets if isinstance(budgets, Iterable) else [budgets]
+    checked = np.array([Attacker(p, budget).budget for budget in given])
     if len(checked) == 0:
         raise CarveError("budgets must name at least one budget")
     radii = radius(
