@@ -14,6 +14,7 @@
 
 #include "attacker.hpp"
 #include "ensemble.hpp"
+#include "range_rows.hpp"
 #include "rows.hpp"
 #include "search_rows.hpp"
 #include "worst_cases.hpp"
@@ -110,17 +111,18 @@ NB_MODULE(_core, module) {
                const Vector<std::int32_t>& roots,
                const nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>& scores,
                const Vector<double>& base_score, double threshold, int n_features, int average,
-               bool float32_inputs, bool float32_sums) {
+               bool tie_positive, bool float32_inputs, bool float32_sums) {
                 const auto count = nodes.size() / sizeof(carve::StoredNode);
                 std::vector<carve::StoredNode> stored(count);
                 std::copy_n(nodes.data(), count * sizeof(carve::StoredNode),
                             reinterpret_cast<std::uint8_t*>(stored.data()));
-                new (self) carve::Ensemble(
-                    stored, view(roots), {scores.data(), scores.data() + scores.size()},
-                    copy(base_score), threshold, n_features, average, float32_inputs, float32_sums);
+                new (self) carve::Ensemble(stored, view(roots),
+                                           {scores.data(), scores.data() + scores.size()},
+                                           copy(base_score), threshold, n_features, average,
+                                           tie_positive, float32_inputs, float32_sums);
             },
             "nodes"_a, "roots"_a, "scores"_a, "base_score"_a, "threshold"_a, "n_features"_a,
-            "average"_a, "float32_inputs"_a, "float32_sums"_a)
+            "average"_a, "tie_positive"_a, "float32_inputs"_a, "float32_sums"_a)
         .def_ro("depth", &carve::Ensemble::depth)
         .def_ro("magnitude", &carve::Ensemble::magnitude)
         .def(
@@ -181,22 +183,23 @@ NB_MODULE(_core, module) {
             Owned<std::uint8_t> status(n);
             Owned<bool> right(n);
             Owned<double> margin(n);
-            Owned<double> worst(n);
+            Owned<double> lower(n);
+            Owned<double> upper(n);
             const carve::VerifyOptions options{basic ? carve::Method::basic
                                                      : carve::Method::efficient,
                                                grid, per_instance, seconds};
             run(progress, [&](const auto& tick) {
-                return carve::verify_rows(
-                    ensemble, attacker, rows, label, options,
-                    {status.data.get(), right.data.get(), margin.data.get(), worst.data.get()},
-                    nullptr, threads, tick);
+                return carve::verify_rows(ensemble, attacker, rows, label, options,
+                                          {status.data.get(), right.data.get(), margin.data.get(),
+                                           lower.data.get(), upper.data.get()},
+                                          nullptr, threads, tick);
             });
             return nb::make_tuple(status.release<1>(n), right.release<1>(n), margin.release<1>(n),
-                                  worst.release<1>(n));
+                                  lower.release<1>(n), upper.release<1>(n));
         },
         "ensemble"_a, "attacker"_a, "X"_a, "labels"_a, "basic"_a, "grid"_a, "per_instance"_a,
         "seconds"_a, "threads"_a, "progress"_a.none(),
-        "(status, right, margin, worst margin) per row");
+        "(status, right, margin, worst margin at least, at most) per row");
 
     module.def(
         "attack",
@@ -209,7 +212,8 @@ NB_MODULE(_core, module) {
             Owned<std::uint8_t> status(n);
             Owned<bool> right(n);
             Owned<double> margin(n);
-            Owned<double> worst(n);
+            Owned<double> lower(n);
+            Owned<double> upper(n);
             Owned<double> example(n * X.shape(1));
             Owned<double> distance(n);
             Owned<double> total(n);
@@ -217,18 +221,20 @@ NB_MODULE(_core, module) {
                                                total.data.get()};
             const carve::VerifyOptions options{carve::Method::efficient, -1, per_instance, seconds};
             run(progress, [&](const auto& tick) {
-                return carve::verify_rows(
-                    ensemble, attacker, rows, label, options,
-                    {status.data.get(), right.data.get(), margin.data.get(), worst.data.get()},
-                    &witness, threads, tick);
+                return carve::verify_rows(ensemble, attacker, rows, label, options,
+                                          {status.data.get(), right.data.get(), margin.data.get(),
+                                           lower.data.get(), upper.data.get()},
+                                          &witness, threads, tick);
             });
             return nb::make_tuple(status.release<1>(n), right.release<1>(n), margin.release<1>(n),
-                                  worst.release<1>(n), example.release<2>(n, X.shape(1)),
-                                  distance.release<1>(n), total.release<1>(n));
+                                  lower.release<1>(n), upper.release<1>(n),
+                                  example.release<2>(n, X.shape(1)), distance.release<1>(n),
+                                  total.release<1>(n));
         },
         "ensemble"_a, "attacker"_a, "X"_a, "labels"_a, "per_instance"_a, "seconds"_a, "threads"_a,
         "progress"_a.none(),
-        "(status, right, margin, worst margin, example, distance, margin at the example) per row");
+        "(status, right, margin, worst margin at least, at most, example, distance, margin at the "
+        "example) per row");
 
     module.def(
         "radius",
@@ -237,33 +243,19 @@ NB_MODULE(_core, module) {
            const nb::object& progress) {
             const carve::Rows rows = rows_of(ensemble, X);
             const auto* label = labels_of(ensemble, rows, labels);
-            Owned<double> radius(X.shape(0));
+            const auto n = X.shape(0);
+            Owned<double> lower(n);
+            Owned<double> upper(n);
             run(progress, [&](const auto& tick) {
                 return carve::radius_rows(ensemble, attacker, rows, label, seconds,
-                                          radius.data.get(), threads, tick);
+                                          {lower.data.get(), upper.data.get()}, threads, tick);
             });
-            return radius.release<1>(X.shape(0));
+            return nb::make_tuple(lower.release<1>(n), upper.release<1>(n));
         },
         "ensemble"_a, "attacker"_a, "X"_a, "labels"_a, "seconds"_a, "threads"_a,
         "progress"_a.none(),
-        "the smallest budget up to the attacker's that flips, NaN if none, -1 if not decided, per "
-        "row");
-
-    module.def(
-        "output_range",
-        [](const carve::Ensemble& ensemble, const carve::Attacker& attacker, const Matrix& X,
-           bool per_instance, double seconds, int threads, const nb::object& progress) {
-            const carve::Rows rows = rows_of(ensemble, X);
-            Owned<double> lowest(X.shape(0));
-            Owned<double> highest(X.shape(0));
-            run(progress, [&](const auto& tick) {
-                return carve::range_rows(ensemble, attacker, rows, per_instance, seconds,
-                                         lowest.data.get(), highest.data.get(), threads, tick);
-            });
-            return nb::make_tuple(lowest.release<1>(X.shape(0)), highest.release<1>(X.shape(0)));
-        },
-        "ensemble"_a, "attacker"_a, "X"_a, "per_instance"_a, "seconds"_a, "threads"_a,
-        "progress"_a.none(), "(lowest, highest) raw score in reach per row");
+        "(lower, upper) per row: equal bounds are the radius, infinite ones mean that no budget up "
+        "to the attacker's flips");
 
     module.def(
         "search_verify",
@@ -314,43 +306,63 @@ NB_MODULE(_core, module) {
             const auto n = X.shape(0);
             Owned<double> lower(n);
             Owned<double> upper(n);
-            Owned<double> taken(n);
             run(progress, [&](const auto& tick) {
-                return carve::search_radius_rows(
-                    ensemble, attacker, rows, label, seconds,
-                    {lower.data.get(), upper.data.get(), taken.data.get()}, threads, tick);
+                return carve::search_radius_rows(ensemble, attacker, rows, label, seconds,
+                                                 {lower.data.get(), upper.data.get()}, threads,
+                                                 tick);
             });
-            return nb::make_tuple(lower.release<1>(n), upper.release<1>(n), taken.release<1>(n));
+            return nb::make_tuple(lower.release<1>(n), upper.release<1>(n));
         },
         "ensemble"_a, "attacker"_a, "X"_a, "labels"_a, "seconds"_a, "threads"_a,
-        "progress"_a.none(),
-        "(lower, upper, seconds) per row: equal bounds are the radius, infinite ones mean that no "
-        "budget up to the attacker's flips");
+        "progress"_a.none(), "(lower, upper) per row, as in radius");
+
+    nb::class_<carve::RangeOptions>(module, "RangeOptions", "Who may decide, and for how long.")
+        .def(
+            "__init__",
+            [](carve::RangeOptions* self, double seconds, bool large_spread, bool per_instance,
+               bool search) {
+                new (self) carve::RangeOptions{seconds, large_spread, per_instance, search};
+            },
+            "seconds"_a, "large_spread"_a, "per_instance"_a, "search"_a);
 
     module.def(
-        "search_output_range",
+        "output_range",
         [](const carve::Ensemble& ensemble, const carve::Attacker& attacker, const Matrix& X,
-           double seconds, int threads, const nb::object& progress) {
+           const carve::RangeOptions& options, int threads, const nb::object& progress) {
             const carve::Rows rows = rows_of(ensemble, X);
             const auto n = X.shape(0);
             Owned<double> lowest_lower(n);
             Owned<double> lowest_upper(n);
             Owned<double> highest_lower(n);
             Owned<double> highest_upper(n);
-            Owned<double> taken(n);
             run(progress, [&](const auto& tick) {
-                return carve::search_range_rows(ensemble, attacker, rows, seconds,
-                                                {lowest_lower.data.get(), lowest_upper.data.get(),
-                                                 highest_lower.data.get(), highest_upper.data.get(),
-                                                 taken.data.get()},
-                                                threads, tick);
+                return carve::range_rows(ensemble, attacker, rows, options,
+                                         {lowest_lower.data.get(), lowest_upper.data.get(),
+                                          highest_lower.data.get(), highest_upper.data.get()},
+                                         threads, tick);
             });
             return nb::make_tuple(lowest_lower.release<1>(n), lowest_upper.release<1>(n),
-                                  highest_lower.release<1>(n), highest_upper.release<1>(n),
-                                  taken.release<1>(n));
+                                  highest_lower.release<1>(n), highest_upper.release<1>(n));
         },
-        "ensemble"_a, "attacker"_a, "X"_a, "seconds"_a, "threads"_a, "progress"_a.none(),
-        "(lowest at least, at most, highest at least, at most, seconds) per row");
+        "ensemble"_a, "attacker"_a, "X"_a, "options"_a, "threads"_a, "progress"_a.none(),
+        "(lowest raw score in reach at least, at most, highest at least, at most) per row");
+
+    module.def(
+        "stays_within",
+        [](const carve::Ensemble& ensemble, const carve::Attacker& attacker, const Matrix& X,
+           const Vector<double>& limit, const carve::RangeOptions& options, int threads,
+           const nb::object& progress) {
+            const carve::Rows rows = rows_of(ensemble, X);
+            Owned<std::uint8_t> answer(X.shape(0));
+            run(progress, [&](const auto& tick) {
+                return carve::change_rows(ensemble, attacker, rows, view(limit), options,
+                                          answer.data.get(), threads, tick);
+            });
+            return answer.release<1>(X.shape(0));
+        },
+        "ensemble"_a, "attacker"_a, "X"_a, "limit"_a, "options"_a, "threads"_a, "progress"_a.none(),
+        "per row: no attack changes the raw score times `average` by more than the sum of `limit`; "
+        "0 holds, 1 fails, 2 unknown");
 
     nb::class_<carve::WorstCases>(module, "WorstCases",
                                   "Worst margins of rows as functions of the leaf scores.")

@@ -179,7 +179,8 @@ bool Domain::propagate_tree(std::int32_t t) {
     return true;
 }
 
-bool Domain::propagate() {
+bool Domain::propagate(const Stopwatch& stopwatch) {
+    std::uint32_t looked_at = 0;
     for (;;) {
         if (!tighten_by_cost())
             return false;
@@ -189,7 +190,7 @@ bool Domain::propagate() {
             if (!all && dirty_[t] == 0)
                 continue;
             const std::size_t before = boxes_.size();
-            if (!propagate_tree(t))
+            if ((++looked_at % 64 == 0 && stopwatch.expired()) || !propagate_tree(t))
                 return false;
             changed = changed || boxes_.size() > before;
         }

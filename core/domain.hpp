@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reduction.hpp"
+#include "stopwatch.hpp"
 
 namespace carve {
 
@@ -36,8 +37,8 @@ class Domain {
     void restrict(std::int32_t feature, std::int32_t low, std::int32_t high);
     // Let the i-th leaf alive die.
     void kill(std::int32_t tree, std::int32_t i);
-    // Draws all conclusions; false iff nothing is left.
-    bool propagate();
+    // Draws all conclusions; false iff nothing is left, or time is up.
+    bool propagate(const Stopwatch& stopwatch);
 
     struct Mark {
         std::size_t boxes;

@@ -267,7 +267,7 @@ void Dual::balance(std::int32_t f) {
 void Dual::sweep(const Stopwatch& stopwatch) {
     running_ = evaluate();
     for (std::int32_t f = 0; f < static_cast<std::int32_t>(vote_.size()); ++f) {
-        if ((f & 31) == 31 && stopwatch.expired())
+        if (stopwatch.expired())
             return;
         balance(f);
     }

@@ -9,11 +9,11 @@ namespace carve {
 
 Ensemble::Ensemble(std::span<const StoredNode> stored, std::span<const std::int32_t> stored_roots,
                    std::vector<double> leaf_scores, std::vector<double> base,
-                   double decision_threshold, int features, int averaged, bool float32_in,
-                   bool float32_sum)
+                   double decision_threshold, int features, int averaged, bool positive_at_tie,
+                   bool float32_in, bool float32_sum)
     : scores(std::move(leaf_scores)), base_score(std::move(base)), threshold(decision_threshold),
-      n_features(features), average(averaged), float32_inputs(float32_in),
-      float32_sums(float32_sum) {
+      n_features(features), average(averaged), tie_positive(positive_at_tie),
+      float32_inputs(float32_in), float32_sums(float32_sum) {
     nodes.reserve(stored.size());
     parent.reserve(stored.size());
     missing.reserve(stored.size());

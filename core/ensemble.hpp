@@ -38,7 +38,8 @@ class Ensemble {
   public:
     Ensemble(std::span<const StoredNode> stored, std::span<const std::int32_t> roots,
              std::vector<double> scores, std::vector<double> base_score, double threshold,
-             int n_features, int average, bool float32_inputs, bool float32_sums);
+             int n_features, int average, bool tie_positive, bool float32_inputs,
+             bool float32_sums);
 
     int n_trees() const { return static_cast<int>(roots.size()) - 1; }
     int n_outputs() const { return static_cast<int>(base_score.size()); }
@@ -66,6 +67,7 @@ class Ensemble {
     double threshold;
     int n_features;
     int average;
+    bool tie_positive; // binary: the positive class wins at the threshold, else the negative one
     bool float32_inputs;
     bool float32_sums;
 

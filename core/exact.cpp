@@ -254,6 +254,11 @@ void ExactSum::add(double value) {
         limbs_[limb + i] += sign * static_cast<std::int64_t>((wide >> (32 * i)) & 0xffffffff);
 }
 
+void ExactSum::subtract(const ExactSum& other) {
+    for (std::size_t i = 0; i < limbs_.size(); ++i)
+        limbs_[i] -= other.limbs_[i];
+}
+
 int ExactSum::normalise(std::vector<std::uint32_t>& magnitude) const {
     auto carried = limbs_;
     const auto carry_up = [&] {

@@ -2,6 +2,8 @@
 //
 // ExactSum   the exact sum of any number of doubles: its sign, and its nearest double.
 // Dyadic     an exact non-negative number m * 2^e: sums, products, comparisons.
+// LongSum    a sum of doubles in twice their precision: a filter in front of ExactSum.
+// Enclosure  the doubles next to a number, below and above.
 // two_sum    a + b = sum + error, exactly.
 #pragma once
 
@@ -30,12 +32,66 @@ inline double next_up(double value) {
     return std::bit_cast<double>(value > 0 ? bits + 1 : bits - 1);
 }
 
+inline double next_down(double value) { return -next_up(-value); }
+
 inline TwoSum two_sum(double a, double b) {
     const double sum = a + b;
     const double b_part = sum - a;
     const double error = (a - (sum - b_part)) + (b - b_part);
     return {sum, error};
 }
+
+// lower <= number <= upper. As tight as doubles allow where the number is known: the two are equal,
+// or neighbours.
+struct Enclosure {
+    double lower;
+    double upper;
+};
+
+// The tightest enclosure of a number near `guess`; compare(q) is the sign of number - q, exactly.
+template <class Compare> Enclosure enclose(double guess, Compare&& compare) {
+    double lower = guess;
+    int sign = compare(lower);
+    while (sign < 0) {
+        lower = next_down(lower);
+        sign = compare(lower);
+    }
+    while (sign > 0) {
+        const double above = next_up(lower);
+        sign = compare(above);
+        if (sign < 0)
+            return {lower, above};
+        lower = above;
+    }
+    return {lower, lower};
+}
+
+// The sum of doubles as high + low, where `low` adds up what rounding took from `high`. Its error
+// is that of summing up `low`: of n numbers whose magnitudes add up to m, at most (n u)^2 m.
+class LongSum {
+  public:
+    explicit LongSum(double start = 0) : high_(start) {}
+    void add(double value) {
+        const auto [sum, error] = two_sum(high_, value);
+        high_ = sum;
+        low_ += error;
+        lossy_ = lossy_ || error != 0;
+    }
+    void add(const TwoSum& value) {
+        add(value.sum);
+        low_ += value.error;
+        lossy_ = lossy_ || value.error != 0;
+    }
+    double high() const { return high_; }
+    double low() const { return low_; }
+    double rounded() const { return high_ + low_; }
+    bool is_exact() const { return !lossy_; } // nothing was rounded: the sum is `high`
+
+  private:
+    double high_;
+    double low_ = 0;
+    bool lossy_ = false;
+};
 
 // A natural number of any size: 64-bit limbs, least significant first, none of the top ones zero.
 // Numbers of ordinary size live in place; only large ones take memory from the heap.
@@ -113,6 +169,7 @@ class ExactSum {
     ExactSum() { limbs_.fill(0); }
     void add(double value);
     void subtract(double value) { add(-value); }
+    void subtract(const ExactSum& other);
     int sign() const;         // -1, 0, 1
     double to_double() const; // the nearest double; its sign is the exact sign
     Dyadic magnitude() const; // |sum|

@@ -14,19 +14,21 @@ void Knapsack::clear(Slack slack) {
     picks.clear();
 }
 
-void Knapsack::add_group(int group, std::vector<Option>& options) {
+void Knapsack::add_group(int group, std::vector<Option>& options, const SameGain& same) {
     std::ranges::sort(options, [](const Option& a, const Option& b) {
         return a.cost < b.cost || (a.cost == b.cost && a.gain > b.gain);
     });
     const auto begin = static_cast<std::int32_t>(options_.size());
     std::int32_t best = begin;
-    double best_gain = 0;    // among all options so far
-    double certain_gain = 0; // among those certainly cheaper than the option at hand
+    double best_gain = 0;     // among all options so far
+    Option cheaper{0, 0, -1}; // of largest gain among those certainly cheaper than that at hand
     std::size_t certain = 0;
     for (const Option& option : options) {
         for (; options[certain].cost + slack_.cost < option.cost; ++certain)
-            certain_gain = std::max(certain_gain, options[certain].gain);
-        if (option.gain + slack_.gain < certain_gain)
+            if (options[certain].gain > cheaper.gain)
+                cheaper = options[certain];
+        if (option.gain + slack_.gain < cheaper.gain ||
+            (cheaper.leaf >= 0 && option.gain <= cheaper.gain && same(option.leaf, cheaper.leaf)))
             continue;
         if (option.gain > best_gain) {
             best_gain = option.gain;
@@ -34,7 +36,14 @@ void Knapsack::add_group(int group, std::vector<Option>& options) {
         }
         options_.push_back(option);
     }
-    groups_.push_back({group, begin, static_cast<std::int32_t>(options_.size()), best});
+    const auto end = static_cast<std::int32_t>(options_.size());
+    const Option& chosen = options_[static_cast<std::size_t>(best)];
+    const bool unrivalled =
+        std::all_of(options_.begin() + begin, options_.end(), [&](const auto& o) {
+            return o.gain + 2 * slack_.gain < chosen.gain || o.leaf == chosen.leaf ||
+                   same(o.leaf, chosen.leaf);
+        });
+    groups_.push_back({group, begin, end, best, unrivalled});
 }
 
 bool Knapsack::take_all(double capacity, Totals& totals) {
@@ -73,8 +82,6 @@ Slack Knapsack::total_slack() const {
     const double share = 16 * unit_roundoff * static_cast<double>(increments_.size() + 8);
     return {slack_.cost + share * largest.cost, slack_.gain + share * largest.gain};
 }
-
-double Knapsack::gain_error() const { return total_slack().gain; }
 
 void Knapsack::collect_increments() {
     build_increments();
@@ -208,7 +215,10 @@ void Knapsack::run(Program<Number>& program, double capacity, const Number& exac
                    double floor, const Exact& exact, const Stopwatch& stopwatch) {
     auto& [kept, front, candidates, order] = program;
     std::uint32_t steps = 0;
+    const auto late = [&] { return ++steps % 4096 == 0 && stopwatch.expired(); };
+    struct Late {};
     gave_up_ = false;
+    doubtful_ = -std::numeric_limits<double>::infinity();
     kept.clear();
     State<Number> start{Number{}, Number{}, {}, -1, nothing};
     double remaining = 0;
@@ -230,6 +240,10 @@ void Knapsack::run(Program<Number>& program, double capacity, const Number& exac
         kept.push_back(start);
         front.push_back(0);
     }
+    // What a choice that begins like this can gain at most.
+    const auto potential = [&](const Totals& begun, double rest) {
+        return begun.gain + price_ * (capacity - begun.cost) + rest;
+    };
     for (std::size_t c = 0; c < contest_count_; ++c) {
         const Contest& contest = contests_[c];
         remaining -= contest.best;
@@ -243,7 +257,7 @@ void Knapsack::run(Program<Number>& program, double capacity, const Number& exac
                 taken.gain = gain;
             }
             for (const std::int32_t parent : front) {
-                if ((++steps % 4096 == 0 && stopwatch.expired()) ||
+                if (late() ||
                     kept.size() + candidates.size() > most_memory / sizeof(State<Number>)) {
                     gave_up_ = true;
                     return;
@@ -253,7 +267,7 @@ void Knapsack::run(Program<Number>& program, double capacity, const Number& exac
                                  from.rounded.gain + rounded.gain};
                 if (sum.cost > capacity)
                     break;
-                if (sum.gain + price_ * (capacity - sum.cost) + remaining < floor)
+                if (potential(sum, remaining) < floor)
                     continue;
                 State<Number> state{from.cost + taken.cost, from.gain + taken.gain, sum, parent,
                                     option};
@@ -263,16 +277,29 @@ void Knapsack::run(Program<Number>& program, double capacity, const Number& exac
         }
         order.resize(candidates.size());
         std::iota(order.begin(), order.end(), 0);
-        std::ranges::sort(order, [&](std::int32_t i, std::int32_t j) {
-            const auto& a = candidates[static_cast<std::size_t>(i)];
-            const auto& b = candidates[static_cast<std::size_t>(j)];
-            return a.cost < b.cost || (a.cost == b.cost && b.gain < a.gain);
-        });
+        try { // a million states take a second to sort
+            std::ranges::sort(order, [&](std::int32_t i, std::int32_t j) {
+                if (late())
+                    throw Late{};
+                const auto& a = candidates[static_cast<std::size_t>(i)];
+                const auto& b = candidates[static_cast<std::size_t>(j)];
+                return a.cost < b.cost || (a.cost == b.cost && b.gain < a.gain);
+            });
+        } catch (const Late&) {
+            gave_up_ = true;
+            return;
+        }
         front.clear();
         for (const std::int32_t index : order) {
             auto& state = candidates[static_cast<std::size_t>(index)];
-            if (!front.empty() && !(kept[static_cast<std::size_t>(front.back())].gain < state.gain))
-                continue;
+            if (!front.empty()) {
+                const auto& last = kept[static_cast<std::size_t>(front.back())];
+                if (!(last.gain < state.gain)) {
+                    if (last.rounded.gain <= state.rounded.gain + doubt_)
+                        doubtful_ = std::max(doubtful_, potential(state.rounded, remaining));
+                    continue;
+                }
+            }
             front.push_back(static_cast<std::int32_t>(kept.size()));
             kept.push_back(std::move(state));
         }
@@ -299,26 +326,41 @@ void Knapsack::record_choice() {
 Knapsack::Totals Knapsack::maximise(double capacity, const Stopwatch& stopwatch) {
     Totals totals;
     gave_up_ = false;
-    if (take_all(capacity, totals))
+    if (take_all(capacity, totals)) {
+        certain_ = std::ranges::all_of(groups_, &Group::certain);
+        increments_.clear();
+        const double share = 16 * unit_roundoff * static_cast<double>(groups_.size() + 8);
+        most_gain_ = totals.gain + share * totals.gain + slack_.gain;
         return totals;
+    }
     collect_increments();
+    const Slack slack = total_slack();
     const double bound = relax(capacity);
     totals = greedy(capacity);
     record_choice();
-    if (totals.gain >= bound)
-        return totals;
-    reduce(bound, totals.gain);
+    doubt_ = 2 * slack.gain;
+    // Lower than what is known to be possible by more than rounding could hide.
+    const double room = 4 * (slack.gain + price_ * slack.cost);
+    most_gain_ = bound + room;
+    reduce(bound + room, totals.gain - room);
     const auto rounded = [this](std::int32_t option) { return of(option); };
-    run<double>(rounded_program_, capacity, capacity, totals.gain, rounded, stopwatch);
-    if (!rounded_program_.front.empty() && !gave_up_) {
-        const std::int32_t last = rounded_program_.front.back();
-        const Totals found = rounded_program_.kept[static_cast<std::size_t>(last)].rounded;
-        if (found.gain > totals.gain) {
-            record_picks(rounded_program_, last);
-            return found;
-        }
-    }
-    return totals;
+    run<double>(rounded_program_, capacity, capacity, totals.gain - room, rounded, stopwatch);
+    certain_ = false;
+    if (rounded_program_.front.empty() || gave_up_)
+        return totals;
+    const auto& front = rounded_program_.front;
+    const auto gain = [&](std::int32_t state) {
+        return rounded_program_.kept[static_cast<std::size_t>(state)].rounded;
+    };
+    const Totals found = gain(front.back());
+    most_gain_ = std::min(most_gain_, std::max(found.gain, totals.gain) + room);
+    if (found.gain < totals.gain)
+        return totals;
+    record_picks(rounded_program_, front.back());
+    const bool unrivalled =
+        front.size() == 1 || gain(front[front.size() - 2]).gain + doubt_ < found.gain;
+    certain_ = unrivalled && doubtful_ + room < found.gain;
+    return found;
 }
 
 template <class Number>
@@ -417,6 +459,7 @@ void Knapsack::maximise_exactly(double capacity, const Dyadic& exact_capacity,
     const double bound = relax(capacity + slack.cost);
     const double certain = greedy(capacity - slack.cost).gain;
     const double floor = certain - 2 * (slack.gain + price_ * slack.cost);
+    most_gain_ = bound + 4 * (slack.gain + price_ * slack.cost);
     reduce(bound, floor);
     run_exactly(capacity + slack.cost, floor, exact_capacity, nullptr, false, lookup, stopwatch);
 }

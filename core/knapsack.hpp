@@ -28,6 +28,8 @@ struct ExactOption {
     Dyadic gain;
 };
 using ExactLookup = std::function<ExactOption(int group, std::int32_t leaf)>;
+// Do two leaves of one group gain exactly the same?
+using SameGain = std::function<bool(std::int32_t a, std::int32_t b)>;
 
 // How far rounded totals may be off.
 struct Slack {
@@ -40,8 +42,9 @@ class Knapsack {
     // Starts a new problem. Two options of a group whose rounded costs (gains) differ by no more
     // than slack.cost (slack.gain) may be in the other order in truth: both are kept.
     void clear(Slack slack);
-    // Adds a group; `options` may come in any order, and is used as scratch space.
-    void add_group(int group, std::vector<Option>& options);
+    // Adds a group; `options` may come in any order, and is used as scratch space. `same` is asked
+    // where rounding cannot tell which of two options gains more.
+    void add_group(int group, std::vector<Option>& options, const SameGain& same);
 
     struct Totals {
         double cost = 0;
@@ -55,11 +58,15 @@ class Knapsack {
     std::vector<Pick> picks;
     // The last call below ran out of time or memory: its choice is affordable, not the best.
     bool gave_up() const { return gave_up_; }
+    // No choice within the capacity gains more than this, exactly; of the last call that maximised.
+    double most_gain() const { return most_gain_; }
+    // The last call of `maximise` found the choice of largest gain among all within its capacity,
+    // exactly: no other comes as close to it as rounding could confuse.
+    bool is_certain() const { return certain_; }
 
     // Largest gain at cost <= capacity, in floating point: no choice whose exact cost is within
-    // `capacity` less slack gains more than the result plus gain_error().
+    // `capacity` less slack gains more than most_gain().
     Totals maximise(double capacity, const Stopwatch& stopwatch);
-    double gain_error() const;
 
     // The linear relaxation: the options in `picks`, and of one more group's option `last`, reached
     // from that group's pick or from nothing, a share in [0, 1). No choice at cost <= capacity
@@ -90,6 +97,7 @@ class Knapsack {
         std::int32_t begin; // options_[begin, end), by increasing cost
         std::int32_t end;
         std::int32_t best; // the option of largest gain
+        bool certain;      // no other option may gain more in truth
     };
     struct Increment { // a step along the upper convex hull of one group's options
         double efficiency;
@@ -163,6 +171,10 @@ class Knapsack {
 
     Slack slack_;
     bool gave_up_ = false;
+    bool certain_ = false;
+    double most_gain_ = 0;
+    double doubt_ = 0;    // two rounded gains that differ by no more may be in the other order
+    double doubtful_ = 0; // what a choice can gain at most that was dropped in spite of `doubt_`
     std::vector<Option> options_;
     std::vector<Group> groups_;
     std::vector<Increment> increments_;

@@ -35,19 +35,13 @@ Outcome LargeSpreadSolver::attack(const Objective& objective) {
     return attacker_.norm == norm_inf ? attack_by_limits(objective) : attack_by_cost(objective);
 }
 
-Outcome LargeSpreadSolver::conclude(const Objective& objective, double margin, double worst,
-                                    double error) const {
-    Outcome outcome{margin, worst, margin > 0, worst < 0};
-    if (!(std::fabs(margin) > error)) {
-        const ExactSum exact = objective.total(home_);
-        outcome.margin = exact.to_double();
-        outcome.holds = !objective.wins(exact.sign());
-    }
-    if (!(std::fabs(worst) > error)) {
-        const ExactSum exact = objective.total(leaf_);
-        outcome.worst = exact.to_double();
-        outcome.wins = objective.wins(exact.sign());
-    }
+Outcome LargeSpreadSolver::conclude(const Objective& objective, const LongSum& margin,
+                                    const LongSum& worst) const {
+    Outcome outcome;
+    outcome.margin = objective.rounded(margin, home_);
+    outcome.worst = objective.enclose(worst, leaf_);
+    outcome.holds = !objective.wins(objective.sign(margin, home_));
+    outcome.wins = objective.wins(objective.sign(worst, leaf_));
     return outcome;
 }
 
@@ -55,8 +49,8 @@ Outcome LargeSpreadSolver::conclude(const Objective& objective, double margin, d
 Outcome LargeSpreadSolver::attack_by_limits(const Objective& objective) {
     const Node* const nodes = ensemble_.nodes.data();
     const double* const routed = instance_.routed;
-    double margin = objective.constant();
-    double worst = margin;
+    LongSum margin = objective.start();
+    LongSum worst = margin;
     for (int tree = 0; tree < ensemble_.n_trees(); ++tree) {
         const auto t = static_cast<std::size_t>(tree);
         std::int32_t home = -1;
@@ -91,19 +85,19 @@ Outcome LargeSpreadSolver::attack_by_limits(const Objective& objective) {
         }
         home_[t] = home;
         leaf_[t] = best;
-        margin += objective.value(home);
-        worst += objective.value(best);
+        objective.add(margin, home);
+        objective.add(worst, best);
     }
-    return conclude(objective, margin, worst, objective.rounding_error());
+    return conclude(objective, margin, worst);
 }
 
-double LargeSpreadSolver::collect(const Objective& objective) {
+LongSum LargeSpreadSolver::collect(const Objective& objective) {
     // A leaf's cost, and the difference of two leaves' values, are off by at most this. Subnormal
     // numbers round absolutely; a slack that is never that small covers them.
     const double gain_slack = 8 * unit_roundoff * std::max(ensemble_.magnitude, 1e-280);
     knapsack_.clear({grid_cells_ > 0 ? 0 : costs_.slack(), gain_slack});
     option_leaves_.clear();
-    double margin = objective.constant();
+    LongSum margin = objective.start();
     for (int tree = 0; tree < ensemble_.n_trees(); ++tree) {
         std::int32_t home = -1;
         double home_value = 0;
@@ -119,7 +113,7 @@ double LargeSpreadSolver::collect(const Objective& objective) {
             }
         });
         home_[static_cast<std::size_t>(tree)] = home;
-        margin += home_value;
+        objective.add(margin, home);
         if (options_.empty())
             continue;
         for (Option& option : options_) {
@@ -127,15 +121,21 @@ double LargeSpreadSolver::collect(const Objective& objective) {
             if (grid_cells_ > 0)
                 option.cost = std::floor(std::max(0.0, option.cost - costs_.slack()) * grid_cells_);
         }
-        knapsack_.add_group(tree, options_);
+        knapsack_.add_group(tree, options_, [&](std::int32_t a, std::int32_t b) {
+            return !objective.less(a, b) && !objective.less(b, a);
+        });
     }
     return margin;
 }
 
-void LargeSpreadSolver::apply_picks() {
+LongSum LargeSpreadSolver::total_of_picks(const Objective& objective) {
     leaf_ = home_;
     for (const auto& [tree, leaf] : knapsack_.picks)
         leaf_[static_cast<std::size_t>(tree)] = leaf;
+    LongSum total = objective.start();
+    for (const auto leaf : leaf_)
+        objective.add(total, leaf);
+    return total;
 }
 
 bool LargeSpreadSolver::picks_fit() {
@@ -151,43 +151,52 @@ bool LargeSpreadSolver::picks_fit() {
 }
 
 Outcome LargeSpreadSolver::attack_by_cost(const Objective& objective) {
-    const double margin = collect(objective);
-    if (grid_cells_ > 0) {
-        const double cells = std::ceil(grid_cells_ * (1 + costs_.slack()));
-        const auto totals = knapsack_.maximise(cells, stopwatch_);
-        const double error = objective.rounding_error() + knapsack_.gain_error();
-        apply_picks();
-        Outcome outcome = conclude(objective, margin, margin - totals.gain, error);
-        outcome.decided = !knapsack_.gave_up();
-        outcome.proven = !outcome.wins || picks_fit();
-        if (!outcome.wins && margin - totals.gain <= error) {
-            outcome.wins = true; // too close to call: an alarm
-            outcome.proven = false;
-        }
-        return outcome;
-    }
+    const LongSum margin = collect(objective);
+    if (grid_cells_ > 0)
+        return attack_on_grid(objective, margin);
     // With the capacity widened by the slack, no affordable choice gains more than what is found,
-    // rounding of gains aside. If the choice found is affordable itself, it is the best one.
+    // rounding of gains aside. If the choice found is affordable itself, and no other comes as
+    // close to it as rounding, it is the best one.
     const auto totals = knapsack_.maximise(costs_.capacity() + costs_.slack(), stopwatch_);
-    const double error = objective.rounding_error() + knapsack_.gain_error();
-    const double worst = margin - totals.gain;
-    apply_picks();
-    bool settled = totals.cost <= costs_.capacity() - costs_.slack() || picks_fit();
-    if (settled && !(std::fabs(worst) > error))
-        settled = objective.wins(objective.total(leaf_).sign());
-    if (settled || knapsack_.gave_up()) {
-        Outcome outcome = conclude(objective, margin, worst, error);
-        outcome.decided = !knapsack_.gave_up();
-        return outcome;
-    }
+    const LongSum worst = total_of_picks(objective);
+    const bool fits = totals.cost <= costs_.capacity() - costs_.slack() || picks_fit();
+    if (knapsack_.gave_up())
+        return give_up(objective, margin, knapsack_.most_gain());
+    if (fits && knapsack_.is_certain())
+        return conclude(objective, margin, worst);
     const ExactCosts costs = exact_costs();
     knapsack_.maximise_exactly(
         costs_.capacity(), costs.of_budget(attacker_.budget),
         [&](int tree, std::int32_t leaf) { return exact_option(objective, costs, tree, leaf); },
         stopwatch_);
-    apply_picks();
-    Outcome outcome = conclude(objective, margin, nan, error);
+    if (knapsack_.gave_up())
+        return give_up(objective, margin, knapsack_.most_gain());
+    return conclude(objective, margin, total_of_picks(objective));
+}
+
+// Costs are rounded down and the budget up: what is found bounds the true attack from below.
+Outcome LargeSpreadSolver::attack_on_grid(const Objective& objective, const LongSum& margin) {
+    const double cells = std::ceil(grid_cells_ * (1 + costs_.slack()));
+    knapsack_.maximise(cells, stopwatch_);
+    Outcome outcome = give_up(objective, margin, knapsack_.most_gain());
+    const LongSum worst = total_of_picks(objective);
     outcome.decided = !knapsack_.gave_up();
+    outcome.wins = outcome.worst.lower <= 0;
+    outcome.proven = !outcome.wins;
+    if (picks_fit()) {
+        outcome.worst.upper = std::min(outcome.worst.upper, objective.enclose(worst, leaf_).upper);
+        outcome.proven = objective.wins(objective.sign(worst, leaf_)) || !outcome.wins;
+    }
+    return outcome;
+}
+
+Outcome LargeSpreadSolver::give_up(const Objective& objective, const LongSum& margin, double gain) {
+    leaf_ = home_;
+    Outcome outcome = conclude(objective, margin, margin);
+    const double lower = margin.rounded() - gain - objective.rounding_error();
+    outcome.worst.lower = std::min(outcome.worst.lower, next_down(lower / ensemble_.average));
+    outcome.wins = false;
+    outcome.decided = false;
     return outcome;
 }
 
@@ -256,16 +265,14 @@ void LargeSpreadSolver::perturb(double* z) {
     }
 }
 
-int LargeSpreadSolver::predict(const Objective& objective, const double* z, double& total) {
+ExactSum LargeSpreadSolver::predict(const Objective& objective, const double* z) {
     routed_.assign(instance_.routed, instance_.routed + routed_.size());
     for (const auto feature : changed_)
         routed_[static_cast<std::size_t>(feature)] = z[feature];
     std::vector<std::int32_t> leaves;
     for (int tree = 0; tree < ensemble_.n_trees(); ++tree)
         leaves.push_back(ensemble_.leaf_of(tree, routed_.data()));
-    const ExactSum exact = objective.total(leaves);
-    total = exact.to_double();
-    return exact.sign();
+    return objective.total(leaves);
 }
 
 double LargeSpreadSolver::radius(const Objective& objective) {
@@ -277,6 +284,8 @@ double LargeSpreadSolver::radius_by_cost(const Objective& objective) {
     const ExactSum margin = objective.total(home_);
     if (objective.wins(margin.sign()))
         return 0;
+    if (stopwatch_.expired())
+        return undecided;
     const ExactCosts costs = exact_costs();
     Dyadic cheapest;
     const bool found = knapsack_.minimise_exactly(
@@ -284,7 +293,6 @@ double LargeSpreadSolver::radius_by_cost(const Objective& objective) {
         !objective.tie_wins(),
         [&](int tree, std::int32_t leaf) { return exact_option(objective, costs, tree, leaf); },
         cheapest, stopwatch_);
-    apply_picks();
     if (knapsack_.gave_up())
         return undecided;
     return found ? costs.smallest_budget(cheapest) : nan;

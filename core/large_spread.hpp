@@ -18,13 +18,13 @@
 
 namespace carve {
 
-struct Outcome {
-    double margin;       // total value of the objective on the instance itself
-    double worst;        // the smallest total value the attacker can reach
-    bool holds;          // the instance itself is on the objective's side
-    bool wins;           // the attacker can bring it to the other side
+struct Outcome {         // totals are given as raw scores, that is, divided by `average`
+    double margin = 0;   // total value of the objective on the instance itself, rounded
+    Enclosure worst{};   // of the smallest total value the attacker can reach
+    bool holds = false;  // the instance itself is on the objective's side
+    bool wins = false;   // the attacker can bring it to the other side
     bool proven = true;  // false, in grid mode only: `wins` is an alarm, not a proof
-    bool decided = true; // false: ran out of time or memory; only `margin` and `holds` are valid
+    bool decided = true; // false: ran out of time or memory; `wins` says nothing
 };
 
 class LargeSpreadSolver {
@@ -36,8 +36,11 @@ class LargeSpreadSolver {
 
     // The row must stay where it is while the instance is in use.
     template <class Number> void load(const Number* row) {
+        load(row, Stopwatch(seconds_, cancelled_));
+    }
+    template <class Number> void load(const Number* row, const Stopwatch& stopwatch) {
         instance_.load(row);
-        stopwatch_ = Stopwatch(seconds_, cancelled_);
+        stopwatch_ = stopwatch;
     }
     // Is the ensemble large-spread as far as this instance is concerned? All below rests on it.
     bool is_large_spread();
@@ -53,11 +56,13 @@ class LargeSpreadSolver {
     void perturb(double* z);
     // The features that `perturb` changed.
     const std::vector<std::int32_t>& changed() const { return changed_; }
-    // The sign of the objective's total value at z, by prediction; exact. Its value in `total`.
-    int predict(const Objective& objective, const double* z, double& total);
+    // The objective's total value at z, by prediction.
+    ExactSum predict(const Objective& objective, const double* z);
     // The smallest budget that affords what `perturb` did.
     double distance(const double* z) const { return attacker_.distance(changed_, instance_.x, z); }
     const Instance& instance() const { return instance_; }
+    // Per tree: the leaf the instance falls into; as of the last attack or radius.
+    const std::vector<std::int32_t>& home() const { return home_; }
     // Makes `perturb` and `predict` start from the unchanged instance.
     void forget_attack() { changed_.clear(); }
     bool affords(const double* z) const { return attacker_.affords(changed_, instance_.x, z); }
@@ -76,10 +81,14 @@ class LargeSpreadSolver {
 
     Outcome attack_by_limits(const Objective& objective);
     Outcome attack_by_cost(const Objective& objective);
-    // Reach of all trees, as a knapsack; fills home_ and returns the rounded margin.
-    double collect(const Objective& objective);
-    Outcome conclude(const Objective& objective, double margin, double worst, double error) const;
-    void apply_picks();
+    // Reach of all trees, as a knapsack; fills home_ and returns the total of the instance itself.
+    LongSum collect(const Objective& objective);
+    // The outcome if the best attack is that in leaf_, whose total is `worst`.
+    Outcome conclude(const Objective& objective, const LongSum& margin, const LongSum& worst) const;
+    // The outcome if all that is known of the best attack is that it gains at most `gain`.
+    Outcome give_up(const Objective& objective, const LongSum& margin, double gain);
+    Outcome attack_on_grid(const Objective& objective, const LongSum& margin);
+    LongSum total_of_picks(const Objective& objective); // fills leaf_
     // Does the choice in leaf_ fit the budget, exactly?
     bool picks_fit();
     double radius_by_limits(const Objective& objective);

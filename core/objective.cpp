@@ -6,11 +6,14 @@
 
 namespace carve {
 
-Objective::Objective(const Ensemble& ensemble) : ensemble_(&ensemble) {
+Objective::Objective(const Ensemble& ensemble, double magnitude) : ensemble_(&ensemble) {
     // Every rounded total is made of at most a few times n_trees additions of numbers whose
-    // magnitudes add up to at most a few times `magnitude`: 32 (n + 8) u covers them.
-    rounding_error_ =
-        32.0 * (ensemble.n_trees() + 8) * unit_roundoff * std::max(ensemble.magnitude, 1e-280);
+    // magnitudes add up to at most a few times `magnitude`: 32 (n + 8) u covers them. Subnormal
+    // numbers round absolutely; an error that is never that small covers them.
+    const double share = 32.0 * (ensemble.n_trees() + 8) * unit_roundoff;
+    rounding_error_ = share * std::max(magnitude, 1e-280);
+    // Sums of doubles are exact where they are subnormal: no such care is needed here.
+    long_error_ = share * share * magnitude;
 }
 
 void Objective::set_constant(std::vector<double> terms) {
@@ -21,10 +24,67 @@ void Objective::set_constant(std::vector<double> terms) {
     rounded_constant_ = sum.to_double();
 }
 
+LongSum Objective::start() const {
+    LongSum sum;
+    for (const double term : constant_)
+        sum.add(term);
+    return sum;
+}
+
+// The sign of total - quotient * average.
+int Objective::compare(const LongSum& sum, const std::vector<std::int32_t>& leaves,
+                       double quotient) const {
+    const double high = quotient * ensemble_->average;
+    const double low = std::fma(quotient, ensemble_->average, -high);
+    const auto [difference, error] = two_sum(sum.high(), -high);
+    const double rest = error + (sum.low() - low);
+    const double found = difference + rest;
+    const double doubt =
+        (sum.is_exact() ? 0 : long_error_) +
+        8 * unit_roundoff * (std::fabs(error) + std::fabs(sum.low()) + std::fabs(low));
+    if (std::fabs(found) > doubt + 2 * unit_roundoff * std::fabs(found))
+        return found > 0 ? 1 : -1;
+    ExactSum exact = total(leaves);
+    exact.subtract(high);
+    exact.subtract(low);
+    return exact.sign();
+}
+
+int Objective::sign(const LongSum& sum, const std::vector<std::int32_t>& leaves) const {
+    return compare(sum, leaves, 0);
+}
+
+Enclosure Objective::enclose(const LongSum& sum, const std::vector<std::int32_t>& leaves) const {
+    // Where most of the sum has cancelled out, its rounding is no guess to start from.
+    if (!sum.is_exact() && std::fabs(sum.rounded()) * unit_roundoff < long_error_)
+        return enclose(total(leaves));
+    return carve::enclose(sum.rounded() / ensemble_->average,
+                          [&](double quotient) { return compare(sum, leaves, quotient); });
+}
+
+Enclosure Objective::enclose(const ExactSum& total) const {
+    return carve::enclose(total.to_double() / ensemble_->average, [&](double quotient) {
+        const double high = quotient * ensemble_->average;
+        ExactSum difference = total;
+        difference.subtract(high);
+        difference.subtract(std::fma(quotient, ensemble_->average, -high));
+        return difference.sign();
+    });
+}
+
+double Objective::rounded(const LongSum& sum, const std::vector<std::int32_t>& leaves) const {
+    const double found = sum.rounded() / ensemble_->average;
+    if (std::fabs(sum.rounded()) > 2 * long_error_ && found != 0)
+        return found;
+    const int sign = compare(sum, leaves, 0);
+    const Enclosure around = enclose(sum, leaves);
+    return sign > 0 ? around.upper : sign < 0 ? around.lower : 0.0;
+}
+
 Objective Objective::binary(const Ensemble& ensemble, bool positive) {
-    Objective objective(ensemble);
+    Objective objective(ensemble, ensemble.magnitude);
     objective.sign_ = positive ? 1 : -1;
-    objective.tie_wins_ = !positive; // raw score >= threshold is the positive class
+    objective.tie_wins_ = positive != ensemble.tie_positive;
     const double high = ensemble.threshold * ensemble.average;
     const double low = std::fma(ensemble.threshold, ensemble.average, -high);
     const double sign = objective.sign_;
@@ -33,7 +93,7 @@ Objective Objective::binary(const Ensemble& ensemble, bool positive) {
 }
 
 Objective Objective::rivals(const Ensemble& ensemble, int held, int rival) {
-    Objective objective(ensemble);
+    Objective objective(ensemble, ensemble.magnitude);
     objective.single_ = false;
     objective.plus_ = held;
     objective.minus_ = rival;
@@ -44,9 +104,23 @@ Objective Objective::rivals(const Ensemble& ensemble, int held, int rival) {
 }
 
 Objective Objective::output(const Ensemble& ensemble, bool negated) {
-    Objective objective(ensemble);
+    Objective objective(ensemble, ensemble.magnitude);
     objective.sign_ = negated ? -1 : 1;
     objective.set_constant({objective.sign_ * ensemble.base_score[0]});
+    return objective;
+}
+
+Objective Objective::change(const Ensemble& ensemble, const std::vector<std::int32_t>& home,
+                            bool rises, std::span<const double> limit) {
+    double magnitude = 2 * ensemble.magnitude;
+    for (const double term : limit)
+        magnitude += std::fabs(term);
+    Objective objective(ensemble, magnitude);
+    objective.sign_ = rises ? -1 : 1;
+    std::vector<double> constant(limit.begin(), limit.end());
+    for (const auto leaf : home)
+        constant.push_back(-objective.value(leaf));
+    objective.set_constant(std::move(constant));
     return objective;
 }
 

@@ -1,10 +1,11 @@
 // What the attacker pushes down: the margin of the class that holds the decision.
 //
-// total value = constant + sum over trees of value(leaf); the attack wins iff the total falls
-// below zero, or to zero where a tie goes to the other side.
+// total value = constant + sum over trees of value(leaf), in units of raw score times `average`;
+// the attack wins iff the total falls below zero, or to zero where a tie goes to the other side.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ensemble.hpp"
@@ -20,6 +21,10 @@ class Objective {
     static Objective rivals(const Ensemble& ensemble, int held, int rival);
     // Regression: the output itself (times average), or its negative.
     static Objective output(const Ensemble& ensemble, bool negated);
+    // How far the output is from falling (or rising) by more than `limit`, a sum of doubles in the
+    // units of totals, below (above) what it is in the leaves `home`: the attack wins iff it does.
+    static Objective change(const Ensemble& ensemble, const std::vector<std::int32_t>& home,
+                            bool rises, std::span<const double> limit);
 
     double value(std::int32_t leaf) const {
         return single_ ? sign_ * ensemble_->nodes[static_cast<std::size_t>(leaf)].threshold
@@ -39,6 +44,22 @@ class Objective {
     double constant() const { return rounded_constant_; }
     // The total value of one leaf per tree, exactly.
     ExactSum total(const std::vector<std::int32_t>& leaves) const;
+    // Adds value(leaf) to a sum that began with the constant.
+    void add(LongSum& sum, std::int32_t leaf) const {
+        if (single_)
+            sum.add(value(leaf));
+        else
+            sum.add(exact_value(leaf));
+    }
+    LongSum start() const;
+    // Of the total that `sum` stands for, exactly; `leaves` are those it was made of.
+    int sign(const LongSum& sum, const std::vector<std::int32_t>& leaves) const;
+    // Of total / average, exactly.
+    Enclosure enclose(const LongSum& sum, const std::vector<std::int32_t>& leaves) const;
+    Enclosure enclose(const ExactSum& total) const;
+    // total / average, rounded, with the sign that the total has.
+    double rounded(const LongSum& sum, const std::vector<std::int32_t>& leaves) const;
+
     bool wins(int sign_of_total) const {
         return sign_of_total < 0 || (tie_wins_ && sign_of_total == 0);
     }
@@ -47,8 +68,10 @@ class Objective {
     double rounding_error() const { return rounding_error_; }
 
   private:
-    explicit Objective(const Ensemble& ensemble);
+    // `magnitude`: the sizes of the constant and of all values add up to no more.
+    Objective(const Ensemble& ensemble, double magnitude);
     void set_constant(std::vector<double> terms);
+    int compare(const LongSum& sum, const std::vector<std::int32_t>& leaves, double quotient) const;
     void add(ExactSum& sum, std::int32_t leaf, double factor) const;
 
     const Ensemble* ensemble_;
@@ -60,6 +83,7 @@ class Objective {
     std::vector<double> constant_;
     double rounded_constant_ = 0;
     double rounding_error_ = 0;
+    double long_error_ = 0; // no LongSum over all trees is further than this from the exact sum
 };
 
 } // namespace carve

@@ -36,8 +36,12 @@ std::int64_t FixedPoint::floor(double value, bool& exact) const {
     return static_cast<std::int64_t>(units);
 }
 
-double FixedPoint::to_double(std::int64_t units) const {
-    return std::ldexp(static_cast<double>(units), -shift_);
+double FixedPoint::lower(std::int64_t units) const {
+    auto rounded = static_cast<double>(units);
+    if (static_cast<std::int64_t>(rounded) > units)
+        rounded = next_down(rounded);
+    const double found = std::ldexp(rounded, -shift_);
+    return std::ldexp(found, shift_) > rounded ? next_down(found) : found; // rounded if subnormal
 }
 
 Reduction::Reduction(const Ensemble& ensemble, const Attacker& attacker)
@@ -74,8 +78,9 @@ void Reduction::enter(const Pending& step) {
     spent_[step.feature] = step.spent;
 }
 
-// Appends the leaves in reach, the leaf of the instance first, with the demands of their paths.
-void Reduction::walk(std::int32_t tree, Instance& instance) {
+// Appends the leaves in reach, the leaf of the instance first, with the demands of their paths;
+// false iff interrupted.
+bool Reduction::walk(std::int32_t tree, Instance& instance, const Stopwatch& stopwatch) {
     const double affordable = costs_.capacity() + slack_;
     std::int32_t here = ensemble_.roots[tree];
     double cost = 0;
@@ -87,6 +92,7 @@ void Reduction::walk(std::int32_t tree, Instance& instance) {
             trail_.pop_back();
         }
     };
+    std::size_t work = 0;
     for (;;) {
         const Node& node = ensemble_.nodes[here];
         if (node.is_leaf()) {
@@ -97,6 +103,15 @@ void Reduction::walk(std::int32_t tree, Instance& instance) {
             leaves.push_back({0, here, 0, begin, static_cast<std::int32_t>(demands_.size())});
             if (pending_.empty())
                 break;
+            // A path of 100,000 splits has as many demands; one of ten has few.
+            work += trail_.size() + 1;
+            if (work > 65'536) {
+                if (stopwatch.expired() || demands_.size() > most_demands) {
+                    unwind(0);
+                    return false;
+                }
+                work = 0;
+            }
             const Pending next = pending_.back();
             pending_.pop_back();
             unwind(next.trail);
@@ -147,6 +162,7 @@ void Reduction::walk(std::int32_t tree, Instance& instance) {
         cost = next.cost;
     }
     unwind(0);
+    return true;
 }
 
 // Values and ranks of the leaves just walked; a tree whose values are all equal is a constant.
@@ -156,14 +172,8 @@ void Reduction::settle(std::int32_t tree, const Objective& objective, bool keep,
     const auto end = static_cast<std::int32_t>(leaves.size());
     home[tree] = leaves[begin].node;
     bool exact = true;
-    for (std::int32_t i = begin; i < end; ++i) {
-        const TwoSum value = objective.exact_value(leaves[i].node);
-        leaves[i].value = fixed.floor(value.sum, exact);
-        if (value.error != 0) { // less than half a unit, as values have 53 bits
-            exact = false;
-            leaves[i].value -= 1;
-        }
-    }
+    for (std::int32_t i = begin; i < end; ++i)
+        leaves[i].value = fixed.floor(objective.exact_value(leaves[i].node), exact);
     if (!exact)
         doubt += 2;
     std::vector<std::int32_t> order(end - begin);
@@ -200,21 +210,21 @@ Reduction::Built Reduction::prune(Instance& instance, const Objective& objective
     demands_.clear();
     crossed_.clear();
     bool exact = true;
-    constant = fixed.floor(objective.constant(), exact);
     ExactSum rest = objective.total({});
     rest.subtract(objective.constant());
-    if (rest.sign() != 0) {
-        exact = false;
-        constant -= 1;
-    }
+    constant = fixed.floor(objective.constant(), exact);
+    if (rest.sign() != 0)
+        constant += fixed.floor(next_down(rest.to_double()), exact);
     doubt = exact ? 0 : 3;
     least = constant;
     for (std::int32_t tree = 0; tree < ensemble_.n_trees(); ++tree) {
         const std::size_t crossed_before = crossed_.size();
-        walk(tree, instance);
-        settle(tree, objective, keep_all, crossed_before);
+        const bool whole = walk(tree, instance, stopwatch);
         if (demands_.size() > most_demands)
             return Built::too_large;
+        if (!whole)
+            return Built::interrupted;
+        settle(tree, objective, keep_all, crossed_before);
         if ((tree & 15) == 0 && stopwatch.expired())
             return Built::interrupted;
     }
@@ -227,7 +237,7 @@ std::int32_t Reduction::cell_above(const Feature& feature, double threshold) con
     return static_cast<std::int32_t>(found - begin) + 1;
 }
 
-void Reduction::number(const Instance& instance) {
+bool Reduction::number(const Instance& instance, const Stopwatch& stopwatch) {
     x_ = instance.x;
     features.clear();
     cuts.clear();
@@ -260,8 +270,14 @@ void Reduction::number(const Instance& instance) {
         features.push_back(feature);
     }
     entries.resize(demands_.size());
-    for (Tree& tree : trees)
+    for (Tree& tree : trees) {
+        if (stopwatch.expired()) {
+            for (const Feature& feature : features)
+                local_[feature.id] = -1;
+            return false;
+        }
         add_slots(tree);
+    }
     // Leaves by slot.
     for (const Entry& entry : entries)
         ++slots[entry.slot].user_end;
@@ -291,6 +307,7 @@ void Reduction::number(const Instance& instance) {
             static_cast<std::int32_t>(slot);
     for (const Feature& feature : features)
         local_[feature.id] = -1;
+    return true;
 }
 
 // The slots of one tree, and the ranges its leaves ask for.

@@ -26,7 +26,12 @@ class FixedPoint {
     explicit FixedPoint(const Ensemble& ensemble);
     // The largest multiple <= value, in units; `exact` is cleared unless it is the value itself.
     std::int64_t floor(double value, bool& exact) const;
-    double to_double(std::int64_t units) const;
+    // The same for sum + error; at most one unit lower than the largest.
+    std::int64_t floor(const TwoSum& value, bool& exact) const {
+        return floor(value.sum, exact) + floor(value.error, exact);
+    }
+    // The largest double <= so many units.
+    double lower(std::int64_t units) const;
 
   private:
     int shift_;
@@ -89,8 +94,8 @@ class Reduction {
     // Trees whose leaves all have the same value become constants, unless `keep_all`.
     Built prune(Instance& instance, const Objective& objective, bool keep_all,
                 const Stopwatch& stopwatch);
-    // Completes what prune began: cells, slots, ranges.
-    void number(const Instance& instance);
+    // Completes what prune began: cells, slots, ranges; false iff interrupted.
+    bool number(const Instance& instance, const Stopwatch& stopwatch);
 
     // The value that stands for a cell: the one nearest to the instance.
     double value(const Feature& feature, std::int32_t cell) const;
@@ -143,7 +148,7 @@ class Reduction {
         double spent;
         Interval interval;
     };
-    void walk(std::int32_t tree, Instance& instance);
+    bool walk(std::int32_t tree, Instance& instance, const Stopwatch& stopwatch);
     void enter(const Pending& step);
     double price(const Instance& instance, std::int32_t feature, const Interval& interval) const;
     void settle(std::int32_t tree, const Objective& objective, bool keep,

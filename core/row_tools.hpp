@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +18,17 @@ template <class Function> void with_row(const Rows& rows, std::int64_t row, Func
         function(static_cast<const float*>(rows.data) + offset);
     else
         function(static_cast<const double*>(rows.data) + offset);
+}
+
+// Reports the rows that are decided, not those that another engine may still have to look at.
+inline TickFunction decided_only(const TickFunction& tick, const std::atomic<std::int64_t>& open) {
+    return
+        [&tick, &open](std::int64_t done) { return tick(std::max<std::int64_t>(0, done - open)); };
+}
+
+// One of the two numbers of a tight enclosure, with the sign given.
+inline double rounded(const Enclosure& around, int sign) {
+    return sign > 0 ? around.upper : sign < 0 ? around.lower : 0.0;
 }
 
 // Objectives by (class that holds, class that attacks).

@@ -15,6 +15,7 @@ namespace carve {
 
 namespace {
 
+constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int64_t block = 64;
 
@@ -32,9 +33,9 @@ class RowVerifier {
         Status status = Status::unknown;
         bool right = true;
         double margin = nan;
-        double worst = nan;
+        Enclosure worst{-infinity, infinity};
         bool has_witness = false;
-        double witness_total = nan;
+        double witness_margin = nan;
     };
 
     template <class Number> Result verify(const Number* row, int label) {
@@ -45,6 +46,7 @@ class RowVerifier {
         bool wins = false;
         bool proven = false;
         bool decided = true;
+        result.worst.lower = infinity;
         for (int rival = 0; rival < objectives_.classes(); ++rival) {
             if (rival == label)
                 continue;
@@ -52,20 +54,16 @@ class RowVerifier {
             decided = decided && outcome.decided;
             result.right = result.right && outcome.holds;
             result.margin = std::fmin(result.margin, outcome.margin);
-            if (!outcome.decided)
-                continue;
-            const bool better = !(outcome.worst >= result.worst);
-            if (better)
-                result.worst = outcome.worst;
-            if (outcome.holds && outcome.wins) {
+            const bool better = outcome.worst.upper < result.worst.upper;
+            result.worst.lower = std::min(result.worst.lower, outcome.worst.lower);
+            result.worst.upper = std::min(result.worst.upper, outcome.worst.upper);
+            if (outcome.decided && outcome.holds && outcome.wins) {
                 wins = true;
                 if (wants_witness_ && outcome.proven && (better || !result.has_witness))
                     keep_witness(result, objectives_(label, rival), row);
                 proven = proven || outcome.proven;
             }
         }
-        if (!decided && !proven)
-            result.worst = nan;
         if (result.right)
             result.status = proven             ? Status::fragile
                             : wins || !decided ? Status::unknown
@@ -85,9 +83,10 @@ class RowVerifier {
             // Build the perturbation and predict on it.
             z_.assign(solver_.instance().x, solver_.instance().x + z_.size());
             solver_.perturb(z_.data());
-            const int sign = solver_.predict(objective, z_.data(), outcome.worst);
-            if (objective.wins(sign) != outcome.wins)
+            const ExactSum total = solver_.predict(objective, z_.data());
+            if (objective.wins(total.sign()) != outcome.wins)
                 throw std::logic_error("the basic and the efficient algorithm disagree");
+            outcome.worst = objective.enclose(total);
         }
         return outcome;
     }
@@ -96,15 +95,21 @@ class RowVerifier {
     Result predict(int label) {
         Result result;
         solver_.forget_attack();
+        double lowest = infinity;
+        double highest = infinity;
         for (int rival = 0; rival < objectives_.classes(); ++rival) {
             if (rival == label)
                 continue;
             const Objective& objective = objectives_(label, rival);
-            double total = nan;
-            const int sign = solver_.predict(objective, solver_.instance().x, total);
-            result.right = result.right && !objective.wins(sign);
-            result.margin = std::fmin(result.margin, total);
+            const ExactSum total = solver_.predict(objective, solver_.instance().x);
+            const Enclosure margin = objective.enclose(total);
+            lowest = std::min(lowest, margin.lower);
+            highest = std::min(highest, margin.upper);
+            result.right = result.right && !objective.wins(total.sign());
+            result.margin = std::fmin(result.margin, rounded(margin, total.sign()));
         }
+        // The attacker may leave the instance as it is.
+        (result.right ? result.worst.upper : result.worst.lower) = result.right ? highest : lowest;
         return result;
     }
 
@@ -112,37 +117,38 @@ class RowVerifier {
     void keep_witness(Result& result, const Objective& objective, const Number* row) {
         std::copy(row, row + z_.size(), z_.begin());
         solver_.perturb(z_.data());
-        const int sign = solver_.predict(objective, z_.data(), result.witness_total);
-        if (!objective.wins(sign) || !solver_.affords(z_.data()))
+        const ExactSum total = solver_.predict(objective, z_.data());
+        if (!objective.wins(total.sign()) || !solver_.affords(z_.data()))
             throw std::logic_error("a witness failed its own check");
         result.has_witness = true;
+        result.witness_margin = rounded(objective.enclose(total), total.sign());
     }
 
     // A wrong instance: can one attack make `label` win against every other class?
     template <class Number> void attack_wrong(Result& result, const Number* row, int label) {
-        result.worst = nan;
+        const bool single = objectives_.classes() == 2;
+        // Each rival's best attack on its own is no more than a bound, unless there is but one.
+        result.worst = {single ? infinity : predict(label).worst.lower, infinity};
         result.has_witness = false;
         bool possible = true;
         bool certain = true;
+        bool decided = true;
         for (int rival = 0; rival < objectives_.classes(); ++rival) {
             if (rival == label)
                 continue;
             const Objective& objective = objectives_(rival, label);
             const Outcome outcome = attack(objective);
-            if (!outcome.decided) {
-                result.worst = nan;
-                result.has_witness = false;
-                result.status = Status::unknown;
-                return;
-            }
-            result.worst = std::fmin(result.worst, -outcome.worst);
-            if (!outcome.holds)
-                continue; // `label` beats this rival already
+            result.worst.upper = std::min(result.worst.upper, -outcome.worst.lower);
+            if (single)
+                result.worst.lower = -outcome.worst.upper;
+            decided = decided && outcome.decided;
+            if (!outcome.decided || !outcome.holds) // or `label` beats this rival already
+                continue;
             possible = possible && outcome.wins;
             certain = certain && outcome.proven;
             if (!outcome.wins || !outcome.proven || result.has_witness)
                 continue;
-            if (objectives_.classes() == 2 && !wants_witness_) {
+            if (single && !wants_witness_) {
                 result.has_witness = true; // the only rival is beaten
                 continue;
             }
@@ -151,7 +157,7 @@ class RowVerifier {
         }
         if (!possible)
             result.status = Status::vulnerable;
-        else if (result.has_witness && certain)
+        else if (result.has_witness && certain && decided)
             result.status = Status::broken;
         else
             result.status = Status::unknown;
@@ -159,10 +165,9 @@ class RowVerifier {
     }
 
     bool wins_everywhere(int label) {
-        double total = 0;
         for (int rival = 0; rival < objectives_.classes(); ++rival) {
             const Objective& objective = objectives_(label, rival);
-            if (rival != label && objective.wins(solver_.predict(objective, z_.data(), total)))
+            if (rival != label && objective.wins(solver_.predict(objective, z_.data()).sign()))
                 return false;
         }
         return true;
@@ -198,16 +203,18 @@ class RowRadius {
         : ensemble_(ensemble), attacker_(attacker), objectives_(objectives), seconds_(seconds),
           cancelled_(cancelled), instance_(ensemble, attacker), last_(level_of(attacker.budget)) {}
 
-    template <class Number> double radius(const Number* row, int label) {
+    template <class Number> RadiusBounds radius(const Number* row, int label) {
+        const Stopwatch stopwatch(seconds_, cancelled_);
         int level = last_;
         if (attacker_.norm > 0) {
             instance_.load(row);
             level = std::min(last_, level_of(nearest_threshold(ensemble_, attacker_, instance_)));
         }
-        for (;; ++level) {
-            const double found = radius_within(row, label, level);
-            if (!std::isnan(found) || level >= last_ || cancelled_)
+        for (double lower = 0;; ++level) {
+            const RadiusBounds found = radius_within(row, label, level, lower, stopwatch);
+            if (found.upper < infinity || found.lower < infinity || level >= last_ || cancelled_)
                 return found;
+            lower = levels_[level]->attacker.budget; // and no attack that costs less
         }
     }
 
@@ -216,9 +223,8 @@ class RowRadius {
     struct Level {
         Attacker attacker;
         LargeSpreadSolver solver;
-        Level(const Ensemble& ensemble, Attacker a, double seconds,
-              const std::atomic<bool>& cancelled)
-            : attacker(std::move(a)), solver(ensemble, attacker, -1, seconds, cancelled) {}
+        Level(const Ensemble& ensemble, Attacker a, const std::atomic<bool>& cancelled)
+            : attacker(std::move(a)), solver(ensemble, attacker, -1, infinity, cancelled) {}
     };
 
     // The first level whose budget, 4^level, is at least about the one given.
@@ -226,25 +232,31 @@ class RowRadius {
         return std::max(lowest_level, budget > 0 ? std::ilogb(budget) / 2 + 1 : lowest_level);
     }
 
-    template <class Number> double radius_within(const Number* row, int label, int level) {
+    // Infinite where no budget of this level flips; where time ran out, `lower` as given.
+    template <class Number>
+    RadiusBounds radius_within(const Number* row, int label, int level, double lower,
+                               const Stopwatch& stopwatch) {
         auto& slot = levels_[level];
         if (!slot) {
             Attacker grown = attacker_;
             if (level < last_)
                 grown.budget = std::min(attacker_.budget, std::ldexp(1.0, 2 * level));
-            slot = std::make_unique<Level>(ensemble_, std::move(grown), seconds_, cancelled_);
+            slot = std::make_unique<Level>(ensemble_, std::move(grown), cancelled_);
         }
-        slot->solver.load(row);
+        slot->solver.load(row, stopwatch);
         double smallest = nan;
+        bool decided = true;
         for (int rival = 0; rival < objectives_.classes(); ++rival) {
             if (rival == label)
                 continue;
             const double found = slot->solver.radius(objectives_(label, rival));
             if (found == LargeSpreadSolver::undecided)
-                return found;
-            smallest = std::fmin(smallest, found);
+                decided = false;
+            else
+                smallest = std::fmin(smallest, found);
         }
-        return smallest;
+        const double upper = std::isnan(smallest) ? infinity : smallest;
+        return {decided || upper == 0 ? upper : std::min(lower, upper), upper};
     }
 
     const Ensemble& ensemble_;
@@ -263,6 +275,7 @@ bool verify_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows&
                  const std::int32_t* label, const VerifyOptions& options, VerifyOutput output,
                  const WitnessOutput* witness, int threads, const TickFunction& tick) {
     const Objectives objectives(ensemble);
+    std::atomic<std::int64_t> open{0};
     const int workers = worker_count(threads, rows.count, block);
     std::vector<std::unique_ptr<RowVerifier>> verifiers(static_cast<std::size_t>(workers));
     const auto work = [&](int worker, std::int64_t begin, std::int64_t end,
@@ -275,10 +288,13 @@ bool verify_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows&
         for (std::int64_t i = begin; i < end && !cancelled; ++i) {
             with_row(rows, i, [&](const auto* row) {
                 const auto result = verifier.verify(row, label[i]);
+                if (result.status == Status::unknown)
+                    ++open;
                 output.status[i] = static_cast<std::uint8_t>(result.status);
                 output.right[i] = result.right;
-                output.margin[i] = result.margin / ensemble.average;
-                output.worst_margin[i] = result.worst / ensemble.average;
+                output.margin[i] = result.margin;
+                output.worst_lower[i] = result.worst.lower;
+                output.worst_upper[i] = result.worst.upper;
                 if (witness == nullptr)
                     return;
                 double* example = witness->example + i * rows.columns;
@@ -287,15 +303,15 @@ bool verify_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows&
                 else
                     std::fill_n(example, rows.columns, nan);
                 witness->distance[i] = result.has_witness ? verifier.distance() : nan;
-                witness->total[i] = result.witness_total / ensemble.average;
+                witness->margin[i] = result.witness_margin;
             });
         }
     };
-    return parallel_rows(rows.count, block, workers, work, tick);
+    return parallel_rows(rows.count, block, workers, work, decided_only(tick, open));
 }
 
 bool radius_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                 const std::int32_t* label, double seconds, double* radius, int threads,
+                 const std::int32_t* label, double seconds, RadiusOutput output, int threads,
                  const TickFunction& tick) {
     const Objectives objectives(ensemble);
     const int workers = worker_count(threads, rows.count, block);
@@ -307,31 +323,13 @@ bool radius_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows&
             finder =
                 std::make_unique<RowRadius>(ensemble, attacker, objectives, seconds, cancelled);
         for (std::int64_t i = begin; i < end && !cancelled; ++i)
-            with_row(rows, i, [&](const auto* row) { radius[i] = finder->radius(row, label[i]); });
+            with_row(rows, i, [&](const auto* row) {
+                const RadiusBounds found = finder->radius(row, label[i]);
+                output.lower[i] = found.lower;
+                output.upper[i] = found.upper;
+            });
     };
     return parallel_rows(rows.count, block, workers, work, tick);
-}
-
-bool range_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                bool per_instance, double seconds, double* lowest, double* highest, int threads,
-                const TickFunction& tick) {
-    const Objective down = Objective::output(ensemble, false);
-    const Objective up = Objective::output(ensemble, true);
-    const auto work = [&](int, std::int64_t begin, std::int64_t end,
-                          const std::atomic<bool>& cancelled) {
-        LargeSpreadSolver solver(ensemble, attacker, -1, seconds, cancelled);
-        const auto least = [&](const Objective& objective) {
-            const Outcome outcome = solver.attack(objective);
-            return outcome.decided ? outcome.worst / ensemble.average : nan;
-        };
-        for (std::int64_t i = begin; i < end && !cancelled; ++i) {
-            with_row(rows, i, [&](const auto* row) { solver.load(row); });
-            const bool decidable = !per_instance || solver.is_large_spread();
-            lowest[i] = decidable ? least(down) : nan;
-            highest[i] = decidable ? -least(up) : nan;
-        }
-    };
-    return parallel_rows(rows.count, block, worker_count(threads, rows.count, block), work, tick);
 }
 
 bool score_rows(const Ensemble& ensemble, const Rows& rows, double* output, int threads,

@@ -32,13 +32,15 @@ struct VerifyOutput { // an entry per instance
     std::uint8_t* status;
     bool* right; // the label holds the decision on the unchanged instance
     double* margin;
-    double* worst_margin;
+    // worst_lower <= worst margin <= worst_upper; neighbours, or equal, where it is known
+    double* worst_lower;
+    double* worst_upper;
 };
 
 struct WitnessOutput { // an entry (row) per instance; NaN where there is no witness
     double* example;
     double* distance;
-    double* total; // the margin of the class that held the decision, at the witness
+    double* margin; // of the class that held the decision, at the witness
 };
 
 // `label` is a class index per instance. All functions return false iff `tick` cancelled.
@@ -46,17 +48,22 @@ bool verify_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows&
                  const std::int32_t* label, const VerifyOptions& options, VerifyOutput output,
                  const WitnessOutput* witness, int threads, const TickFunction& tick);
 
-// radius[i] = the smallest budget <= attacker.budget that flips instance i, 0 where it is wrong
-// already, NaN where there is none, -1 where time or memory ran out.
-bool radius_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                 const std::int32_t* label, double seconds, double* radius, int threads,
-                 const TickFunction& tick);
+struct RadiusBounds {
+    // lower <= radius <= upper; equal where the radius is known, both infinite where no budget up
+    // to the attacker's flips the instance, both 0 where it is wrong already. Otherwise no budget
+    // up to `lower` flips it.
+    double lower;
+    double upper;
+};
 
-// The lowest and the highest raw score in reach; NaN where per_instance finds the condition broken,
-// or where time or memory ran out.
-bool range_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                bool per_instance, double seconds, double* lowest, double* highest, int threads,
-                const TickFunction& tick);
+struct RadiusOutput { // an entry per instance
+    double* lower;
+    double* upper;
+};
+
+bool radius_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
+                 const std::int32_t* label, double seconds, RadiusOutput output, int threads,
+                 const TickFunction& tick);
 
 // Raw scores as the source library computes them; `output` is rows.count x n_outputs.
 bool score_rows(const Ensemble& ensemble, const Rows& rows, double* output, int threads,

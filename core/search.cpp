@@ -25,65 +25,74 @@ SearchOutcome Search::run(Instance& instance, const Objective& objective, Goal g
     stopwatch_ = &stopwatch;
     goal_ = goal;
     nodes_ = 0;
+    most_nodes_ = std::numeric_limits<std::int64_t>::max();
+    exactly_ = false;
     best_features_.clear();
     best_values_.clear();
-    wins_ = false;
     need_ = objective.tie_wins() ? 1 : 0;
 
+    for (std::int32_t tree = 0; tree < ensemble_.n_trees(); ++tree)
+        reduction_.home[tree] = ensemble_.leaf_of(tree, instance.routed);
+    best_total_ = objective.total(reduction_.home);
+    wins_ = wins_everywhere(reduction_.home);
     SearchOutcome outcome;
-    const Reduction::Built built =
-        reduction_.prune(instance, objective, !others.empty(), stopwatch);
-    if (built != Reduction::Built::whole) {
-        outcome.lower = -std::numeric_limits<double>::infinity();
-        outcome.upper = std::numeric_limits<double>::infinity();
+    outcome.has_attack = wins_;
+    outcome.least = {-std::numeric_limits<double>::infinity(),
+                     objective.enclose(best_total_).upper};
+    if (reduction_.prune(instance, objective, !others.empty(), stopwatch) !=
+        Reduction::Built::whole) {
+        outcome.verdict = wins_ ? Verdict::wins : Verdict::undecided;
         return outcome;
     }
-    const ExactSum home = objective.total(reduction_.home);
-    best_total_ = home.to_double();
-    wins_ = wins_everywhere(reduction_.home);
     best_ = reduction_.constant;
     for (const auto& tree : reduction_.trees)
         best_ += reduction_.leaves[tree.leaf_begin].value;
     closed_at_ = unbounded;
-    bool finished = true;
-    const auto search = [&](std::int64_t cutoff) {
-        cutoff_ = cutoff;
-        if (closes(reduction_.least)) {
-            closed_at_ = std::min(closed_at_, reduction_.least);
-            return;
-        }
-        if (frames_.capacity() == 0)
-            frames_.reserve(64);
-        reduction_.number(instance);
-        domain_.reset();
-        dual_.reset();
-        finished = descend();
-    };
-    if (goal != Goal::decide) {
-        search(best_);
-        outcome.lower = reduction_.fixed.to_double(std::min(closed_at_, best_));
-        // Totals in units are rounded down: too close to zero, they do not tell who wins.
-        if (goal == Goal::minimise && finished && !wins_ && best_ < need_) {
-            goal_ = Goal::decide;
-            search(need_);
-        }
-    } else {
-        if (!wins_)
-            search(need_);
-        outcome.lower = reduction_.fixed.to_double(std::min(closed_at_, best_));
+    const bool won_already = goal == Goal::decide && wins_;
+    bool finished = won_already || descend(goal == Goal::decide ? need_ : best_);
+    std::int64_t lower = std::min(closed_at_, best_);
+    // Totals in units are rounded down: too close to zero, they do not tell who wins.
+    if (goal == Goal::minimise && finished && !wins_ && best_ < need_) {
+        goal_ = Goal::decide;
+        finished = descend(need_);
+        goal_ = goal;
     }
-    outcome.upper = best_total_;
-    outcome.has_attack = wins_;
     if (wins_)
         outcome.verdict = Verdict::wins;
     else if (finished)
         outcome.verdict = Verdict::never;
-    if (outcome.verdict == Verdict::never)
-        outcome.lower = std::max(outcome.lower, 0.0);
-    else if (goal == Goal::decide && finished) // an attack was found, and that was all
-        outcome.lower = reduction_.fixed.to_double(reduction_.least);
-    outcome.lower = std::min(outcome.lower, outcome.upper);
+    if (goal == Goal::decide && wins_) // an attack was found, and that was all
+        lower = reduction_.least;
+    const bool known = goal != Goal::decide && finished && settle();
+    const Enclosure reached = objective.enclose(best_total_);
+    outcome.least = {known ? reached.lower : std::min(reached.lower, lower_bound(lower)),
+                     reached.upper};
+    if (outcome.verdict == Verdict::never && goal != Goal::value)
+        outcome.least.lower = std::max(outcome.least.lower, 0.0);
+    outcome.has_attack = wins_;
     return outcome;
+}
+
+double Search::lower_bound(std::int64_t units) const {
+    const double total = reduction_.fixed.lower(units);
+    const double raw = total / ensemble_.average;
+    return std::fma(raw, ensemble_.average, -total) > 0 ? next_down(raw) : raw;
+}
+
+bool Search::settle() {
+    if (reduction_.doubt == 0)
+        return true;
+    const Goal goal = goal_;
+    const std::int64_t closed_at = closed_at_;
+    goal_ = Goal::value;
+    exactly_ = true;
+    // No more effort than the search itself: this is about the last digits.
+    most_nodes_ = 2 * nodes_ + 64;
+    const bool finished = descend(best_ + reduction_.doubt + 1);
+    exactly_ = false;
+    goal_ = goal;
+    closed_at_ = closed_at;
+    return finished;
 }
 
 void Search::perturb(double* z, std::vector<std::int32_t>& changed) const {
@@ -94,7 +103,20 @@ void Search::perturb(double* z, std::vector<std::int32_t>& changed) const {
 
 // ── the tree of domains ─────────────────────────────────────────────────────────────────────────
 
-bool Search::descend() {
+bool Search::descend(std::int64_t cutoff) {
+    cutoff_ = cutoff;
+    if (closes(reduction_.least)) {
+        closed_at_ = std::min(closed_at_, reduction_.least);
+        return true;
+    }
+    if (frames_.capacity() == 0)
+        frames_.reserve(64);
+    if (!reduction_.number(*instance_, *stopwatch_)) {
+        closed_at_ = std::min(closed_at_, reduction_.least);
+        return false;
+    }
+    domain_.reset();
+    dual_.reset();
     frames_.clear();
     routed_.assign(instance_->routed, instance_->routed + ensemble_.n_features);
     at_.clear();
@@ -159,9 +181,12 @@ Search::Step Search::explore(std::size_t depth, std::int64_t inherited, std::int
                              Cut& cut) {
     ++nodes_;
     bound = inherited;
-    if (stopwatch_->expired())
+    const auto late = [this] { return stopwatch_->expired() || nodes_ > most_nodes_; };
+    if (late())
         return Step::interrupted;
-    if (!domain_.propagate()) {
+    if (!domain_.propagate(*stopwatch_)) {
+        if (stopwatch_->expired())
+            return Step::interrupted;
         bound = unbounded;
         return Step::closed;
     }
@@ -206,7 +231,9 @@ Search::Step Search::explore(std::size_t depth, std::int64_t inherited, std::int
             previous = bound;
         }
     }
-    if (!fix_by_bound() || !domain_.propagate()) {
+    if (!fix_by_bound() || !domain_.propagate(*stopwatch_)) {
+        if (stopwatch_->expired())
+            return Step::interrupted;
         bound = std::max(bound, cutoff_);
         return Step::closed;
     }
@@ -214,10 +241,12 @@ Search::Step Search::explore(std::size_t depth, std::int64_t inherited, std::int
         bound = std::max(bound, cutoff_ - 1);
         return Step::closed;
     }
-    if (bound >= cutoff_ - reduction_.doubt && excluded_exactly()) {
+    if (bound >= cutoff_ - reduction_.doubt * (exactly_ ? 3 : 1) && excluded_exactly()) {
         bound = std::max(bound, cutoff_ - 1);
         return Step::closed;
     }
+    if (stopwatch_->expired())
+        return Step::interrupted;
     if (!choose_cut(bound, cut)) {
         // One cell per feature is left.
         trial_.clear();
@@ -259,9 +288,10 @@ bool Search::fix_by_bound() {
     return true;
 }
 
-// Where units are too coarse: is the exact sum of the least values alive no win?
+// Where units are too coarse: is the exact sum of the least values alive no win, or not better than
+// the best attack known?
 bool Search::excluded_exactly() const {
-    if (goal_ != Goal::decide)
+    if (goal_ != Goal::decide && !exactly_)
         return false;
     std::vector<std::int32_t> leaves = reduction_.home;
     for (std::int32_t t = 0; t < static_cast<std::int32_t>(reduction_.trees.size()); ++t) {
@@ -271,7 +301,11 @@ bool Search::excluded_exactly() const {
                 best = domain_.alive(t, i);
         leaves[reduction_.trees[t].id] = reduction_.leaves[best].node;
     }
-    return !objective_->wins(objective_->total(leaves).sign());
+    ExactSum total = objective_->total(leaves);
+    if (!exactly_)
+        return !objective_->wins(total.sign());
+    total.subtract(best_total_);
+    return total.sign() >= 0;
 }
 
 bool Search::wins_everywhere(const std::vector<std::int32_t>& leaves) const {

@@ -28,9 +28,9 @@ enum class Goal : std::uint8_t {
 
 struct SearchOutcome {
     Verdict verdict = Verdict::undecided;
-    // lower <= the smallest total the attacker can reach <= upper, where an attack reaches upper
-    double lower = 0;
-    double upper = 0;
+    // Of the smallest total the attacker can reach, as a raw score: an attack reaches what `upper`
+    // is rounded up from.
+    Enclosure least{};
     bool has_attack = false; // one that wins; see Search::perturb
 };
 
@@ -63,7 +63,12 @@ class Search {
 
     bool closes(std::int64_t bound) const { return bound >= cutoff_; }
     Step explore(std::size_t depth, std::int64_t inherited, std::int64_t& bound, Cut& cut);
-    bool descend(); // the search proper; false iff interrupted
+    // The search proper, for attacks whose total is below the cutoff; false iff interrupted.
+    bool descend(std::int64_t cutoff);
+    // Search again, for attacks that units are too coarse to tell from the best; true iff the best
+    // is the best in truth.
+    bool settle();
+    double lower_bound(std::int64_t units) const; // as a raw score
     bool fix_by_bound();
     bool excluded_exactly() const;
     bool excluded_by_others() const;
@@ -101,7 +106,8 @@ class Search {
     std::int64_t need_ = 0;      // totals below this (and only such) can win
     std::int64_t closed_at_ = 0; // the least bound at which anything was closed
     std::int64_t best_ = 0;      // total of the best attack found
-    double best_total_ = 0;
+    ExactSum best_total_;
+    bool exactly_ = false; // compare exact totals, not units
     bool wins_ = false;
     std::vector<std::int32_t> best_features_;
     std::vector<double> best_values_;
@@ -109,6 +115,7 @@ class Search {
     std::vector<Frame> frames_;
     std::vector<Dual::Snapshot> snapshots_; // of the first frames, as many as memory allows
     std::int64_t nodes_ = 0;
+    std::int64_t most_nodes_ = 0;
     std::vector<double> routed_;
     std::vector<std::int32_t> at_;      // per feature: its cell in routed_
     std::vector<std::int32_t> node_at_; // per tree: its leaf there

@@ -8,8 +8,7 @@ namespace carve {
 
 std::int64_t Search::units(std::int32_t node) const {
     bool exact = true;
-    const TwoSum value = objective_->exact_value(node);
-    return reduction_.fixed.floor(value.sum, exact) - (value.error != 0 ? 1 : 0);
+    return reduction_.fixed.floor(objective_->exact_value(node), exact);
 }
 
 double Search::route(std::int32_t f, std::int32_t cell) const {
@@ -66,6 +65,12 @@ double Search::cost_of(const std::vector<std::int32_t>& cells) const {
 void Search::repair(std::vector<std::int32_t>& cells) {
     double cost = cost_of(cells);
     while (!reduction_.affordable(cells, cost)) {
+        if (stopwatch_->expired()) { // home is always affordable
+            for (std::size_t f = 0; f < cells.size(); ++f)
+                cells[f] = reduction_.features[f].home;
+            place(cells);
+            return;
+        }
         std::int32_t worst = -1;
         double worst_rate = std::numeric_limits<double>::infinity();
         for (std::int32_t f = 0; f < static_cast<std::int32_t>(cells.size()); ++f) {
@@ -135,17 +140,24 @@ void Search::consider(std::vector<std::int32_t>& cells, bool thoroughly) {
 // An affordable attack, at which the search stands.
 void Search::keep(const std::vector<std::int32_t>& cells, std::int64_t total) {
     const bool may_win = goal_ == Goal::decide && !wins_ && total < need_;
-    if (total >= best_ && !may_win)
+    const bool may_be_better = exactly_ && total <= best_ + reduction_.doubt;
+    if (total >= best_ && !may_win && !may_be_better)
         return;
     std::vector<std::int32_t> leaves = reduction_.home;
     for (std::size_t t = 0; t < reduction_.trees.size(); ++t)
         leaves[reduction_.trees[t].id] = node_at_[t];
     const ExactSum exact = objective_->total(leaves);
     const bool wins = wins_everywhere(leaves);
-    if (wins_ ? !wins : total >= best_ && !wins)
+    if (exactly_) {
+        ExactSum difference = exact;
+        difference.subtract(best_total_);
+        if (difference.sign() >= 0)
+            return;
+    } else if (wins_ ? !wins : total >= best_ && !wins) {
         return;
+    }
     best_ = std::min(best_, total);
-    best_total_ = exact.to_double();
+    best_total_ = exact;
     wins_ = wins_ || wins;
     best_features_.clear();
     best_values_.clear();
@@ -156,7 +168,7 @@ void Search::keep(const std::vector<std::int32_t>& cells, std::int64_t total) {
         best_features_.push_back(feature.id);
         best_values_.push_back(reduction_.value(feature, cells[f]));
     }
-    if (goal_ != Goal::decide)
+    if (goal_ != Goal::decide && !exactly_)
         cutoff_ = std::min(cutoff_, best_);
 }
 

@@ -50,70 +50,95 @@ RadiusSearch::Trial RadiusSearch::attempt(const Objective& objective, double bud
     return {Verdict::wins, attacker.distance(changed_, instance_.x, z_.data())};
 }
 
-RadiusBounds RadiusSearch::against(const Objective& objective, double upper,
-                                   const Stopwatch& stopwatch) {
-    RadiusBounds bounds{0, infinity};
-    const double last = std::min(attacker_.budget, std::isfinite(upper) ? upper : infinity);
+bool RadiusSearch::grow(Rival& rival, const Objective& objective, double last,
+                        const Stopwatch& stopwatch) {
     const bool counts = attacker_.norm == 0;
-    // Grow until an attack is found.
-    double budget = counts ? 1 : std::max(nearest_, 1e-100) * 1.5;
-    while (bounds.upper == infinity) {
-        budget = std::min(budget, last);
+    while (rival.upper == infinity && rival.lower < infinity) {
+        const double budget = std::min(rival.next, last);
         const Trial trial = attempt(objective, budget, stopwatch);
         if (trial.verdict == Verdict::undecided)
-            return bounds;
+            return false;
         if (trial.verdict == Verdict::wins) {
-            bounds.upper = trial.distance;
+            rival.upper = trial.distance;
+        } else {
+            rival.lower = budget;
+            if (budget >= last || (!counts && budget > farthest_) ||
+                (counts && budget >= ensemble_.n_features))
+                rival.lower = infinity;
+            rival.next = counts ? budget + 1 : budget * 2;
+        }
+    }
+    return true;
+}
+
+bool RadiusSearch::close_in(Rival& rival, const Objective& objective, double upper,
+                            const Stopwatch& stopwatch) {
+    const bool counts = attacker_.norm == 0;
+    if (!grow(rival, objective, std::min(attacker_.budget, upper), stopwatch))
+        return false;
+    // By halves, and by trying just below what is known.
+    while (rival.lower < rival.upper) {
+        const double below = counts ? rival.upper - 1 : std::nextafter(rival.upper, 0.0);
+        if (below <= rival.lower) {
+            rival.lower = rival.upper;
             break;
         }
-        bounds.lower = budget;
-        if (budget >= last || (!counts && budget > farthest_) ||
-            (counts && budget >= ensemble_.n_features))
-            return {infinity, infinity};
-        budget = counts ? budget + 1 : budget * 2;
-    }
-    // Then close in, by halves and by trying just below what is known.
-    for (int i = 0;; ++i) {
-        const double below = counts ? bounds.upper - 1 : std::nextafter(bounds.upper, 0.0);
-        if (below <= bounds.lower)
-            return {bounds.upper, bounds.upper};
-        const double middle = bounds.lower + (bounds.upper - bounds.lower) / 2;
-        const bool wide = bounds.upper - bounds.lower > 0.02 * bounds.upper;
-        const bool halve = !counts && wide && i % 4 != 3 && middle > bounds.lower && middle < below;
-        const double trial_budget = halve ? middle : below;
-        const Trial trial = attempt(objective, trial_budget, stopwatch);
-        // Where products of budget and scale underflow, limits are too coarse to go on.
-        if (trial.verdict == Verdict::undecided ||
-            (trial.verdict == Verdict::wins && trial.distance > trial_budget))
-            return bounds;
+        const double middle = rival.lower + (rival.upper - rival.lower) / 2;
+        const bool wide = rival.upper - rival.lower > 0.02 * rival.upper;
+        const bool halve =
+            !counts && wide && rival.trials++ % 4 != 3 && middle > rival.lower && middle < below;
+        const double budget = halve ? middle : below;
+        const Trial trial = attempt(objective, budget, stopwatch);
+        if (trial.verdict == Verdict::undecided)
+            return false;
+        if (trial.verdict == Verdict::wins && trial.distance > budget)
+            return true; // products of budget and scale underflow: limits are too coarse to go on
         if (trial.verdict == Verdict::wins)
-            bounds.upper = trial.distance;
+            rival.upper = trial.distance;
         else
-            bounds.lower = trial_budget;
+            rival.lower = budget;
     }
+    return true;
 }
 
 RadiusBounds RadiusSearch::solve(int label, const Stopwatch& stopwatch) {
     std::vector<std::int32_t> leaves;
     for (int tree = 0; tree < ensemble_.n_trees(); ++tree)
         leaves.push_back(ensemble_.leaf_of(tree, instance_.routed));
-    std::vector<std::pair<double, int>> rivals;
+    measure();
+    std::vector<Rival> rivals;
     for (int rival = 0; rival < objectives_.classes(); ++rival) {
         if (rival == label)
             continue;
         const ExactSum total = objectives_(label, rival).total(leaves);
         if (objectives_(label, rival).wins(total.sign()))
             return {0, 0};
-        rivals.emplace_back(total.to_double(), rival);
+        const double first = attacker_.norm == 0 ? 1 : std::max(nearest_, 1e-100) * 1.5;
+        rivals.push_back({rival, total.to_double(), 0, infinity, first, 0});
     }
-    std::ranges::sort(rivals);
-    measure();
-    RadiusBounds bounds{infinity, infinity};
-    for (const auto& [margin, rival] : rivals) {
-        const RadiusBounds found = against(objectives_(label, rival), bounds.upper, stopwatch);
-        bounds.lower = std::min(bounds.lower, found.lower);
-        bounds.upper = std::min(bounds.upper, found.upper);
+    std::ranges::sort(rivals, {}, &Rival::margin); // the most dangerous first
+    // Every rival gets its share of the time that is left; who is not done goes on with what the
+    // others leave over, from where it stood. `upper` is what matters: nobody needs to look further
+    // than the best attack known.
+    double upper = infinity;
+    std::vector<Rival*> open;
+    for (Rival& rival : rivals)
+        open.push_back(&rival);
+    while (!open.empty() && !stopwatch.expired()) {
+        std::vector<Rival*> late;
+        for (std::size_t i = 0; i < open.size(); ++i) {
+            const double share = stopwatch.left() / static_cast<double>(open.size() - i);
+            const Stopwatch limit = stopwatch.within(share);
+            const bool done = close_in(*open[i], objectives_(label, open[i]->id), upper, limit);
+            if (!done && limit.expired()) // otherwise it is too large to search, however long
+                late.push_back(open[i]);
+            upper = std::min(upper, open[i]->upper);
+        }
+        open = std::move(late);
     }
+    RadiusBounds bounds{infinity, upper};
+    for (const Rival& rival : rivals)
+        bounds.lower = std::min(bounds.lower, rival.lower);
     bounds.lower = std::min(bounds.lower, bounds.upper);
     return bounds;
 }

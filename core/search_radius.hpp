@@ -17,11 +17,6 @@
 
 namespace carve {
 
-struct RadiusBounds { // see SearchRadiusOutput
-    double lower;
-    double upper;
-};
-
 class RadiusSearch {
   public:
     RadiusSearch(const Ensemble& ensemble, const Attacker& attacker, const Objectives& objectives)
@@ -40,9 +35,22 @@ class RadiusSearch {
         Verdict verdict;
         double distance; // of the attack found
     };
+    // A class that may take over, and what is known of the budget it needs: no budget up to `lower`
+    // is enough, `upper` is.
+    struct Rival {
+        int id;
+        double margin;
+        double lower = 0;
+        double upper;
+        double next = 0; // the budget to try next, while none is known to be enough
+        int trials = 0;
+    };
     RadiusBounds solve(int label, const Stopwatch& stopwatch);
-    // Bounds for one rival, as far as they matter below `upper`.
-    RadiusBounds against(const Objective& objective, double upper, const Stopwatch& stopwatch);
+    // Improves the rival's bounds, as far as they matter below `upper`; false iff time ran out.
+    bool close_in(Rival& rival, const Objective& objective, double upper,
+                  const Stopwatch& stopwatch);
+    // The same while no budget is known to be enough.
+    bool grow(Rival& rival, const Objective& objective, double last, const Stopwatch& stopwatch);
     Trial attempt(const Objective& objective, double budget, const Stopwatch& stopwatch);
     void measure();
 

@@ -33,11 +33,10 @@ class RowSearcher {
         Status status = Status::unknown;
         bool right = true;
         double margin = nan;
-        double worst_lower = nan;
-        double worst_upper = nan;
+        Enclosure worst{-infinity, infinity};
         Engine engine = Engine::search;
         bool has_witness = false;
-        double witness_total = nan;
+        double witness_margin = nan;
         double seconds = 0;
     };
 
@@ -50,32 +49,34 @@ class RowSearcher {
             home_[tree] = ensemble_.leaf_of(tree, instance_.routed);
         large_spread_ = options_.large_spread && solver_.is_large_spread();
         Result result;
+        Enclosure around{infinity, infinity}; // of the margin
         rivals_.clear();
         for (int rival = 0; rival < objectives_.classes(); ++rival) {
             if (rival == label)
                 continue;
             const Objective& objective = objectives_(label, rival);
-            double total = objective.constant();
+            LongSum total = objective.start();
             for (const auto leaf : home_)
-                total += objective.value(leaf);
-            bool holds = total > 0;
-            if (!(std::fabs(total) > objective.rounding_error())) {
-                const ExactSum exact = objective.total(home_);
-                total = exact.to_double();
-                holds = !objective.wins(exact.sign());
-            }
-            result.right = result.right && holds;
-            result.margin = std::fmin(result.margin, total);
-            rivals_.push_back({rival, total});
+                objective.add(total, leaf);
+            const double margin = objective.rounded(total, home_);
+            around.lower = std::min(around.lower, objective.enclose(total, home_).lower);
+            around.upper = std::min(around.upper, objective.enclose(total, home_).upper);
+            result.right = result.right && !objective.wins(objective.sign(total, home_));
+            result.margin = std::fmin(result.margin, margin);
+            rivals_.push_back({rival, margin});
         }
         // The most dangerous first.
         std::ranges::sort(rivals_, {}, &Rival::margin);
         if (large_spread_)
             result.engine = Engine::large_spread;
-        if (result.right)
+        // The attacker may leave the instance as it is.
+        if (result.right) {
+            result.worst.upper = around.upper;
             attack_right(result, label, stopwatch);
-        else
+        } else {
+            result.worst.lower = around.lower;
             attack_wrong(result, label, stopwatch);
+        }
         if (!large_spread_)
             result.engine = Engine::search;
         result.seconds = stopwatch.elapsed();
@@ -102,22 +103,21 @@ class RowSearcher {
         }
         SearchOutcome outcome;
         outcome.verdict = found.wins ? Verdict::wins : Verdict::never;
-        outcome.lower = outcome.upper = found.worst;
+        outcome.least = found.worst;
         outcome.has_attack = found.wins;
         return outcome;
     }
 
     void attack_right(Result& result, int label, const Stopwatch& stopwatch) {
-        result.worst_lower = infinity;
-        result.worst_upper = result.margin;
+        result.worst.lower = infinity;
         bool undecided = false;
         bool wins = false;
         for (std::size_t i = 0; i < rivals_.size(); ++i) {
             const Objective& objective = objectives_(label, rivals_[i].id);
             const SearchOutcome outcome = attack(objective, stopwatch);
-            result.worst_lower = std::min(result.worst_lower, outcome.lower);
-            const bool better = outcome.upper < result.worst_upper;
-            result.worst_upper = std::min(result.worst_upper, outcome.upper);
+            result.worst.lower = std::min(result.worst.lower, outcome.least.lower);
+            const bool better = outcome.least.upper < result.worst.upper;
+            result.worst.upper = std::min(result.worst.upper, outcome.least.upper);
             undecided = undecided || outcome.verdict == Verdict::undecided;
             if (outcome.has_attack && (!wins || better)) {
                 keep_witness(result, objective);
@@ -125,7 +125,7 @@ class RowSearcher {
             }
             if (wins && !options_.exact_worst) {
                 if (i + 1 < rivals_.size())
-                    result.worst_lower = -infinity;
+                    result.worst.lower = -infinity;
                 break;
             }
         }
@@ -134,17 +134,15 @@ class RowSearcher {
 
     // A wrong instance: can one attack make `label` win against every other class?
     void attack_wrong(Result& result, int label, const Stopwatch& stopwatch) {
-        result.worst_lower = result.margin;
-        result.worst_upper = infinity;
         bool undecided = false;
         int hardest = -1;
         double hardest_upper = -infinity;
         for (const Rival& rival : rivals_) {
             const Objective& objective = objectives_(rival.id, label);
             const SearchOutcome outcome = attack(objective, stopwatch);
-            result.worst_upper = std::min(result.worst_upper, -outcome.lower);
+            result.worst.upper = std::min(result.worst.upper, -outcome.least.lower);
             if (rivals_.size() == 1)
-                result.worst_lower = std::max(result.worst_lower, -outcome.upper);
+                result.worst.lower = std::max(result.worst.lower, -outcome.least.upper);
             undecided = undecided || outcome.verdict == Verdict::undecided;
             if (outcome.verdict == Verdict::never) {
                 result.status = Status::vulnerable;
@@ -155,8 +153,8 @@ class RowSearcher {
                 if (!options_.exact_worst)
                     break;
             }
-            if (outcome.upper > hardest_upper) {
-                hardest_upper = outcome.upper;
+            if (outcome.least.upper > hardest_upper) {
+                hardest_upper = outcome.least.upper;
                 hardest = rival.id;
             }
         }
@@ -228,7 +226,7 @@ class RowSearcher {
             !attacker_.affords(changed_, instance_.x, z_.data()))
             throw std::logic_error("a witness failed its own check");
         result.has_witness = true;
-        result.witness_total = total.to_double();
+        result.witness_margin = rounded(objective.enclose(total), total.sign());
     }
 
     const Ensemble& ensemble_;
@@ -253,6 +251,7 @@ bool search_verify_rows(const Ensemble& ensemble, const Attacker& attacker, cons
                         SearchVerifyOutput output, const WitnessOutput* witness, int threads,
                         const TickFunction& tick) {
     const Objectives objectives(ensemble);
+    std::atomic<std::int64_t> open{0};
     const int workers = worker_count(threads, rows.count, 1);
     std::vector<std::unique_ptr<RowSearcher>> searchers(workers);
     const auto work = [&](int worker, std::int64_t begin, std::int64_t end,
@@ -264,11 +263,13 @@ bool search_verify_rows(const Ensemble& ensemble, const Attacker& attacker, cons
         for (std::int64_t i = begin; i < end && !cancelled; ++i) {
             with_row(rows, i, [&](const auto* row) {
                 const auto result = slot->verify(row, label[i]);
+                if (result.status == Status::unknown)
+                    ++open;
                 output.status[i] = static_cast<std::uint8_t>(result.status);
                 output.right[i] = result.right;
-                output.margin[i] = result.margin / ensemble.average;
-                output.worst_lower[i] = result.worst_lower / ensemble.average;
-                output.worst_upper[i] = result.worst_upper / ensemble.average;
+                output.margin[i] = result.margin;
+                output.worst_lower[i] = result.worst.lower;
+                output.worst_upper[i] = result.worst.upper;
                 output.engine[i] = static_cast<std::uint8_t>(result.engine);
                 output.seconds[i] = result.seconds;
                 if (witness == nullptr)
@@ -279,16 +280,16 @@ bool search_verify_rows(const Ensemble& ensemble, const Attacker& attacker, cons
                 else
                     std::fill_n(example, rows.columns, nan);
                 witness->distance[i] = result.has_witness ? slot->distance() : nan;
-                witness->total[i] = result.witness_total / ensemble.average;
+                witness->margin[i] = result.witness_margin;
             });
         }
     };
-    return parallel_rows(rows.count, 1, workers, work, tick);
+    return parallel_rows(rows.count, 1, workers, work, decided_only(tick, open));
 }
 
 bool search_radius_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                        const std::int32_t* label, double seconds, SearchRadiusOutput output,
-                        int threads, const TickFunction& tick) {
+                        const std::int32_t* label, double seconds, RadiusOutput output, int threads,
+                        const TickFunction& tick) {
     const Objectives objectives(ensemble);
     const auto work = [&](int, std::int64_t begin, std::int64_t end,
                           const std::atomic<bool>& cancelled) {
@@ -300,46 +301,6 @@ bool search_radius_rows(const Ensemble& ensemble, const Attacker& attacker, cons
                 output.lower[i] = found.lower;
                 output.upper[i] = found.upper;
             });
-            output.seconds[i] = stopwatch.elapsed();
-        }
-    };
-    return parallel_rows(rows.count, 1, worker_count(threads, rows.count, 1), work, tick);
-}
-
-bool search_range_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                       double seconds, SearchRangeOutput output, int threads,
-                       const TickFunction& tick) {
-    const Objective down = Objective::output(ensemble, false);
-    const Objective up = Objective::output(ensemble, true);
-    const auto work = [&](int, std::int64_t begin, std::int64_t end,
-                          const std::atomic<bool>& cancelled) {
-        LargeSpreadSolver solver(ensemble, attacker, -1, seconds / 4, cancelled);
-        Instance instance(ensemble, attacker);
-        Search search(ensemble, attacker);
-        for (std::int64_t i = begin; i < end && !cancelled; ++i) {
-            const Stopwatch stopwatch(seconds, cancelled);
-            const Stopwatch half(seconds / 2, cancelled);
-            with_row(rows, i, [&](const auto* row) {
-                solver.load(row);
-                instance.load(row);
-            });
-            const bool large_spread = solver.is_large_spread();
-            const auto least = [&](const Objective& objective, const Stopwatch& limit) {
-                if (large_spread) {
-                    const Outcome outcome = solver.attack(objective);
-                    if (outcome.decided)
-                        return std::pair{outcome.worst, outcome.worst};
-                }
-                const auto found = search.run(instance, objective, Goal::value, limit);
-                return std::pair{found.lower, found.upper};
-            };
-            const auto lowest = least(down, half);
-            const auto highest = least(up, stopwatch);
-            output.lowest_lower[i] = lowest.first / ensemble.average;
-            output.lowest_upper[i] = lowest.second / ensemble.average;
-            output.highest_lower[i] = -highest.second / ensemble.average;
-            output.highest_upper[i] = -highest.first / ensemble.average;
-            output.seconds[i] = stopwatch.elapsed();
         }
     };
     return parallel_rows(rows.count, 1, worker_count(threads, rows.count, 1), work, tick);

@@ -35,27 +35,8 @@ bool search_verify_rows(const Ensemble& ensemble, const Attacker& attacker, cons
                         SearchVerifyOutput output, const WitnessOutput* witness, int threads,
                         const TickFunction& tick);
 
-struct SearchRadiusOutput { // an entry per instance
-    // lower <= radius <= upper; equal where the radius is known, both infinite where no budget up
-    // to the attacker's flips the instance, both 0 where it is wrong already. Otherwise no budget
-    // up to `lower` flips it.
-    double* lower;
-    double* upper;
-    double* seconds;
-};
 bool search_radius_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                        const std::int32_t* label, double seconds, SearchRadiusOutput output,
-                        int threads, const TickFunction& tick);
-
-struct SearchRangeOutput { // an entry per instance: bounds on the lowest and the highest raw score
-    double* lowest_lower;
-    double* lowest_upper;
-    double* highest_lower;
-    double* highest_upper;
-    double* seconds;
-};
-bool search_range_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                       double seconds, SearchRangeOutput output, int threads,
-                       const TickFunction& tick);
+                        const std::int32_t* label, double seconds, RadiusOutput output, int threads,
+                        const TickFunction& tick);
 
 } // namespace carve

@@ -1,6 +1,7 @@
 // When to stop: a time limit, or the caller's wish.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -15,9 +16,12 @@ class Stopwatch {
     Stopwatch(double seconds, const std::atomic<bool>& cancelled)
         : start_(Clock::now()), limit_(seconds), cancelled_(&cancelled) {}
     double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+    double left() const { return limit_ - elapsed(); }
     bool expired() const {
         return cancelled_->load(std::memory_order_relaxed) || elapsed() >= limit_;
     }
+    // One that stops after so many seconds, and no later than this one.
+    Stopwatch within(double seconds) const { return {std::min(seconds, left()), *cancelled_}; }
 
   private:
     Clock::time_point start_;

@@ -88,7 +88,8 @@ class WorstCases::Worker {
                 continue;
             set_objective(label, rival);
             double margin = attack(block, row);
-            const bool tie_wins = outputs_ == 1 ? label == 0 : rival < label;
+            const bool tie_wins =
+                outputs_ == 1 ? (label == 1) != cases_.ensemble_.tie_positive : rival < label;
             if (margin == 0 && tie_wins)
                 margin = just_below_zero;
             if (margin < worst) {
@@ -185,7 +186,8 @@ class WorstCases::Worker {
             if (by_limits)
                 margin -= at_home - lowest;
             else if (!options_.empty())
-                knapsack_.add_group(tree, options_);
+                knapsack_.add_group(tree, options_,
+                                    [](std::int32_t, std::int32_t) { return true; });
         }
         return by_limits ? margin : margin - relaxed_gain();
     }

@@ -6,7 +6,13 @@ from carvegbm.attack import Attack, attack
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError, ModelError, NotLargeSpreadError
-from carvegbm.properties import high_confidence, output_range, small_neighbourhood, stability
+from carvegbm.properties import (
+    OutputRange,
+    high_confidence,
+    output_range,
+    small_neighbourhood,
+    stability,
+)
 from carvegbm.radius import Curve, Radius, radius, robustness_curve
 from carvegbm.readers import load
 from carvegbm.spread import is_large_spread, spread
@@ -29,6 +35,7 @@ __all__ = [
     "LargeSpreadRegressor",
     "ModelError",
     "NotLargeSpreadError",
+    "OutputRange",
     "Radius",
     "Verification",
     "attack",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.engines import STATUSES, Engine, OnViolation, Settings, decide
 from carvegbm.ensemble import Ensemble
+from carvegbm.link import may_round_to_a_tie, rounding_error
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.readers import load
 
@@ -55,14 +56,21 @@ def attack(
     assert found.example_margin is not None
     names = np.array(STATUSES)[found.status]
     success = (names == "fragile") | (names == "broken")
-    borderline = success & (np.abs(found.example_margin) <= rounding_error(ensemble))
+    borderline = np.zeros(len(rows), dtype=bool)
+    borderline[success] = _are_borderline(
+        ensemble, found.example[success], found.example_margin[success]
+    )
     return Attack(success, found.example, found.distance, names, borderline, attacker)
 
 
-def rounding_error(ensemble: Ensemble) -> float:
-    """How far the source library's rounded raw score can be from the exact sum, at most."""
-    unit = 2.0**-24 if ensemble.sum_precision == "float32" else 2.0**-53
-    return 2 * unit * (ensemble.n_trees + 2) * ensemble.core.magnitude / ensemble.average
+def _are_borderline(
+    ensemble: Ensemble, examples: npt.NDArray[np.float64], margins: npt.NDArray[np.float64]
+) -> npt.NDArray[np.bool_]:
+    """Whether the library's rounding, of the raw score or of its probability, may hide the flip."""
+    if len(examples) == 0:
+        return np.zeros(0, dtype=bool)
+    close = np.abs(margins) <= rounding_error(ensemble)
+    return np.asarray(close | may_round_to_a_tie(ensemble, ensemble.raw_score(examples)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +86,9 @@ class Attack:
     status: npt.NDArray[np.str_]
     """As `verify` gives it."""
     borderline: npt.NDArray[np.bool_]
-    """The witness is closer to the decision threshold than the source library's rounding error:
-    it flips the exact sum, and the library's own label may differ."""
+    """The witness is closer to the decision threshold than the source library's rounding, of the
+    raw score or of its probability: it flips the exact sum, and the library's own label may
+    differ."""
     attacker: Attacker = field(repr=False)
 
     def __len__(self) -> int:

@@ -25,12 +25,14 @@ from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
 from carvegbm.instances import check_threads
+from carvegbm.progress import counted_from
 from carvegbm.spread import is_large_spread, require_large_spread
 
 if TYPE_CHECKING:
     from carvegbm import milp
 
 __all__ = [
+    "LARGE_SPREAD_SLICE",
     "STATUSES",
     "Decisions",
     "Engine",
@@ -48,7 +50,7 @@ Tick = Callable[[int], object] | None
 STATUSES = ("robust", "fragile", "vulnerable", "broken", "unknown")
 """In the order of the core's codes."""
 
-_LARGE_SPREAD_SLICE = 0.25  # the share of the time limit that auto gives to a hard knapsack
+LARGE_SPREAD_SLICE = 0.25  # the share of the time limit that auto gives to a hard knapsack
 _SEARCH_SLICE = 0.6  # … and, of what is left, to search before milp
 _SEARCH_ENGINES = np.array(["", "large-spread", "search"], dtype="<U12")
 _UNKNOWN = STATUSES.index("unknown")
@@ -147,7 +149,7 @@ def decide(
             tick,
         )
     if settings.engine == "auto" and is_large_spread(ensemble, attacker):
-        slice_ = _LARGE_SPREAD_SLICE * settings.timeout
+        slice_ = LARGE_SPREAD_SLICE * settings.timeout
         decisions = _by_large_spread(
             ensemble, attacker, rows, labels, settings, slice_, False, witness, tick
         )
@@ -156,33 +158,41 @@ def decide(
             return decisions
         # The knapsack is NP-hard too: what it did not finish goes to the general engines.
         left = settings.timeout - slice_ if math.isfinite(settings.timeout) else math.inf
-        rest = replace(settings, timeout=left)
+        rest = replace(settings, engine="search", timeout=left)
         some = cast("Rows", np.ascontiguousarray(rows[unknown]))
-        others = _by_search(
-            ensemble,
-            attacker,
-            some,
-            labels[unknown],
-            rest,
-            _SEARCH_SLICE * rest.timeout,
-            witness,
-            None,
-        )
-        _by_milp(ensemble, attacker, some, labels[unknown], rest, others, None)
+        tick = counted_from(len(rows) - len(unknown), tick)
+        others = _search_then_milp(ensemble, attacker, some, labels[unknown], rest, witness, tick)
         for field in fields(Decisions):
             if getattr(decisions, field.name) is not None:
                 getattr(decisions, field.name)[unknown] = getattr(others, field.name)
+        decisions.seconds[unknown] += slice_ if math.isfinite(slice_) else 0.0
         return decisions
     if settings.engine == "milp":
         decisions = _undecided(ensemble, attacker, rows, labels, witness)
         _by_milp(ensemble, attacker, rows, labels, settings, decisions, tick)
         return decisions
-    slice_ = 1.0 if settings.engine == "search" else _SEARCH_SLICE
-    decisions = _by_search(
-        ensemble, attacker, rows, labels, settings, slice_ * settings.timeout, witness, tick
-    )
-    if settings.engine == "auto" and math.isfinite(settings.timeout):
-        _by_milp(ensemble, attacker, rows, labels, settings, decisions, None)
+    if settings.engine == "search" or not math.isfinite(settings.timeout):
+        return _by_search(
+            ensemble, attacker, rows, labels, settings, settings.timeout, witness, tick
+        )
+    return _search_then_milp(ensemble, attacker, rows, labels, settings, witness, tick)
+
+
+def _search_then_milp(
+    ensemble: Ensemble,
+    attacker: Attacker,
+    rows: Rows,
+    labels: npt.NDArray[np.int32],
+    settings: Settings,
+    witness: bool,
+    tick: Tick,
+) -> Decisions:
+    """Search for a slice of the time, milp for the rest."""
+    slice_ = _SEARCH_SLICE * settings.timeout
+    decisions = _by_search(ensemble, attacker, rows, labels, settings, slice_, witness, tick)
+    decided = int(np.count_nonzero(decisions.status != _UNKNOWN))
+    rest = replace(settings, engine="auto")
+    _by_milp(ensemble, attacker, rows, labels, rest, decisions, counted_from(decided, tick))
     return decisions
 
 
@@ -198,15 +208,15 @@ def _undecided(
 
     n = len(rows)
     nobody = attacker.with_budget(0).core(ensemble)
-    _, right, margin, _ = _core.verify(
+    _, right, margin, lower, upper = _core.verify(
         ensemble.core, nobody, rows, labels, False, -1, False, math.inf, 0, None
     )
     return Decisions(
         np.full(n, _UNKNOWN, dtype=np.uint8),
         right,
         margin,
-        np.where(right, -np.inf, margin),
-        np.where(right, margin, np.inf),
+        np.where(right, -np.inf, lower),
+        np.where(right, upper, np.inf),
         np.full(n, "", dtype="<U12"),
         np.zeros(n),
         np.full(rows.shape, np.nan) if witness else None,
@@ -233,11 +243,11 @@ def _by_large_spread(
     started = time.monotonic()
     example = distance = example_margin = None
     if witness:
-        status, right, margin, worst, example, distance, example_margin = _core.attack(
+        status, right, margin, lower, upper, example, distance, example_margin = _core.attack(
             core, attacker_core, rows, labels, per_instance, seconds, threads, tick
         )
     else:
-        status, right, margin, worst = _core.verify(
+        status, right, margin, lower, upper = _core.verify(
             core,
             attacker_core,
             rows,
@@ -250,14 +260,12 @@ def _by_large_spread(
             tick,
         )
     each = (time.monotonic() - started) / len(rows)
-    # Each rival's best attack on its own: of a wrong instance of many classes no more than a bound.
-    lower = worst if ensemble.n_outputs <= 2 else np.where(right, worst, margin)
     return Decisions(
         status,
         right,
         margin,
         lower,
-        worst.copy(),
+        upper,
         np.where(status == _UNKNOWN, "", "large-spread").astype("<U12", copy=False),
         np.full(len(rows), each),
         example,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +17,20 @@ import numpy.typing as npt
 from carvegbm import nested
 from carvegbm.errors import DataError, ModelError
 from carvegbm.instances import as_rows, check_threads
+from carvegbm.link import class_indices
 from carvegbm.nested import NODE
 from carvegbm.wellformed import check_trees
 
 if TYPE_CHECKING:
     from carvegbm import _core
 
-__all__ = ["NODE", "Ensemble", "Link", "Precision", "Task"]
+__all__ = ["NODE", "Compared", "Ensemble", "Link", "Precision", "Task", "Tie"]
 
 Task = Literal["binary", "multiclass", "regression"]
 Link = Literal["identity", "logistic", "softmax"]
 Precision = Literal["float64", "float32"]
+Tie = Literal["positive", "negative"]
+Compared = Literal["raw", "probability"]
 
 _FIELDS = (
     "nodes",
@@ -35,6 +38,7 @@ _FIELDS = (
     "scores",
     "base_score",
     "threshold",
+    "tie",
     "n_features",
     "task",
     "classes",
@@ -44,6 +48,7 @@ _FIELDS = (
     "average",
     "input_precision",
     "sum_precision",
+    "compares",
 )
 
 
@@ -62,10 +67,13 @@ class Ensemble:
     base_score : array (n_outputs,)
     n_features : int
     task : {"binary", "multiclass", "regression"}
-        binary: positive class iff raw score >= threshold. multiclass: the class with the largest
-        raw score, the first of several.
+        binary: positive class iff raw score >= threshold (> where the negative class wins ties).
+        multiclass: the class with the largest raw score, the first of several.
     threshold : float, default 0
         Decision threshold, in raw space; binary only.
+    tie : {"positive", "negative"}
+        Who wins at a raw score exactly on the threshold; binary only. Readers say what the source
+        library's own `predict` does.
     classes : sequence, optional
         Labels by output; binary: (negative, positive). Default 0, 1, ….
     feature_names : sequence of str, optional
@@ -78,8 +86,11 @@ class Ensemble:
         "float32": the source library rounds inputs to float32 before it compares them; every
         threshold must then be a float32 number.
     sum_precision : {"float64", "float32"}
-        The precision in which the source library adds up; concerns `raw_score` only. Verdicts
-        rest on the exact sum.
+        The precision in which the source library adds up; concerns `raw_score` and `decide` only.
+        Verdicts rest on the exact sum.
+    compares : {"raw", "probability"}
+        What the source library's `predict` compares, rounded; concerns `decide` only. Raw scores
+        that differ by less than probabilities can show are a tie to a library that compares these.
 
     Examples
     --------
@@ -94,6 +105,7 @@ class Ensemble:
     scores: npt.NDArray[np.float64]
     base_score: npt.NDArray[np.float64]
     threshold: float
+    tie: Tie
     n_features: int
     task: Task
     classes: npt.NDArray[Any]
@@ -103,6 +115,7 @@ class Ensemble:
     average: int
     input_precision: Precision
     sum_precision: Precision
+    compares: Compared
 
     def __init__(
         self,
@@ -114,6 +127,7 @@ class Ensemble:
         task: Task,
         base_score: npt.ArrayLike = 0.0,
         threshold: float = 0.0,
+        tie: Tie = "positive",
         classes: Sequence[Any] | npt.NDArray[Any] | None = None,
         feature_names: Sequence[str] | None = None,
         link: Link = "identity",
@@ -121,6 +135,7 @@ class Ensemble:
         average: int = 1,
         input_precision: Precision = "float64",
         sum_precision: Precision = "float64",
+        compares: Compared = "raw",
     ) -> None:
         score_rows = np.array(scores, dtype=np.float64, order="C")
         if score_rows.ndim == 1:
@@ -134,6 +149,7 @@ class Ensemble:
         _set(self, "scores", score_rows)
         _set(self, "base_score", base)
         _set(self, "threshold", float(threshold))
+        _set(self, "tie", tie)
         _set(self, "n_features", int(n_features))
         _set(self, "task", task)
         _set(self, "classes", _classes(task, n_outputs, classes))
@@ -143,6 +159,7 @@ class Ensemble:
         _set(self, "average", int(average))
         _set(self, "input_precision", input_precision)
         _set(self, "sum_precision", sum_precision)
+        _set(self, "compares", compares)
         check_trees(self)
         for array in (self.nodes, self.roots, self.scores, self.base_score, self.classes):
             array.flags.writeable = False
@@ -207,13 +224,14 @@ class Ensemble:
         return raw[:, 0] if self.n_outputs == 1 else raw
 
     def decide(self, X: npt.ArrayLike, *, threads: int | None = None) -> npt.NDArray[Any]:
-        """Predicted label per row of X; the raw score for regression."""
+        """Predicted label per row of X; the raw score for regression.
+
+        Equals the source library's own `predict`, ties and its rounding included.
+        """
         raw = self.raw_score(X, threads=threads)
         if self.task == "regression":
             return raw
-        if self.task == "binary":
-            return cast("npt.NDArray[Any]", self.classes[(raw >= self.threshold).astype(int)])
-        return cast("npt.NDArray[Any]", self.classes[raw.argmax(axis=1)])
+        return self.classes[class_indices(self, raw)]
 
     # ── what others need to know ─────────────────────────────────────────────────────────────
 
@@ -263,6 +281,11 @@ class Ensemble:
         return int(feature)
 
     @cached_property
+    def known(self) -> dict[str, Any]:
+        """What others found out about the ensemble and would like to keep; it never changes."""
+        return {}
+
+    @cached_property
     def core(self) -> _core.Ensemble:
         """The same ensemble, as the C++ core holds it."""
         from carvegbm import _core
@@ -275,6 +298,7 @@ class Ensemble:
             self.threshold,
             self.n_features,
             self.average,
+            self.tie == "positive",
             self.input_precision == "float32",
             self.sum_precision == "float32",
         )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Progress", "progress_bar"]
+__all__ = ["Progress", "counted_from", "progress_bar"]
 
 Progress = bool | Callable[[int], object] | None
 """None: a bar if standard error is a terminal; False: none; a function gets the rows done,
@@ -48,3 +48,10 @@ def progress_bar(
     finally:
         if shown:
             bar.stop()
+
+
+def counted_from(
+    start: int, tick: Callable[[int], object] | None
+) -> Callable[[int], object] | None:
+    """Counts on from rows that are finished, for an engine that takes over the others."""
+    return None if tick is None else lambda done: tick(start + done)

@@ -1,31 +1,41 @@
 """Properties beyond robustness: what else an attacker cannot do to the raw score.
 
-All rest on `output_range`, the lowest and highest raw score within the attacker's reach.
+Comes in: a model, instances, an attacker, a limit. Goes out: the range of raw scores within reach,
+or an answer per instance that is decided in exact arithmetic, or "unknown" where time ran out.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attack import rounding_error
 from carvegbm.attacker import Attacker
-from carvegbm.engines import Engine, OnViolation, Settings, check_spread
+from carvegbm.confidence import is_confident
+from carvegbm.engines import STATUSES, Engine, OnViolation, Rows, Settings, check_spread, decide
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
 from carvegbm.instances import check_threads
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.readers import load
 from carvegbm.spread import is_large_spread
+from carvegbm.verification import are_neighbours, plain_column
 
-__all__ = ["high_confidence", "output_range", "small_neighbourhood", "stability"]
+if TYPE_CHECKING:
+    from carvegbm import _core
+
+__all__ = ["OutputRange", "high_confidence", "output_range", "small_neighbourhood", "stability"]
 
 Answers = npt.NDArray[np.str_]
-""""holds" or "fails" per instance; "unknown" where rounding is too coarse to tell, or where the
-ensemble is not large-spread for the instance."""
+""""holds" or "fails" per instance, as a theorem; "unknown" where time ran out, or where
+`on_violation="unknown"` leaves an instance undecided."""
+
+_ANSWERS = np.array(["holds", "fails", "unknown"])
+"""In the order of the core's codes."""
 
 
 def output_range(
@@ -38,55 +48,114 @@ def output_range(
     threads: int | None = None,
     on_violation: OnViolation | None = None,
     progress: Progress = None,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+) -> OutputRange:
     """The lowest and the highest raw score the attacker can reach, per instance.
 
-    For regression this is the range of outputs. Exact, but for instances on which the search ran
-    out of time: there, no attack leaves the range, but not all of it may be reached. NaN where
-    `on_violation="unknown"` leaves an instance undecided. milp does not measure ranges; the
-    parameters are otherwise those of `verify`.
+    For regression this is the range of outputs. Where time runs out, both ends are bounded from
+    outside, by what no attack exceeds, and from inside, by what an attack reaches. milp does not
+    measure ranges; the parameters are otherwise those of `verify`.
 
     Examples
     --------
     >>> import carvegbm as cg
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = cg.Ensemble.from_trees([stump], n_features=1, task="regression")
-    >>> low, high = cg.output_range(model, [[0.45], [0.9]], cg.Attacker("inf", 0.1))
-    >>> low.tolist(), high.tolist()
-    ([-1.0, 1.0], [1.0, 1.0])
+    >>> found = cg.output_range(model, [[0.45], [0.9]], cg.Attacker("inf", 0.1))
+    >>> found.lowest.tolist(), found.highest.tolist(), found.exact.tolist()
+    ([-1.0, 1.0], [1.0, 1.0], [True, True])
     """
-    ensemble = load(model)
-    if ensemble.n_outputs != 1:
-        raise CarveError(
-            f"output_range needs a model with one output, this one has {ensemble.n_outputs}; "
-            "use verify for multiclass models"
-        )
+    settings = Settings(engine, timeout, threads, on_violation)
+    ensemble = _single_output(load(model), "output_range")
     rows = ensemble.check_data(X)
     attacker.check_instances(ensemble, rows)
-    settings = Settings(engine, timeout, threads, on_violation)
-    if engine == "milp":
-        raise CarveError("engine 'milp' does not measure ranges; use auto or search")
     from carvegbm import _core
 
-    core, attacker_core = ensemble.core, attacker.core(ensemble)
-    n_threads = check_threads(threads)
     with progress_bar(progress, len(rows), "measuring") as tick:
-        if settings.only_large_spread or (engine == "auto" and is_large_spread(ensemble, attacker)):
-            per_instance = check_spread(ensemble, attacker, on_violation)
-            lowest, highest = _core.output_range(
-                core, attacker_core, rows, per_instance, timeout, n_threads, tick
-            )
-        else:
-            lowest, _, _, highest, _ = _core.search_output_range(
-                core, attacker_core, rows, timeout, n_threads, tick
-            )
-    return lowest, highest
+        lowest_lower, lowest_upper, highest_lower, highest_upper = _core.output_range(
+            ensemble.core,
+            attacker.core(ensemble),
+            rows,
+            _range_options(ensemble, attacker, settings),
+            check_threads(threads),
+            tick,
+        )
+    return OutputRange(lowest_lower, lowest_upper, highest_lower, highest_upper, attacker)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OutputRange:
+    """The range of raw scores within reach, per instance; every bound is rounded outward."""
+
+    lowest_lower: npt.NDArray[np.float64]
+    """No attack reaches a raw score below this."""
+    lowest_upper: npt.NDArray[np.float64]
+    """An attack reaches a raw score this low."""
+    highest_lower: npt.NDArray[np.float64]
+    """An attack reaches a raw score this high."""
+    highest_upper: npt.NDArray[np.float64]
+    """No attack reaches a raw score above this."""
+    attacker: Attacker
+
+    @property
+    def exact(self) -> npt.NDArray[np.bool_]:
+        """Where both ends are known to the last rounding: no double lies between their bounds."""
+        return np.asarray(
+            are_neighbours(self.lowest_lower, self.lowest_upper)
+            & are_neighbours(self.highest_lower, self.highest_upper)
+        )
+
+    @property
+    def lowest(self) -> npt.NDArray[np.float64]:
+        """The lowest raw score within reach, rounded down; NaN where it is not known."""
+        known = are_neighbours(self.lowest_lower, self.lowest_upper)
+        return np.where(known, self.lowest_lower, np.nan)
+
+    @property
+    def highest(self) -> npt.NDArray[np.float64]:
+        """The highest raw score within reach, rounded up; NaN where it is not known."""
+        known = are_neighbours(self.highest_lower, self.highest_upper)
+        return np.where(known, self.highest_upper, np.nan)
+
+    def __len__(self) -> int:
+        return len(self.lowest_lower)
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """What is known per instance, by name."""
+        return {
+            "lowest": self.lowest,
+            "lowest_lower": self.lowest_lower,
+            "lowest_upper": self.lowest_upper,
+            "highest": self.highest,
+            "highest_lower": self.highest_lower,
+            "highest_upper": self.highest_upper,
+            "exact": self.exact,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, ready for JSON; NaN and infinity become None."""
+        return {
+            "attacker": self.attacker.to_dict(),
+            "instances": len(self),
+            **{name: plain_column(column) for name, column in self.columns().items()},
+        }
+
+    def save(self, path: Any) -> None:
+        """Write to a file, as JSON, CSV or Parquet by its suffix; never half a file."""
+        from carvegbm.files import save_result
+
+        save_result(path, self.to_dict, self.columns())
+
+    def __repr__(self) -> str:
+        known = int(np.count_nonzero(self.exact))
+        return f"<OutputRange: {len(self)} instances, {self.attacker!r}, {known} known exactly>"
 
 
 def stability(
     model: Any, X: npt.ArrayLike, attacker: Attacker, c: float, **options: Any
 ) -> Answers:
-    """No attack changes the raw score by more than c. `options` are those of `output_range`.
+    """No attack changes the raw score by more than c; decided exactly.
+
+    `options` are those of `output_range`.
 
     Examples
     --------
@@ -96,19 +165,15 @@ def stability(
     >>> cg.stability(model, [[0.45], [0.9]], cg.Attacker("inf", 0.1), c=0.5).tolist()
     ['fails', 'holds']
     """
-    if not c >= 0:
-        raise CarveError(f"c must be >= 0, got {c:g}")
-    ensemble = load(model)
-    lowest, highest = output_range(ensemble, X, attacker, **options)
-    raw = ensemble.raw_score(X, threads=options.get("threads"))
-    change = np.maximum(highest - raw, raw - lowest)
-    return _compare(ensemble, c - change, at_zero="holds")
+    return _stays_within(model, X, attacker, _limit(c), **options)
 
 
 def small_neighbourhood(
     model: Any, X: npt.ArrayLike, attacker: Attacker, c: float, **options: Any
 ) -> Answers:
     """No attack changes the raw score by more than c times its L-infinity budget.
+
+    Decided exactly: the product is not rounded. `options` are those of `output_range`.
 
     Examples
     --------
@@ -120,16 +185,17 @@ def small_neighbourhood(
     """
     if not math.isinf(attacker.norm):
         raise CarveError(f"small_neighbourhood is defined for norm inf, got {attacker.norm}")
-    return stability(model, X, attacker, c * attacker.budget, **options)
+    return _stays_within(model, X, attacker, _limit(c) * Fraction(attacker.budget), **options)
 
 
 def high_confidence(
     model: Any, X: npt.ArrayLike, attacker: Attacker, q: float, **options: Any
 ) -> Answers:
-    """An instance predicted with probability >= q cannot be flipped.
+    """An instance predicted with probability >= q cannot be flipped; decided exactly.
 
     Holds as well where the prediction is less confident than q. Binary models with a logistic
-    link only.
+    link only. The probability is that of the exact raw score. `options` are `engine`, `timeout`,
+    `threads`, `on_violation` and `progress`, as in `verify`.
 
     Examples
     --------
@@ -139,33 +205,120 @@ def high_confidence(
     >>> cg.high_confidence(model, [[0.45], [0.9]], cg.Attacker("inf", 0.1), q=0.7).tolist()
     ['fails', 'holds']
     """
+    progress = options.pop("progress", None)
+    settings = Settings(**options)
     ensemble = load(model)
     if ensemble.task != "binary" or ensemble.link != "logistic":
         raise CarveError(
             f"high_confidence needs a binary model with a logistic link, got {ensemble!r} "
             f"with link {ensemble.link!r}"
         )
-    if not 0.5 <= q < 1:
-        raise CarveError(f"q must be a probability in [0.5, 1), got {q:g}")
-    lowest, highest = output_range(ensemble, X, attacker, **options)
-    raw = ensemble.raw_score(X, threads=options.get("threads"))
-    confident = math.log(q / (1 - q)) / ensemble.link_scale
-    positive = raw >= ensemble.threshold
-    side = np.where(positive, raw, -raw)
-    stays = _compare(
-        ensemble,
-        np.where(positive, lowest - ensemble.threshold, ensemble.threshold - highest),
-        at_zero="unknown",
-    )
-    is_confident = _compare(ensemble, side - confident, at_zero="unknown")
-    answers = np.where(is_confident == "fails", "holds", stays)
-    return np.where((is_confident == "unknown") & (stays != "holds"), "unknown", answers)
+    rows = ensemble.check_data(X)
+    attacker.check_instances(ensemble, rows)
+    positive, confident = is_confident(ensemble, rows, q)
+    answers = np.full(len(rows), "holds", dtype="<U7")
+    asked = np.flatnonzero(confident)
+    if len(asked) == 0:
+        return answers
+    some = cast("Rows", np.ascontiguousarray(rows[asked]))
+    with progress_bar(progress, len(asked), "verifying") as tick:
+        found = decide(
+            ensemble,
+            attacker,
+            some,
+            positive[asked].astype(np.int32),
+            settings,
+            witness=False,
+            tick=tick,
+        )
+    answer_of = {"robust": "holds", "fragile": "fails", "unknown": "unknown"}
+    answers[asked] = [answer_of[STATUSES[status]] for status in found.status.tolist()]
+    return answers
 
 
-def _compare(ensemble: Ensemble, slack: npt.NDArray[np.float64], at_zero: str) -> Answers:
-    """Say "holds" where slack is surely >= 0, "fails" where it is surely < 0."""
-    error = 4 * rounding_error(ensemble)
-    answers = np.where(slack > error, "holds", np.where(slack < -error, "fails", "unknown"))
-    if ensemble.n_trees <= 1:  # nothing is added up, so nothing was rounded
-        answers = np.where(slack > 0, "holds", np.where(slack < 0, "fails", at_zero))
-    return np.where(np.isnan(slack), "unknown", answers)
+def _stays_within(
+    model: Any,
+    X: npt.ArrayLike,
+    attacker: Attacker,
+    limit: Fraction,
+    *,
+    progress: Progress = None,
+    **options: Any,
+) -> Answers:
+    """Whether no attack changes the raw score by more than the limit, exactly."""
+    settings = Settings(**options)
+    ensemble = _single_output(load(model), "stability")
+    rows = ensemble.check_data(X)
+    attacker.check_instances(ensemble, rows)
+    from carvegbm import _core
+
+    # Two sums of one leaf per tree differ by no more than this; the core need not know larger ones.
+    most = 2 * Fraction(float(ensemble.core.magnitude)) * 2
+    total = min(limit * ensemble.average, most)
+    with progress_bar(progress, len(rows), "verifying") as tick:
+        found = _core.stays_within(
+            ensemble.core,
+            attacker.core(ensemble),
+            rows,
+            np.array(_as_doubles(total)),
+            _range_options(ensemble, attacker, settings),
+            check_threads(settings.threads),
+            tick,
+        )
+    return _ANSWERS[found]
+
+
+def _limit(c: Any) -> Fraction:
+    try:
+        return Fraction(_checked_number(c))
+    except (TypeError, ValueError, OverflowError):
+        raise CarveError(f"c must be a number >= 0, got {c!r}") from None
+
+
+def _checked_number(c: Any) -> float:
+    number = float(c)
+    if not number >= 0:
+        raise ValueError
+    # What is infinite is more than any change.
+    return min(number, float(np.finfo(np.float64).max))
+
+
+def _as_doubles(number: Fraction) -> list[float]:
+    """Doubles whose sum is the number, or the largest multiple of 2^-1074 below it.
+
+    Sums of scores are such multiples: a limit in between says no more than the one below.
+    """
+    units = number.numerator * 2**1074 // number.denominator
+    parts = []
+    while units:
+        length = max(units.bit_length() - 53, 0)
+        part = units >> length << length
+        parts.append(float(Fraction(part, 2**1074)))
+        units -= part
+    return parts or [0.0]
+
+
+def _single_output(ensemble: Ensemble, what: str) -> Ensemble:
+    if ensemble.n_outputs != 1:
+        raise CarveError(
+            f"{what} needs a model with one output, this one has {ensemble.n_outputs}; "
+            "use verify for multiclass models"
+        )
+    return ensemble
+
+
+def _range_options(
+    ensemble: Ensemble, attacker: Attacker, settings: Settings
+) -> _core.RangeOptions:
+    """Who may decide: large-spread where it is allowed, search where it may take over."""
+    from carvegbm import _core
+
+    if settings.engine == "milp":
+        raise CarveError("engine 'milp' does not measure ranges; use auto or search")
+    if settings.engine == "search":
+        return _core.RangeOptions(settings.timeout, False, False, True)
+    if settings.only_large_spread:
+        per_instance = check_spread(ensemble, attacker, settings.on_violation)
+        return _core.RangeOptions(settings.timeout, not per_instance, per_instance, False)
+    holds = is_large_spread(ensemble, attacker)
+    return _core.RangeOptions(settings.timeout, holds, not holds, True)

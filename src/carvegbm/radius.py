@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import LARGEST_BUDGET, Attacker, check_norm
-from carvegbm.engines import Engine, Settings
+from carvegbm.engines import LARGE_SPREAD_SLICE, Engine, Settings
 from carvegbm.errors import CarveError
 from carvegbm.instances import check_threads
-from carvegbm.progress import Progress, progress_bar
+from carvegbm.progress import Progress, counted_from, progress_bar
 from carvegbm.readers import load
 from carvegbm.spread import largest_budget
 
@@ -73,27 +73,45 @@ def radius(
     with progress_bar(progress, len(rows), "measuring") as tick:
         if engine != "search":
             core_attacker = kind.with_budget(reachable).core(ensemble)
-            found = _core.radius(
-                ensemble.core, core_attacker, rows, labels, timeout, n_threads, tick
+            share = timeout if engine == "large-spread" else LARGE_SPREAD_SLICE * timeout
+            # What is passed on is not done: it is counted when search has looked at it.
+            low, upper = _core.radius(
+                ensemble.core,
+                core_attacker,
+                rows,
+                labels,
+                share,
+                n_threads,
+                tick if reachable >= wanted else None,
             )
-            beyond = reachable + 1 if p == 0 else math.nextafter(reachable, math.inf)
-            decided, none = found >= 0, np.isnan(found)
-            lower = np.where(decided, found, np.where(none, beyond, 0.0))
-            upper = np.where(decided, found, math.inf)
-            open_ = np.flatnonzero(~decided if reachable < wanted else ~(decided | none))
+            decided, none = low == upper, np.isinf(low)
+            lower = np.where(none, _just_beyond(reachable, p), low)
+            open_ = np.flatnonzero(~decided | none if reachable < wanted else ~decided)
         if engine != "large-spread" and len(open_):
             core_attacker = kind.with_budget(wanted).core(ensemble)
             some = np.ascontiguousarray(rows[open_])
-            low, high, _ = _core.search_radius(
-                ensemble.core, core_attacker, some, labels[open_], timeout, n_threads, None
+            share = timeout if engine == "search" else (1 - LARGE_SPREAD_SLICE) * timeout
+            low, high = _core.search_radius(
+                ensemble.core,
+                core_attacker,
+                some,
+                labels[open_],
+                share,
+                n_threads,
+                counted_from(len(rows) - len(open_), tick),
             )
             reachable = wanted
-            beyond = wanted + 1 if p == 0 else math.nextafter(wanted, math.inf)
-            lower[open_] = np.maximum(lower[open_], np.where(np.isinf(low), beyond, low))
-            upper[open_] = high
+            low = np.where(np.isinf(low), _just_beyond(wanted, p), low)
+            lower[open_] = np.maximum(lower[open_], low)
+            upper[open_] = np.minimum(upper[open_], high)
     if (max_budget is None or p == 0) and reachable >= everything:
         lower[np.isinf(upper) & (lower > everything)] = math.inf  # no budget flips these
     return Radius(np.where(lower == upper, lower, np.nan), lower, upper, p)
+
+
+def _just_beyond(budget: float, norm: float) -> float:
+    """The smallest budget that is larger."""
+    return budget + 1 if norm == 0 else math.nextafter(budget, math.inf)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,8 @@
 
 An ensemble is large-spread for an attacker iff no value of a feature can be moved across
 thresholds of two different trees: thresholds of one feature in two trees are more than
-2 * budget * scale apart (norm 0: no feature is used by two trees). Features the attacker cannot
-change, and thresholds that no value within its bounds can cross, do not count.
+2 * budget * scale apart (norm 0: no feature is used by two trees), also at budget 0. Features the
+attacker cannot change, and thresholds that no value within its bounds can cross, do not count.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -89,16 +89,20 @@ def require_large_spread(ensemble: Ensemble, attacker: Attacker) -> None:
         largest = 0.0
         reason = (
             f"{name} is used by tree {first} (threshold {pair.thresholds[0]!r}) and tree {second} "
-            f"(threshold {pair.thresholds[1]!r}), and norm 0 allows no feature in two trees; "
-            "the largest budget that would be allowed is 0"
+            f"(threshold {pair.thresholds[1]!r}), and norm 0 allows no feature in two trees, "
+            "whatever the budget"
         )
     else:
         largest = _largest_below(pair.gap / 2)
         reason = (
             f"{name} has threshold {pair.thresholds[0]!r} in tree {first} and "
             f"{pair.thresholds[1]!r} in tree {second}, {float(pair.gap):.6g} apart, which is not "
-            f"more than twice the budget {attacker.budget:g}; the largest budget that would be "
-            f"allowed is {largest!r}"
+            f"more than twice the budget {attacker.budget:g}; "
+            + (
+                f"the largest budget that would be allowed is {largest!r}"
+                if pair.gap > 0
+                else "no budget would be allowed"
+            )
         )
     raise NotLargeSpreadError(
         f"the ensemble is not large-spread: {reason}",
@@ -130,8 +134,6 @@ def _largest_below(bound: Fraction) -> float:
 
 def _violation(ensemble: Ensemble, attacker: Attacker) -> _Pair | None:
     """The closest pair of thresholds if it violates the condition, else None."""
-    if attacker.budget == 0:
-        return None  # nothing can be moved
     pair = _closest_pair(ensemble, attacker)
     if pair is None:
         return None
@@ -141,7 +143,18 @@ def _violation(ensemble: Ensemble, attacker: Attacker) -> _Pair | None:
 
 
 def _closest_pair(ensemble: Ensemble, attacker: Attacker | None) -> _Pair | None:
-    """The pair of thresholds that are closest in units of scale, among those that count."""
+    """The pair of thresholds that are closest in units of scale, among those that count.
+
+    Norm and budget have no part in it. A forest of 379,000 leaves takes .6 s, and many questions
+    are asked about the same attacker: what was found last is kept.
+    """
+    key = None if attacker is None else (attacker.scale, attacker.features, attacker.bounds)
+    if "closest pair" not in ensemble.known or ensemble.known["closest pair"][0] != key:
+        ensemble.known["closest pair"] = (key, _find_closest_pair(ensemble, attacker))
+    return cast("_Pair | None", ensemble.known["closest pair"][1])
+
+
+def _find_closest_pair(ensemble: Ensemble, attacker: Attacker | None) -> _Pair | None:
     counts = ensemble.nodes["feature"] >= 0
     feature, threshold = ensemble.nodes["feature"], ensemble.nodes["threshold"]
     # No number lies beyond the largest double; one beyond the largest float32 is read as infinity.

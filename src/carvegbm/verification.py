@@ -20,7 +20,14 @@ from carvegbm.errors import CarveError
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.readers import load
 
-__all__ = ["STATUSES", "Verification", "describe_interval", "verify"]
+__all__ = [
+    "STATUSES",
+    "Verification",
+    "are_neighbours",
+    "describe_interval",
+    "plain_column",
+    "verify",
+]
 
 _MEANINGS = {
     "robust": "right, and stays right",
@@ -124,9 +131,9 @@ class Verification:
     margin: npt.NDArray[np.float64]
     """How far the raw score is on the right side of the decision threshold."""
     worst_margin_lower: npt.NDArray[np.float64]
-    """worst_margin_lower <= worst margin"""
+    """worst_margin_lower <= worst margin, rounded down"""
     worst_margin_upper: npt.NDArray[np.float64]
-    """worst margin <= worst_margin_upper"""
+    """worst margin <= worst_margin_upper, rounded up"""
     right: npt.NDArray[np.bool_]
     """Whether the model's decision on the unchanged instance is the label."""
     engine: npt.NDArray[np.str_]
@@ -149,13 +156,12 @@ class Verification:
     def worst_margin(self) -> npt.NDArray[np.float64]:
         """The margin after the best attack, to the last rounding; NaN where it is not known.
 
-        The best attack is the one that pushes hardest against the decision, that is, down where
-        the instance is right, up where it is wrong.
+        Known means that no double lies between the bounds. The best attack is the one that pushes
+        hardest against the decision, that is, down where the instance is right, up where it is
+        wrong.
         """
-        # Search bounds from below in fixed point: what an attack reaches is the upper bound.
-        rounding = 1e-11 * np.maximum(1, np.abs(self.margin))
-        known = self.worst_margin_upper - self.worst_margin_lower <= rounding
-        return np.where(known, self.worst_margin_upper, np.nan)
+        lower, upper = self.worst_margin_lower, self.worst_margin_upper
+        return np.where(are_neighbours(lower, upper), np.where(self.right, upper, lower), np.nan)
 
     @property
     def accuracy(self) -> float:
@@ -195,7 +201,7 @@ class Verification:
             "accuracy": self.accuracy,
             "robustness": list(self.robustness),
             "counts": self.counts,
-            **{name: _plain(column) for name, column in self.columns().items()},
+            **{name: plain_column(column) for name, column in self.columns().items()},
         }
 
     def save(self, path: Any) -> None:
@@ -234,6 +240,13 @@ class Verification:
         return "\n".join(lines)
 
 
+def are_neighbours(
+    lower: npt.NDArray[np.float64], upper: npt.NDArray[np.float64]
+) -> npt.NDArray[np.bool_]:
+    """Whether no double lies strictly between lower and upper: what they bound is known."""
+    return np.asarray(np.isfinite(lower) & (upper <= np.nextafter(lower, np.inf)))
+
+
 def describe_interval(lower: float, upper: float) -> str:
     """An interval as its middle ± half its width, or as one number where it is one."""
     if lower == upper:
@@ -241,7 +254,8 @@ def describe_interval(lower: float, upper: float) -> str:
     return f"{(lower + upper) / 2:.4f} ± {(upper - lower) / 2:.4f}"
 
 
-def _plain(column: npt.NDArray[Any]) -> list[Any]:
+def plain_column(column: npt.NDArray[Any]) -> list[Any]:
+    """A column as JSON can hold it; NaN and infinity become None."""
     if column.dtype.kind != "f":
         return list(column.tolist())
     return [

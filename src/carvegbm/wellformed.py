@@ -26,6 +26,17 @@ def check_trees(ensemble: Ensemble) -> None:
         raise ModelError("a multiclass ensemble needs at least two scores per leaf")
     if ensemble.link not in ("identity", "logistic", "softmax"):
         raise ModelError(f"link must be identity, logistic or softmax, got {ensemble.link!r}")
+    if ensemble.tie not in ("positive", "negative"):
+        raise ModelError(f"tie must be positive or negative, got {ensemble.tie!r}")
+    if ensemble.compares not in ("raw", "probability"):
+        raise ModelError(f"compares must be raw or probability, got {ensemble.compares!r}")
+    if ensemble.compares == "probability" and (
+        ensemble.link == "identity" or ensemble.threshold != 0
+    ):
+        raise ModelError(
+            "an ensemble that compares probabilities needs the link logistic or softmax, and the "
+            f"threshold 0; got {ensemble.link} and {ensemble.threshold}"
+        )
     if not 0 < ensemble.link_scale < np.inf:
         raise ModelError(f"link_scale must be > 0 and finite, got {ensemble.link_scale}")
     for precision in (ensemble.input_precision, ensemble.sum_precision):

@@ -93,7 +93,8 @@ class Instance:
         """Position of the class decided at x."""
         rows = self.leaves(self.x)
         if self.ensemble.task == "binary":
-            return int(self.total(Term(0, None), rows) >= 0)
+            total = self.total(Term(0, None), rows)
+            return int(total >= 0 if self.ensemble.tie == "positive" else total > 0)
         raw = [self.total(Term(c, None), rows) for c in range(self.ensemble.n_outputs)]
         return raw.index(max(raw))
 

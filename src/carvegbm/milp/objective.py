@@ -44,9 +44,10 @@ class Objective:
             raise CarveError(f"the least value of one term can be asked for, not {len(self.terms)}")
 
     @classmethod
-    def binary(cls, held: int) -> Objective:
+    def binary(cls, held: int, tie: str = "positive") -> Objective:
         """The margin of the class that holds (0 negative, 1 positive) in a binary ensemble."""
-        return cls((Term(0, None) if held else Term(None, 0, strict=False),))
+        strict = (tie == "positive") == (held == 1)
+        return cls((Term(0, None, strict) if held else Term(None, 0, strict),))
 
     @classmethod
     def pair(cls, held: int, rival: int) -> Objective:

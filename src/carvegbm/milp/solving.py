@@ -111,7 +111,7 @@ def verify_instance(
     decision = instance.decision
     right = decision == label_index
     if ensemble.task == "binary":
-        objectives = [Objective.binary(decision)]
+        objectives = [Objective.binary(decision, ensemble.tie)]
     elif right:
         rivals = [rival for rival in range(ensemble.n_outputs) if rival != decision]
         objectives = [Objective.pair(decision, rival) for rival in rivals]

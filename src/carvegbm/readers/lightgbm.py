@@ -43,12 +43,16 @@ __all__ = ["from_dump", "from_estimator", "from_text"]
 
 _ZERO = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 _MISSING = {"None": 0, "Zero": 1, "NaN": 2}
+# LightGBM's classifier takes the largest of 1 − p and p, or of the classes' p, the first of equals.
+_BINARY = {"task": "binary", "link": "logistic", "tie": "negative", "compares": "probability"}
 _LINKS: dict[str, dict[str, Any]] = {
-    "binary": {"task": "binary", "link": "logistic"},
-    "cross_entropy": {"task": "binary", "link": "logistic"},
-    "multiclass": {"task": "multiclass", "link": "softmax"},
-    "multiclassova": {"task": "multiclass", "link": "identity"},
+    "binary": _BINARY,
+    "cross_entropy": _BINARY,
+    "multiclass": {"task": "multiclass", "link": "softmax", "compares": "probability"},
+    "multiclassova": {"task": "multiclass", "link": "logistic", "compares": "probability"},
 }
+# Their prediction is the raw score; a classifier with one of these compares 1 − raw with raw.
+_OUTPUTS_RAW = ("regression", "regression_l1", "huber", "fair", "quantile", "mape")
 
 
 def from_estimator(model: Any, classes: Classes) -> Ensemble:
@@ -60,14 +64,15 @@ def from_estimator(model: Any, classes: Classes) -> Ensemble:
             booster = model.booster_
         except (AttributeError, ValueError):
             raise ModelError("the model is not fitted; call fit first") from None
+        is_classifier = hasattr(model, "classes_")
         if classes is None:
             classes = getattr(model, "classes_", None)
-        model = booster
+        return from_text(booster.model_to_string(), classes, is_classifier=is_classifier)
     return from_text(model.model_to_string(), classes)
 
 
-def from_text(text: str, classes: Classes) -> Ensemble:
-    """Read the text of a model file."""
+def from_text(text: str, classes: Classes, *, is_classifier: bool = False) -> Ensemble:
+    """Read the text of a model file, or of a classifier's Booster."""
     header: dict[str, str] = {}
     blocks: list[dict[str, str]] = []
     fields = header
@@ -96,6 +101,7 @@ def from_text(text: str, classes: Classes) -> Ensemble:
         averaged="average_output" in header,
         version=header.get("version", ""),
         classes=classes,
+        is_classifier=is_classifier,
     )
 
 
@@ -129,6 +135,7 @@ def _ensemble(
     averaged: bool,
     version: str,
     classes: Classes,
+    is_classifier: bool = False,
 ) -> Ensemble:
     if n_outputs < 1 or len(trees) % n_outputs:
         raise ModelError(
@@ -136,11 +143,19 @@ def _ensemble(
         )
     name, *options = objective.split() or [""]
     fields = dict(_LINKS.get(name, {"task": "regression" if n_outputs == 1 else "multiclass"}))
-    if fields["task"] == "binary":
+    if fields.get("link") == "logistic":
         fields["link_scale"] = _sigmoid(options)
+    if fields["task"] == "binary":
         if averaged and version == "v2" and all(_are_probabilities(tree) for tree in trees):
             # The forests of early versions have probabilities in their leaves.
-            fields = {"task": "binary", "threshold": 0.5}
+            fields = {"task": "binary", "threshold": 0.5, "tie": "negative"}
+    elif is_classifier and fields["task"] == "regression" and name not in ("", "custom"):
+        if name not in _OUTPUTS_RAW or "sqrt" in options:
+            raise ModelError(
+                f"is a classifier with the objective {name!r}, whose predict compares a function "
+                "of the raw score with 1/2; train with objective='binary', or pass its booster_"
+            )
+        fields |= {"threshold": 0.5, "tie": "negative"}
     return assemble(
         [replace(tree, output=i % n_outputs) for i, tree in enumerate(trees)],
         n_outputs=n_outputs,

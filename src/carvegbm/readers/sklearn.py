@@ -168,7 +168,8 @@ def _link(model: Any, n_outputs: int) -> dict[str, Any]:
         return {"task": "multiclass", "link": "softmax"}
     # The exponential loss fits half the log-odds.
     scale = 2.0 if getattr(model, "loss", None) == "exponential" else 1.0
-    return {"task": "binary", "link": "logistic", "link_scale": scale}
+    tie = "negative" if _family(model) is _HISTOGRAM else "positive"  # raw > 0, raw >= 0
+    return {"task": "binary", "link": "logistic", "link_scale": scale, "tie": tie}
 
 
 def _features(model: Any) -> dict[str, Any]:

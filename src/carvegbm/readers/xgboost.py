@@ -55,7 +55,6 @@ _SAME = (
     "reg:squarederror",
     "reg:squaredlogerror",
 )
-_JUST_ABOVE_ZERO = math.ulp(0.0)  # the exact sum of doubles is > 0 iff it is >= this
 
 
 def from_estimator(model: Any, classes: Classes) -> Ensemble:
@@ -175,12 +174,24 @@ def build(
         fields = {"task": "multiclass"}
         if objective.startswith("multi:"):
             fields["link"] = "softmax"
-    elif objective in (*_LOGIT, "binary:logitraw"):
-        fields = {"task": "binary", "link": "logistic"}
+        if objective == "multi:softprob":
+            fields["compares"] = "probability"
+    elif objective in _LOGIT:
+        fields = {"task": "binary", "link": "logistic", "tie": "negative"}
+        fields["compares"] = "probability"
+    elif objective == "binary:logitraw":
+        fields = {"task": "binary", "link": "logistic", "tie": "negative"}
     elif objective == "binary:hinge":
-        fields = {"task": "binary", "threshold": _JUST_ABOVE_ZERO}
+        fields = {"task": "binary", "tie": "negative"}
     if is_classifier and n_outputs == 1 and objective not in (*_LOGIT, "binary:hinge"):
-        fields["threshold"] = 0.5  # XGBClassifier.predict compares the raw score with 0.5
+        # XGBClassifier.predict is the second class iff the output is > 0.5.
+        if objective in _LOG:
+            raise ModelError(
+                f"is a classifier with the objective {objective!r}, whose predict compares the "
+                "exponential of the raw score with 1/2; train with objective='binary:logistic', or "
+                "pass its Booster"
+            )
+        fields |= {"threshold": 0.5, "tie": "negative"}
     scored = [replace(tree, output=int(group)) for tree, group in zip(trees, groups, strict=False)]
     if weights is not None:
         drop = np.float32(weights)

@@ -385,5 +385,5 @@ def plain_accuracy_of(
     except lightgbm.basic.LightGBMError as error:
         raise refusal(str(error)) from None
     raw = np.asarray(booster.predict(valid.X, raw_score=True, num_threads=threads))
-    chosen = (raw >= 0).astype(int) if raw.ndim == 1 else raw.argmax(axis=1)
+    chosen = (raw > 0).astype(int) if raw.ndim == 1 else raw.argmax(axis=1)
     return float((chosen == valid.labels).mean())

@@ -15,7 +15,8 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from carvegbm.errors import CarveError, DataError
-from carvegbm.properties import output_range
+from carvegbm.link import class_indices
+from carvegbm.properties import OutputRange, output_range
 from carvegbm.training import inputs
 from carvegbm.training.boosting import Reason, Rows
 from carvegbm.training.estimator import LargeSpreadEstimator
@@ -213,9 +214,8 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
         return self._predict(X, raw_score=True)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The predicted label of every row: the second class iff the raw score is >= 0."""
-        raw = self.decision_function(X)
-        chosen = (raw >= 0).astype(int) if raw.ndim == 1 else raw.argmax(axis=1)
+        """The predicted label of every row, as LightGBM has it: the second class iff p > 1/2."""
+        chosen = class_indices(self.ensemble_, self.decision_function(X))
         return np.asarray(self.classes_[chosen])
 
     def predict_proba(self, X: Any) -> Floats:
@@ -256,8 +256,7 @@ class LargeSpreadRegressor(RegressorMixin, LargeSpreadEstimator):  # type: ignor
     >>> model = LargeSpreadRegressor(norm="inf", budget=0.001, num_leaves=8, learning_rate=0.3)
     >>> model.fit(X, X[:, 0] ** 2).score(X, X[:, 0] ** 2) > 0.9
     True
-    >>> lowest, highest = model.output_range(X[:3])
-    >>> bool((lowest <= model.predict(X[:3])).all())
+    >>> bool((model.output_range(X[:3]).lowest <= model.predict(X[:3])).all())
     True
     """
 
@@ -317,7 +316,7 @@ class LargeSpreadRegressor(RegressorMixin, LargeSpreadEstimator):  # type: ignor
         """The predicted value of every row."""
         return self._predict(X)
 
-    def output_range(self, X: Any, **options: Any) -> tuple[Floats, Floats]:
+    def output_range(self, X: Any, **options: Any) -> OutputRange:
         """Lowest and highest raw score the attacker can reach from every row.
 
         The raw score is the predicted value, or its logarithm for poisson, gamma and tweedie.
