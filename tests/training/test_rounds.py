@@ -179,6 +179,147 @@ def test_lightgbms_ways_to_learn_keep_the_spread_and_the_scores(parameters):
     assert error < 0.3
 
 
+# ── samples without a split ──────────────────────────────────────────────────────────────────
+
+
+def one_good_feature(n_outputs=1, seed=0):
+    """Labels that follow the first of twelve features; a high gain keeps the others out."""
+    X = np.random.default_rng(seed).random((300, 12))
+    levels = 2 if n_outputs == 1 else n_outputs
+    return X, (X[:, 0] * levels).astype(int)
+
+
+RARELY_A_SPLIT = {"feature_fraction": 0.1, "min_gain_to_split": 15.0}
+
+
+def objective(n_outputs):
+    return (
+        {"objective": "multiclass", "num_class": 3} if n_outputs == 3 else {"objective": "binary"}
+    )
+
+
+def whole_data_split(grower, candidates, X, y, raw):
+    """Whether LightGBM itself, told to sample nothing, finds a split on what is open."""
+    open_ = [np.flatnonzero(grower.open.is_open(f)) for f in range(X.shape[1])]
+    codes = np.column_stack(
+        [np.searchsorted(v, candidates.encode(X)[:, f], side="left") for f, v in enumerate(open_)]
+    )
+    data = lightgbm.Dataset(
+        codes.astype(float),
+        y,
+        init_score=raw if raw.shape[1] > 1 else raw[:, 0],
+        params={"min_data_in_bin": 1, "feature_pre_filter": False, "max_bin": 300},
+    )
+    whole = {**LEARNING, **objective(raw.shape[1]), "min_gain_to_split": 15.0, "verbosity": -1}
+    booster = lightgbm.train({**whole, "num_threads": 1}, data, 1)
+    return max(tree["num_leaves"] for tree in booster.dump_model()["tree_info"]) > 1
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_training_ends_where_the_whole_data_have_no_split_and_not_before(n_outputs, seed):
+    X, y = one_good_feature(n_outputs)
+    parameters = {**RARELY_A_SPLIT, **objective(n_outputs), "seed": seed, "learning_rate": 0.3}
+    candidates, grower = start(X, y, cg.Attacker("inf", 0.01), n_outputs, **parameters)
+    raw = np.zeros((len(X), n_outputs), order="F")
+    for _ in range(200):
+        trees = grower.grow()
+        if trees is None:
+            break
+        for output, tree in enumerate(trees):
+            tree.add_to(raw[:, output], candidates.encode(X))
+    assert trees is None
+    assert np.unique(raw, axis=0).shape[0] > 1
+    assert not whole_data_split(grower, candidates, X, y, raw)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        {"feature_fraction": 0.1},
+        {"feature_fraction_bynode": 0.1},
+        {"extra_trees": True},
+        {"bagging_fraction": 0.2, "bagging_freq": 1},
+    ],
+    ids=lambda sampling: next(iter(sampling)),
+)
+def test_a_first_sample_without_a_split_does_not_end_training(sampling, n_outputs):
+    X, y = one_good_feature(n_outputs)
+    unlucky = 0
+    for seed in range(6):
+        parameters = {**sampling, **objective(n_outputs), "min_gain_to_split": 15.0, "seed": seed}
+        _, grower = start(X, y, cg.Attacker("inf", 0.001), n_outputs, **parameters)
+        grown = [grower.grow() for _ in range(3)]
+        assert None not in grown
+        assert any(tree.n_leaves > 1 for trees in grown for tree in trees)
+        first = lightgbm.train(
+            {**LEARNING, **parameters, "verbosity": -1, "num_threads": 1},
+            lightgbm.Dataset(X, y, params={"feature_pre_filter": False}),
+            1,
+        )
+        unlucky += first.dump_model()["tree_info"][0]["num_leaves"] == 1
+    assert unlucky or "feature_fraction" not in sampling  # else the test would show nothing
+
+
+def test_rounds_without_a_split_keep_lightgbms_scores_to_the_last_bit():
+    X, y = one_good_feature()
+    y = 3.0 * y
+    passed = 0
+    for seed in range(6):
+        parameters = {**RARELY_A_SPLIT, "min_gain_to_split": 60.0, "objective": "regression"}
+        candidates, grower = start(X, y, cg.Attacker("inf", 0.001), **parameters, seed=seed)
+        raw = np.zeros(len(X))
+        for _ in range(12):
+            (tree,) = grower.grow()
+            passed += tree.n_leaves == 1
+            tree.add_to(raw, candidates.encode(X))
+        inside = np.empty(len(X))
+        lightgbm.basic._LIB.LGBM_BoosterGetPredict(
+            grower.booster._handle,
+            ctypes.c_int(0),
+            ctypes.byref(ctypes.c_int64(0)),
+            ctypes.c_void_p(inside.ctypes.data),
+        )
+        assert np.array_equal(raw, inside)
+    assert passed
+
+
+def counted(monkeypatch):
+    grow, calls = RawBooster.grow, []
+
+    def counting(self, *arguments):
+        calls.append(None)
+        return grow(self, *arguments)
+
+    monkeypatch.setattr(RawBooster, "grow", counting)
+    return calls
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_a_bag_too_small_for_two_leaves_costs_20_samples_a_round_at_most(monkeypatch, n_outputs):
+    X, y = one_good_feature(n_outputs)
+    parameters = {"bagging_fraction": 0.1, "bagging_freq": 1, "min_data_in_leaf": 40}
+    parameters |= objective(n_outputs)
+    _, grower = start(X, y, cg.Attacker("inf", 0.01), n_outputs, **parameters)
+    calls = counted(monkeypatch)
+    for done in range(10):
+        trees = grower.grow()
+        assert [tree.n_leaves for tree in trees] == [1] * n_outputs
+        assert done == 0 or not any(tree.value[0] for tree in trees)
+    assert len(calls) <= 10 * 20 * n_outputs + n_outputs
+
+
+def test_with_all_thresholds_closed_no_sample_is_drawn_twice(monkeypatch):
+    X, y = one_good_feature()
+    _, grower = start(X[:, :2], y, cg.Attacker("inf", 10.0), objective="binary", extra_trees=True)
+    while grower.open.n_open:
+        assert grower.grow() is not None
+    calls = counted(monkeypatch)
+    assert grower.grow() is None
+    assert len(calls) == 1
+
+
 def test_a_fresh_table_holds_the_codes_it_was_given():
     # Trained on a table of many features, LightGBM must see each of them: labels follow one.
     codes = np.asfortranarray(np.random.default_rng(0).integers(0, 256, (500, 40)), dtype=np.uint8)

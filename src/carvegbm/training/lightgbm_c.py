@@ -16,7 +16,8 @@ score is computed twice. Four things make this exact, and this file takes care o
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,6 @@ _TABLE_PARAMETERS: dict[str, Any] = {
     "use_missing": False,
     "verbosity": -1,
 }
-_DTYPES = {"label": np.float32, "weight": np.float32}
 _ROWS_AT_ONCE = 1 << 14
 _CELLS_AT_ONCE = 1 << 23  # bounds the memory a merge needs for a moment
 
@@ -130,14 +130,25 @@ class CodeTable:
 
     def set_field(self, name: str, values: npt.ArrayLike) -> None:
         """Set "label" or "weight", one number per row."""
-        array = np.ascontiguousarray(values, dtype=_DTYPES[name])
+        self._set_field(name, np.ascontiguousarray(values, dtype=np.float32), _FLOAT32)
+
+    @contextmanager
+    def starting_from(self, raw: npt.NDArray[np.float64]) -> Iterator[None]:
+        """Boosters made meanwhile start from these raw scores; older ones do not see them."""
+        self._set_field("init_score", np.ascontiguousarray(raw), _FLOAT64)
+        try:
+            yield
+        finally:
+            self._set_field("init_score", np.empty(0), _FLOAT64)
+
+    def _set_field(self, name: str, array: npt.NDArray[Any], kind: int) -> None:
         _call(
             "LGBM_DatasetSetField",
             self._handle,
             ctypes.c_char_p(name.encode()),
-            _pointer(array),
+            _pointer(array) if len(array) else None,
             ctypes.c_int(len(array)),
-            ctypes.c_int(_FLOAT32),
+            ctypes.c_int(kind),
         )
 
     def merge(self, merged: Mapping[int, npt.NDArray[np.integer[Any]]]) -> None:

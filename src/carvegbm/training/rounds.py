@@ -5,11 +5,16 @@ trees of one round after the other. One output (binary, regression): LightGBM's 
 Several (multiclass): softmax gradients of the round's start for all classes; the trees of a round
 are grown one at a time, each closing thresholds to the next, and every round begins with another
 class so that none has the first pick for good.
+
+Where rows, features or thresholds are sampled, a sample without a split does not mean that none is
+left. A round draws up to 20 samples for a tree; then the whole data are looked at. If these have no
+split, training is over. If they have one, the round is left without a split, and the next one tries
+again: n rounds never take more than 20 n samples per output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +28,18 @@ __all__ = ["MultipleOutputs", "Rounds", "SingleOutput", "rounds"]
 
 Floats = npt.NDArray[np.float64]
 
-_TRIES = 20  # rounds without a split before sampled features or rows count as exhausted
+_SAMPLES = 20  # drawn in a round before the whole data are looked at
+_WHOLE: Mapping[str, Any] = {
+    "bagging_fraction": 1.0,
+    "bagging_freq": 0,
+    "data_sample_strategy": "bagging",
+    "extra_trees": False,
+    "feature_fraction": 1.0,
+    "feature_fraction_bynode": 1.0,
+    "neg_bagging_fraction": 1.0,
+    "pos_bagging_fraction": 1.0,
+    "use_quantized_grad": False,
+}  # LightGBM's parameters when nothing is left to chance
 
 
 class Rounds:
@@ -36,14 +52,16 @@ class Rounds:
     ) -> None:
         self.table = table
         self.open = open_thresholds
-        self.booster = RawBooster(table, parameters)
-        samples = ("bagging_fraction", "feature_fraction", "feature_fraction_bynode")
-        sampled = any(float(parameters.get(name, 1)) < 1 for name in samples)
-        random = sampled or bool(parameters.get("extra_trees"))
-        self._tries = _TRIES if random else 1
+        self._parameters = {**parameters, **self._overrides}
+        self.booster = RawBooster(table, self._parameters)
+        self._round = 0
+        self._split_is_left = False  # known of the whole data, as they are since the last tree
 
     def grow(self) -> list[GrownTree] | None:
-        """The trees of the next round, one per output; None when no split is left."""
+        """The trees of the next round, one per output; None when no split is left.
+
+        Constant trees where the samples of this round have no split, but the whole data have one.
+        """
         raise NotImplementedError
 
     def constant(self) -> list[GrownTree]:
@@ -52,7 +70,9 @@ class Rounds:
 
     def reset(self, parameters: Mapping[str, Any]) -> None:
         """Change learning parameters for the rounds to come."""
-        self.booster.reset({**parameters, **self._overrides})
+        self._parameters = {**parameters, **self._overrides}
+        self.booster.reset(self._parameters)
+        self._split_is_left = False
 
     def template(self) -> str:
         """A model text whose header and parameters describe this training."""
@@ -63,33 +83,93 @@ class Rounds:
         gradients: npt.NDArray[np.float32] | None = None,
         hessians: npt.NDArray[np.float32] | None = None,
     ) -> GrownTree | None:
-        # A first round without a split leaves a constant tree behind, which must stay the last.
-        tries = self._tries if self.booster.n_trees else 1
-        if not any(self.booster.grow(gradients, hessians) for _ in range(tries)):
+        """The next tree, or None where no sample of this round has a split."""
+        samples = _SAMPLES if self._chance_decides else 1
+        if not any(self.booster.grow(gradients, hessians) for _ in range(samples)):
             return None
+        self._split_is_left = False
         text = self.booster.text(self.booster.n_trees - 1, 1)
         return GrownTree.parse(text, self.open.threshold_at)
+
+    @property
+    def _chance_decides(self) -> bool:
+        """Whether a round without a split may be bad luck."""
+        return self.open.n_open > 0 and _is_sampled(self._parameters)
+
+    def _goes_on(self, whole_data_split: Callable[[], bool]) -> bool:
+        """Whether training goes on after a round without a split: the whole data have one."""
+        if self._chance_decides and not self._split_is_left:
+            self._split_is_left = whole_data_split()
+        return self._split_is_left
+
+    def _unsampled(self) -> RawBooster:
+        """A Booster that looks at the whole data, for one split."""
+        return RawBooster(self.table, {**self._parameters, **_WHOLE, "num_leaves": 2})
 
     def _close(self, tree: GrownTree) -> None:
         lost = self.open.close_after(tree.feature.tolist(), tree.threshold.tolist())
         self.table.merge({feature: self.open.merged_codes(feature) for feature in lost})
 
 
+def _is_sampled(parameters: Mapping[str, Any]) -> bool:
+    """Whether chance decides what a tree may split on."""
+
+    def below_1(*names: str) -> bool:
+        return any(float(parameters.get(name, 1)) < 1 for name in names)
+
+    rows = ("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction")
+    return (
+        (int(parameters.get("bagging_freq", 0)) > 0 and below_1(*rows))
+        or below_1("feature_fraction", "feature_fraction_bynode")
+        or parameters.get("data_sample_strategy") == "goss"
+        or bool(parameters.get("extra_trees"))
+        or bool(parameters.get("use_quantized_grad"))
+    )
+
+
 class SingleOutput(Rounds):
     """One tree per round, on the gradients of LightGBM's own objective."""
 
+    def __init__(
+        self, table: CodeTable, open_thresholds: OpenThresholds, parameters: Mapping[str, Any]
+    ) -> None:
+        super().__init__(table, open_thresholds, parameters)
+        # Only a look at the whole data needs the raw scores, and they take time to keep.
+        self._raw = np.zeros(len(table.codes)) if _is_sampled(parameters) else None
+
     def grow(self) -> list[GrownTree] | None:
         """The next tree, or None when no split is left."""
+        first = self._round == 0
         tree = self._grow_tree()
         if tree is None:
-            return None
+            constant = self.constant()[0] if first else GrownTree.constant(0.0, self._n_rows)
+            if not self._goes_on(lambda: self._whole_data_split(constant)):
+                return None
+            tree = constant
+        elif first and self.booster.n_trees > 1:
+            # A sample without a split came before: LightGBM made the start a tree of its own.
+            tree = tree.shifted(float(self.constant()[0].value[0]))
+        self._round += 1
+        if self._raw is not None:
+            tree.add_to(self._raw, self.table.codes)
         self._close(tree)
         return [tree]
+
+    def _whole_data_split(self, constant: GrownTree) -> bool:
+        """Whether there is a split after the trees so far and `constant`."""
+        if self._raw is None:  # a callback made training sample later: the rounds bound it
+            return True
+        with self.table.starting_from(self._raw + constant.value[0]):
+            return self._unsampled().grow()
+
+    @property
+    def _n_rows(self) -> int:
+        return len(self.table.codes)
 
     def constant(self) -> list[GrownTree]:
         """The constant that LightGBM keeps when the first round finds no split."""
         if self.booster.n_trees == 0:  # interrupted before the first round
-            return [GrownTree.constant(0.0, len(self.table.codes))]
+            return [GrownTree.constant(0.0, self._n_rows)]
         return [GrownTree.parse(self.booster.text(0, 1), self.open.threshold_at)]
 
 
@@ -113,33 +193,29 @@ class MultipleOutputs(Rounds):
         weight: Floats | None,
         n_outputs: int,
     ) -> None:
-        super().__init__(table, open_thresholds, {**parameters, **self._overrides})
+        super().__init__(table, open_thresholds, parameters)
         self._labels = labels
         self._weight = np.ones(len(labels)) if weight is None else weight
         shares = np.bincount(labels, self._weight, n_outputs) / self._weight.sum()
         from_average = parameters.get("boost_from_average", True)
         self._bias = np.log(np.maximum(shares, 1e-15)) * bool(from_average)
         self._raw = np.tile(self._bias, (len(labels), 1))
-        self._round = 0
 
     def grow(self) -> list[GrownTree] | None:
-        """The next tree of every class, in the order of the classes; None when none has a split."""
+        """The next tree of every class, in the order of the classes; None when no split is left."""
         n, n_outputs = self._raw.shape
         share = np.exp(self._raw - self._raw.max(axis=1, keepdims=True))
         share /= share.sum(axis=1, keepdims=True)
         trees: list[GrownTree | None] = [None] * n_outputs
         for turn in range(n_outputs):
             output = (self._round + turn) % n_outputs
-            p = share[:, output]
-            gradients = (p - (self._labels == output)) * self._weight
-            hessians = n_outputs / (n_outputs - 1) * p * (1 - p) * self._weight
-            tree = self._grow_tree(gradients.astype(np.float32), hessians.astype(np.float32))
+            tree = self._grow_tree(*self._slopes(share, output))
             if tree is not None:
                 # The table still tells apart what this tree tells apart; _close changes that.
                 self._add(tree, output)
                 self._close(tree)
             trees[output] = tree
-        if not any(trees):
+        if not any(trees) and not self._goes_on(lambda: self._whole_data_split(share)):
             return None
         first = self._round == 0
         self._round += 1
@@ -148,6 +224,20 @@ class MultipleOutputs(Rounds):
             constant if tree is None else tree.shifted(bias) if first else tree
             for tree, constant, bias in zip(trees, constants, self._bias.tolist(), strict=True)
         ]
+
+    def _slopes(
+        self, share: Floats, output: int
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Gradients and hessians of one class's scores, at the classes' shares (n, n_outputs)."""
+        p, n_outputs = share[:, output], share.shape[1]
+        gradients = (p - (self._labels == output)) * self._weight
+        hessians = n_outputs / (n_outputs - 1) * p * (1 - p) * self._weight
+        return gradients.astype(np.float32), hessians.astype(np.float32)
+
+    def _whole_data_split(self, share: Floats) -> bool:
+        """Whether there is a split for any class."""
+        booster = self._unsampled()
+        return any(booster.grow(*self._slopes(share, output)) for output in range(share.shape[1]))
 
     def _add(self, tree: GrownTree, output: int) -> None:
         raw = np.ascontiguousarray(self._raw[:, output])
