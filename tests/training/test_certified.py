@@ -172,6 +172,7 @@ def test_a_refitted_candidate_is_no_less_robust_than_the_same_before():
     assert refits > 5
 
 
+@pytest.mark.filterwarnings("ignore:.*has no effect without certified")
 def test_certified_training_is_more_robust_than_large_spread_alone():
     gained = 0.0
     for seed in range(3):
@@ -369,6 +370,7 @@ def test_it_is_deterministic_for_a_random_state_and_any_number_of_threads(proble
     assert models[0].ensemble_ != models[2].ensemble_
 
 
+@pytest.mark.filterwarnings("ignore:.*has no effect without certified")
 def test_clones_and_pickles_keep_it():
     model, (X, y), (Xv, yv) = fitted(quietness=(0.2, None), clean_loss=0.03)
     assert model.get_params()["certified"] is True
@@ -387,6 +389,7 @@ def test_clones_and_pickles_keep_it():
     assert not hasattr(changed.fit(X, y), "training_report_")
 
 
+@pytest.mark.filterwarnings("ignore:.*has no effect without certified")
 def test_a_report_does_not_outlive_its_model():
     model, (X, y), _ = fitted(quietness=None)
     model.set_params(certified=False).fit(X, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import warnings
 
 import lightgbm
 import numpy as np
@@ -17,7 +18,9 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import carvegbm as cg
+from carvegbm.instances import as_rows
 from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
+from carvegbm.training.tuning import tune
 from training import problems
 
 ATTACKERS = [("inf", 0.01), (1, 0.02), (2, 0.015), (0, 2)]
@@ -396,6 +399,80 @@ def test_lightgbms_early_stopping_callback_works():
     assert model.n_iter_ == int(np.argmin(losses)) + 1
 
 
+def test_lightgbms_early_stopping_callback_that_never_fires_stopped_nothing():
+    X, y = problems.two_classes()
+    model = classifier(n_estimators=25, learning_rate=0.5).fit(
+        X[:250],
+        y[:250],
+        eval_set=(X[250:], y[250:]),
+        callbacks=[lightgbm.early_stopping(100, verbose=False)],
+    )
+    losses = model.evals_result_["valid_0"]["binary_logloss"]
+    assert model.stopped_because_ == "rounds"
+    assert len(losses) == 25
+    assert model.n_iter_ == int(np.argmin(losses)) + 1 < 25
+    assert model.best_score_ == min(losses)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_early_stopping_that_is_due_in_the_last_round_stopped_nothing(own):
+    X, y = problems.two_classes()
+
+    def fit(n_estimators):
+        how = {"early_stopping_rounds": 5}
+        if not own:
+            how = {"callbacks": [lightgbm.early_stopping(5, verbose=False)]}
+        model = classifier(n_estimators=n_estimators, learning_rate=0.5)
+        return model.fit(X[:250], y[:250], eval_set=(X[250:], y[250:]), **how)
+
+    stopped = fit(300)
+    done = len(stopped.evals_result_["valid_0"]["binary_logloss"])
+    last = fit(done)
+    assert (stopped.stopped_because_, last.stopped_because_) == ("early stopping", "rounds")
+    assert last.ensemble_ == stopped.ensemble_
+
+
+def test_lightgbms_early_stopping_keeps_the_best_round_where_no_thresholds_are_left():
+    X, y = problems.two_classes()
+    fit = {"eval_set": (X[250:], y[250:])}
+    own, theirs = (
+        classifier(n_estimators=300, learning_rate=1.0, budget=0.2).fit(
+            X[:250], y[:250], **fit, **how
+        )
+        for how in (
+            {"early_stopping_rounds": 200},
+            {"callbacks": [lightgbm.early_stopping(200, verbose=False)]},
+        )
+    )
+    assert own.stopped_because_ == theirs.stopped_because_ == "no thresholds left"
+    assert own.n_iter_ < len(own.evals_result_["valid_0"]["binary_logloss"])
+    assert own.ensemble_ == theirs.ensemble_
+    assert own.best_score_ == theirs.best_score_
+
+
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
+def test_samples_too_small_for_a_split_say_how_to_get_one(problem):
+    X, y = problem(200)
+    model = classifier(subsample=0.1, subsample_freq=1, min_child_samples=40, n_estimators=5)
+    with pytest.warns(UserWarning, match="the model is constant: .* raise subsample"):
+        model.fit(X, y)
+    assert model.stopped_because_ == "rounds"
+    assert model.n_iter_ == 0
+    shares = np.bincount(y) / len(y)
+    assert model.predict_proba(X)[0] == pytest.approx(shares)
+
+
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
+def test_rounds_without_a_split_keep_their_numbers(problem):
+    X, y = problem()
+    model = classifier(
+        n_estimators=40, colsample_bytree=0.1, min_split_gain=12.0, random_state=0, budget=0.001
+    ).fit(X, y, eval_set=(X, y), eval_metric="binary_error" if y.max() == 1 else "multi_error")
+    (errors,) = model.evals_result_["valid_0"].values()
+    assert errors[model.n_iter_ - 1] == pytest.approx(1 - model.score(X, y))
+    assert model.booster_.current_iteration() == model.n_iter_
+
+
 def test_interruption_returns_what_is_trained_so_far():
     X, y = problems.three_classes()
 
@@ -465,6 +542,29 @@ def broken(value):
         (lambda: fit_more(eval_set=[(np.ones((5, 7)), np.ones(5))]), "7 features"),
         (lambda: fit_more(eval_set=5), "eval_set must be"),
         (lambda: fit_more(early_stopping_rounds=5), "early_stopping_rounds needs eval_set"),
+        (lambda: fit_more(eval_metric="auc"), "eval_metric needs eval_set; give validation data"),
+        (lambda: fit_more(eval_metric=len), "eval_metric needs eval_set"),
+        (lambda: fit_more(eval_metric="robustness", eval_set=[]), "eval_metric needs eval_set"),
+        (lambda: fit_more(eval_names=["a"]), "eval_names needs eval_set"),
+        (lambda: fit_more(eval_sample_weight=[np.ones(5)]), "eval_sample_weight needs eval_set"),
+        (lambda: evaluated(eval_names=["a", "b"]), "eval_names has 2 entries, eval_set has 1 pair"),
+        (lambda: evaluated(eval_sample_weight=np.ones(5)), "has 5 entries, eval_set has 1 pair"),
+        (lambda: evaluated(eval_names=iter("a")), "eval_names must be a list"),
+        (lambda: evaluated(eval_metric=5), "eval_metric must be a name, a function, or a list"),
+        (lambda: evaluated(eval_metric=lambda *_: 1.0), r"must return \(name, value, higher"),
+        (lambda: evaluated(early_stopping_rounds=2.5), "must be a whole number >= 1, got 2.5"),
+        (lambda: evaluated(early_stopping_rounds="2"), "must be a whole number >= 1, got '2'"),
+        (lambda: evaluated(callbacks=[3]), "callbacks must be a list of functions, got 3"),
+        (
+            lambda: fit_more(callbacks=[lightgbm.early_stopping(5, verbose=False)]),
+            "lightgbm.early_stopping needs eval_set",
+        ),
+        (
+            lambda: fit_more(callbacks=[lightgbm.record_evaluation({})]),
+            "lightgbm.record_evaluation needs eval_set",
+        ),
+        (lambda: fit_more(plain_accuracy=0.5), "plain_accuracy has no meaning without certified"),
+        (lambda: fit_with(n_estimators=None), "n_estimators must be a whole number >= 1, got None"),
         (lambda: fit_more(sample_weight=[1.0]), "one number per row"),
         (lambda: fit_more(sample_weight=-np.ones(60)), "finite numbers >= 0"),
         (
@@ -488,6 +588,95 @@ def fit_with(**parameters):
 
 def fit_more(**options):
     return classifier().fit(*problems.two_classes(60), **options)
+
+
+def evaluated(**options):
+    X, y = problems.two_classes(60)
+    return classifier().fit(X, y, eval_set=(X, y), **options)
+
+
+@pytest.mark.parametrize("changed", [{"clean_loss": 0.2}, {"quietness": 0.1}, {"quietness": None}])
+def test_a_parameter_of_certified_training_is_not_ignored_in_silence(changed):
+    (name,) = changed
+    with pytest.warns(UserWarning, match=f"{name}=.* has no effect without certified=True"):
+        fit_with(**changed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_with(quietness=[0.03, 0.06, 0.12, 0.25, None], clean_loss=0.01)
+
+
+# ── what is no table of numbers ──────────────────────────────────────────────────────────────
+
+
+def every_way_in(model, X, y):
+    """All that takes rows and labels from a user, each to be called with one of them spoilt."""
+    attacker = cg.Attacker("inf", 0.001)
+    return {
+        "fit": lambda X=X, y=y: classifier().fit(X, y),
+        "fit a regressor": lambda X=X, y=y: regressor().fit(X, y),
+        "eval_set": lambda X=X, y=y: classifier().fit(*problems.two_classes(60), eval_set=(X, y)),
+        "verify": lambda X=X, y=y: model.verify(X, y),
+        "refit": lambda X=X, y=y: cg.robust_refit(model, X, y, attacker, steps=1),
+        "refit, eval_set": lambda X=X, y=y: cg.robust_refit(
+            model, *problems.two_classes(60), attacker, eval_set=(X, y), steps=1
+        ),
+        "tune": lambda X=X, y=y: tune(X, y, grid={"num_leaves": [4]}, n_estimators=2, n_jobs=1),
+    }
+
+
+WAYS_IN = list(every_way_in(None, None, None))
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_an_iterator_or_a_masked_label_is_refused_in_one_line(way):
+    X, y = problems.two_classes(60)
+    call = every_way_in(classifier(budget=0.001).fit(X, y), X, y)[way]
+    call()
+    for spoilt in (
+        {"X": (row for row in X)},
+        {"y": iter(y)},
+        {"y": np.ma.masked_array(y, mask=np.arange(60) == 7)},
+    ):
+        with pytest.raises(cg.DataError) as caught:
+            call(**spoilt)
+        assert "\n" not in str(caught.value)
+    assert "row 7 is masked" in str(caught.value)
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_rows_that_the_rest_of_the_package_refuses_are_refused_in_training(way, monkeypatch):
+    X, y = problems.two_classes(60)
+    call = every_way_in(classifier(budget=0.001).fit(X, y), X, y)[way]
+
+    def refusing(X):
+        if isinstance(X, np.ma.MaskedArray):
+            raise cg.DataError("X is masked")
+        return as_rows(X)
+
+    for module in ("instances", "ensemble", "training.inputs"):
+        monkeypatch.setattr(f"carvegbm.{module}.as_rows", refusing)
+    with pytest.raises(cg.DataError, match="X is masked"):
+        call(X=np.ma.masked_array(X, mask=X > 0.9))
+
+
+def test_rows_to_predict_go_through_the_same_door():
+    X, y = problems.two_classes(60)
+    model = classifier().fit(X, y)
+    with pytest.raises(cg.DataError, match="X is an iterator"):
+        model.predict(iter(X))
+    with pytest.raises(cg.DataError, match="feature 1 is NaN"):
+        model.predict(pd.DataFrame(X, dtype="Float64").mask(np.isclose(X, X[5, 1])))
+
+
+def test_weights_and_targets_are_numbers_and_not_dates():
+    X, y = problems.two_classes(60)
+    days = np.arange(60).astype("datetime64[D]")
+    with pytest.raises(cg.DataError, match="sample_weight must be numbers: dates"):
+        classifier().fit(X, y, sample_weight=days)
+    with pytest.raises(cg.DataError, match="y must be numbers for regression: dates"):
+        regressor().fit(X, days)
+    with pytest.raises(cg.DataError, match="sample_weight row 3 is masked"):
+        classifier().fit(X, y, sample_weight=np.ma.masked_equal(np.arange(60.0), 3.0))
 
 
 def test_too_few_rows_give_a_constant_and_a_warning():

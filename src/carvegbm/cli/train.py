@@ -114,6 +114,12 @@ def train(
     an ordinary LightGBM model.
     """
     check_model_path(out)
+    validates = valid is not None or early_stopping is not None or certified
+    if metric is not None and not validates:
+        raise CarveError(
+            f"--metric {metric} needs validation data; add --valid DATA, or --early-stopping N to "
+            "split a fifth off"
+        )
     from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
 
     estimator = {"classification": LargeSpreadClassifier, "regression": LargeSpreadRegressor}[task]
@@ -134,7 +140,7 @@ def train(
     model: Any = estimator(**with_parameters(named, param))
     table = load_data(data, label, zero_based)
     held_out = None
-    if valid is not None or early_stopping is not None or certified:
+    if validates:
         stratify = task == "classification"
         table, held_out = with_validation(table, valid, label, zero_based, seed, stratify)
     model.fit(

@@ -72,10 +72,34 @@ class Evaluation:
     callbacks: Sequence[Callable[[Any], Any]] = ()
     transform: Callable[[Floats], Floats] = field(default=lambda raw: raw)
 
+    def __post_init__(self) -> None:
+        """Refuse what would be watched, but on nothing."""
+        asked = {
+            "eval_metric": bool(self.metrics),
+            "early_stopping_rounds": self.early_stopping_rounds is not None,
+            "lightgbm.early_stopping": any(_is_early_stopping(c) for c in self.callbacks),
+            "lightgbm.record_evaluation": any(_has(c, "eval_result") for c in self.callbacks),
+        }
+        for name, is_asked in asked.items():
+            if is_asked and not self.sets:
+                raise CarveError(f"{name} needs eval_set; give validation data to fit")
+
+
+def _is_early_stopping(callback: Callable[[Any], Any]) -> bool:
+    return _has(callback, "stopping_rounds")
+
+
+def _has(callback: Callable[[Any], Any], attribute: str) -> bool:
+    """Whether a callback is LightGBM's own with this attribute: its classes have no public name."""
+    return type(callback).__module__ == "lightgbm.callback" and hasattr(callback, attribute)
+
 
 @dataclass(frozen=True)
 class Boosted:
-    """The outcome of training."""
+    """The outcome of training.
+
+    `best_round` counts the rounds kept, up to the last that has a split: 0 for a constant.
+    """
 
     rounds: list[list[GrownTree]]
     candidates: Candidates
@@ -216,20 +240,26 @@ def _run(
 
     callbacks = sorted(evaluation.callbacks, key=lambda callback: getattr(callback, "order", 0))
     stopping = EarlyStopping(evaluation.early_stopping_rounds)
-    if stopping.patience is not None and not watch.sets:
-        raise CarveError("early_stopping_rounds needs eval_set; give validation data to fit")
     grown: list[list[GrownTree]] = []
     results: list[Result] = []
     training, shared = _Training(grower, learning), dict(learning)
     reason: Reason = "rounds"
 
     def call(before: bool, done: int) -> None:
-        kind = getattr(lightgbm, "EvalResult", Result)  # plain tuples before LightGBM 4.7
-        seen = None if before else [kind(*result) for result in results]
-        env = CallbackEnv(training, shared, done, 0, n_rounds, seen)
         for callback in callbacks:
             if getattr(callback, "before_iteration", False) is before:
-                callback(env)
+                callback(environment(before, done, n_rounds))
+
+    def environment(before: bool, done: int, end: int) -> CallbackEnv:
+        kind = getattr(lightgbm, "EvalResult", Result)  # plain tuples before LightGBM 4.7
+        seen = None if before else [kind(*result) for result in results]
+        return CallbackEnv(training, shared, done, 0, end, seen)
+
+    def keep(best: int) -> None:
+        """Keep the first `best` rounds, as a callback says."""
+        best = min(best, len(grown))
+        stopping.patience, stopping.best_round = 0, best
+        stopping.best_value = watch.first_value(best)
 
     with Reporter(n_rounds, grower.open.n_open, verbose) as reporter:
         try:
@@ -245,17 +275,25 @@ def _run(
                     results = watch.evaluate(trees)
                 reporter.show(done + 1, results, grower.open.n_open)
                 call(False, done)
-                if stopping.update(done + 1, results):
+                if stopping.update(done + 1, results) and done + 1 < n_rounds:
                     reason = "early stopping"
                     break
+            if reason == "no thresholds left" and grown:
+                # LightGBM's early stopping names the best round in what it takes for the last.
+                for callback in filter(_is_early_stopping, callbacks):
+                    callback(environment(False, len(grown) - 1, len(grown)))
         except EarlyStopException as stop:
-            reason = "early stopping"
-            stopping.patience, stopping.best_round = 0, stop.best_iteration + 1
+            # LightGBM's early stopping says so too when all rounds are over.
+            if reason == "rounds" and len(grown) < n_rounds:
+                reason = "early stopping"
+            keep(stop.best_iteration + 1)
         except KeyboardInterrupt:
             reason = "interrupted"
         best = stopping.best_round if stopping.patience is not None and grown else len(grown)
         if reason == "interrupted" and best == 0:
             best = len(grown)  # before the first evaluation was over
+        while best and all(tree.n_leaves == 1 for tree in grown[best - 1]):
+            best -= 1  # samples without a split, see rounds.py
         reporter.finish(reason, len(grown), best)
     if not grown:
         grown, best = [grower.constant()], 0

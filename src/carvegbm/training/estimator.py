@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -181,10 +181,10 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.__dict__.pop("training_report_", None)
         parameters = self.lightgbm_parameters(n_outputs)
-        if int(self.n_estimators) != self.n_estimators or self.n_estimators < 1:
-            raise CarveError(f"n_estimators must be a whole number >= 1, got {self.n_estimators!r}")
-        if early_stopping_rounds is not None and early_stopping_rounds < 1:
-            raise CarveError(f"early_stopping_rounds must be >= 1, got {early_stopping_rounds!r}")
+        all_rounds = inputs.whole_number("n_estimators", self.n_estimators)
+        if early_stopping_rounds is not None:
+            inputs.whole_number("early_stopping_rounds", early_stopping_rounds)
+        self._check_certified_only(plain_accuracy)
         names = self._names(feature_names)
         attacker = self._attacker(names)
         sets = self._evaluation_rows(eval_set, eval_names, eval_sample_weight, encode)
@@ -195,7 +195,7 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
             sets=sets,
             metrics=metric_list(eval_metric),
             early_stopping_rounds=early_stopping_rounds,
-            callbacks=callbacks or (),
+            callbacks=_callback_list(callbacks),
             transform=self._transform,
         )
         threads = inputs.thread_count(self.n_jobs)
@@ -208,7 +208,7 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
                 parameters,
                 task=task,
                 n_outputs=n_outputs,
-                n_rounds=min(int(self.n_estimators), n_rounds or int(self.n_estimators)),
+                n_rounds=min(all_rounds, n_rounds or all_rounds),
                 evaluation=Evaluation() if scouting else evaluation,
                 candidates=candidates,
                 threads=threads,
@@ -228,14 +228,44 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
             boosted = grow(None, None)
             text = write(boosted)
         self._adopt(boosted, text, attacker)
-        if boosted.stopped_because == "no thresholds left" and boosted.best_round == 0:
-            least = parameters["min_data_in_leaf"]
+        if self.n_iter_ == 0:
+            self._warn_of_constant(len(rows.X), parameters["min_data_in_leaf"])
+
+    def _check_certified_only(self, plain_accuracy: float | None) -> None:
+        """Say what has no effect without certified training.
+
+        An argument of `fit` is refused. A parameter may stay behind when `certified` is switched,
+        by a search or by hand: a warning names it.
+        """
+        if self.certified:
+            return
+        if plain_accuracy is not None:
+            raise CarveError("plain_accuracy has no meaning without certified=True")
+        defaults = inspect.signature(LargeSpreadEstimator.__init__).parameters
+        for name in ("quietness", "clean_loss"):
+            if not _same(getattr(self, name), defaults[name].default):
+                warnings.warn(
+                    f"{name}={getattr(self, name)!r} has no effect without certified=True",
+                    UserWarning,
+                    stacklevel=4,
+                )
+
+    def _warn_of_constant(self, n_rows: int, min_child_samples: int) -> None:
+        """Say why the model has no split; called by what `fit` or `restore` call."""
+        if n_rows < 2 * min_child_samples:
             reason = (
-                f"{len(rows.X)} rows are fewer than two leaves of min_child_samples={least}"
-                if len(rows.X) < 2 * least
-                else "no feature separates the labels"
+                f"{n_rows} rows are fewer than two leaves of min_child_samples={min_child_samples}"
             )
-            warnings.warn(f"the model is constant: {reason}", UserWarning, stacklevel=3)
+        elif self.stopped_because_ == "no thresholds left":
+            reason = "no feature separates the labels"
+        elif self.stopped_because_ == "interrupted":
+            reason = "training was interrupted before the first split"
+        else:
+            reason = (
+                "no sample of rows or features had a split worth keeping; raise subsample or "
+                "colsample_bytree"
+            )
+        warnings.warn(f"the model is constant: {reason}", UserWarning, stacklevel=4)
 
     def _certify(
         self,
@@ -293,6 +323,7 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", given)
         if names is None:
             return None
+        names = list(names)
         if len(names) != self.n_features_in_:
             raise DataError(f"{len(names)} feature_names for {self.n_features_in_} features")
         return [str(name) for name in names]
@@ -311,9 +342,15 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
         encode: Callable[[Any, str], npt.NDArray[Any]],
     ) -> list[Rows]:
         pairs = inputs.evaluation_pairs(eval_set)
+        names = [names] if isinstance(names, str) else names
         for given, what in ((names, "eval_names"), (weights, "eval_sample_weight")):
-            if given is not None and len(given) != len(pairs):
-                raise DataError(f"{what} has {len(given)} entries, eval_set has {len(pairs)}")
+            if given is not None and not pairs:
+                raise DataError(f"{what} needs eval_set; give validation data to fit")
+            if given is not None and (n_given := _count(given, what)) != len(pairs):
+                raise DataError(
+                    f"{what} has {n_given} entries, eval_set has {len(pairs)} pairs (X, y); give "
+                    "a list with one entry per pair"
+                )
         found = []
         for i, (X, y) in enumerate(pairs):
             what = f"eval_set {i}"
@@ -374,6 +411,31 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
         """Number of splits per feature."""
         check_is_fitted(self, "booster_")
         return np.asarray(self.booster_.feature_importance("split"))
+
+
+def _callback_list(
+    given: Sequence[Callable[[Any], Any]] | None,
+) -> tuple[Callable[[Any], Any], ...]:
+    callbacks = given if isinstance(given, Iterable) else () if given is None else (given,)
+    found = tuple(callbacks)
+    for callback in found:
+        if not callable(callback):
+            raise CarveError(f"callbacks must be a list of functions, got {callback!r}")
+    return found
+
+
+def _count(given: Any, what: str) -> int:
+    if not isinstance(given, Sized):
+        raise DataError(f"{what} must be a list, got {given!r}")
+    return len(given)
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Whether a parameter has its default value, which may be a tuple given as a list."""
+    if isinstance(default, tuple):
+        several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+        return several and tuple(value) == default
+    return bool(value == default)
 
 
 def _split_off(rows: Rows, seed: int | None) -> tuple[Rows, Rows]:

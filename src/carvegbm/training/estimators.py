@@ -60,6 +60,7 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
         the leaf scores are refitted against the attacker. The first evaluation set serves as
         validation data; without one, a stratified fifth is split off.
     quietness : float or None, or a sequence of these, default (0.03, 0.06, 0.12, 0.25, None)
+        Of certified training only, as `clean_loss`: without it, another value brings a warning.
         Certified training leaves out thresholds with more than this share of a class's rows within
         reach; None leaves out none. Of several, the one that does best with a few rounds is taken.
         Norm 0 has no use for it.
@@ -79,9 +80,9 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
     classes_ : array
     stopped_because_ : {"rounds", "early stopping", "no thresholds left", "interrupted"}
     n_iter_, best_iteration_ : int
-        Number of rounds in the model; 0 for a constant.
+        Number of rounds in the model, up to the last with a split; 0 for a constant.
     best_score_ : float or None
-        The watched metric at its best, with early stopping.
+        With early stopping: the first metric on the first evaluation set after these rounds.
     evals_result_ : dict
         Every metric after every round, by evaluation set.
     n_open_thresholds_ : int
@@ -128,6 +129,9 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
             Labels of at least two classes.
         sample_weight : array (n,), optional
         eval_set : (X, y) or list of such pairs, optional
+            Without it, whatever needs evaluation is refused: `eval_metric`,
+            `early_stopping_rounds`, LightGBM's early_stopping and record_evaluation. Certified
+            training splits a set off instead.
         eval_names, eval_sample_weight : sequence with an entry per evaluation set, optional
         eval_metric : str, callable or list of these, optional
             LightGBM's metrics by name; "robustness" for proven robustness; or a function of

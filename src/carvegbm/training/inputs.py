@@ -7,7 +7,8 @@ labels, an attacker with features by position; or one line that says what is wro
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
-from carvegbm.instances import first_where
+from carvegbm.instances import as_rows, first_where
 
 __all__ = [
     "blank_ensemble",
@@ -26,11 +27,13 @@ __all__ = [
     "check_weight",
     "encode_labels",
     "evaluation_pairs",
+    "require_labels",
     "resolve_attacker",
     "seed_from",
     "split_off",
     "thread_count",
     "weigh_classes",
+    "whole_number",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -41,8 +44,13 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> npt.NDArray[An
 
     `reset`: remember the number and names of features in the estimator, instead of checking them.
     """
-    rows: npt.NDArray[Any] = _validate(estimator, X, reset=reset)
+    _require_values(X, "X")
+    try:
+        rows: npt.NDArray[Any] = _validate(estimator, X, reset=reset)
+    except ValueError as error:
+        raise DataError(_one_line(error)) from None
     _require_finite(rows, getattr(estimator, "feature_names_in_", None), "X")
+    _require_numbers(X, "")
     return rows
 
 
@@ -50,13 +58,15 @@ def check_pair(
     estimator: Any, X: Any, y: Any, *, reset: bool = False, what: str = "X"
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """X as `check_rows` returns it, and y as an array with as many entries."""
+    where = "" if what == "X" else f"{what}: "
+    _require_values(X, f"{where}X")
+    require_labels(y, f"{where}y")
     try:
         rows, labels = _validate(estimator, X, y, reset=reset, multi_output=False, y_numeric=False)
     except ValueError as error:
-        if what == "X":
-            raise
-        raise DataError(f"{what}: {' '.join(str(error).split())}") from None
+        raise DataError(where + _one_line(error)) from None
     _require_finite(rows, getattr(estimator, "feature_names_in_", None), what)
+    _require_numbers(X, where)
     return rows, labels
 
 
@@ -67,6 +77,36 @@ def _validate(estimator: Any, *data: Any, **options: Any) -> Any:
     except ImportError:  # scikit-learn before 1.6
         return estimator._validate_data(*data, force_all_finite=False, **options)
     return validate_data(estimator, *data, ensure_all_finite=False, **options)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _require_values(values: Any, what: str) -> None:
+    """Refuse what could be read only once."""
+    if isinstance(values, Iterator):
+        raise DataError(
+            f"{what} is an iterator ({type(values).__name__}); give an array, a frame or a list"
+        )
+
+
+def _require_numbers(X: Any, where: str) -> None:
+    """Refuse what the rest of the package refuses: scikit-learn lets masks and dates pass."""
+    if type(X) is np.ndarray and X.dtype.kind in "biuf":
+        return
+    try:
+        as_rows(X)
+    except DataError as error:
+        raise DataError(f"{where}{error}") from None
+
+
+def require_labels(y: Any, what: str = "y") -> None:
+    """Refuse labels that can be read only once, or that are masked."""
+    _require_values(y, what)
+    if np.ma.is_masked(y):
+        row = int(np.argmax(np.ma.getmaskarray(y)))
+        raise DataError(f"{what} row {row} is masked; drop the row or fill it")
 
 
 def _require_finite(X: npt.NDArray[Any], names: Any, what: str) -> None:
@@ -91,8 +131,9 @@ def check_weight(weight: Any, n_rows: int, what: str = "sample_weight") -> Float
     """One finite weight >= 0 per row, or None; not all of them 0."""
     if weight is None:
         return None
+    require_labels(weight, what)
     try:
-        array = np.asarray(weight, dtype=np.float64)
+        array = _floats(weight)
     except (TypeError, ValueError) as error:
         raise DataError(f"{what} must be numbers: {error}") from None
     if array.ndim == 0:
@@ -104,6 +145,13 @@ def check_weight(weight: Any, n_rows: int, what: str = "sample_weight") -> Float
     return array
 
 
+def _floats(values: Any) -> Floats:
+    array = np.asarray(values)
+    if array.dtype.kind in "mM":
+        raise TypeError("dates and durations have no unit here; subtract and divide first")
+    return np.asarray(array, dtype=np.float64)
+
+
 def encode_labels(
     y: npt.NDArray[Any], classes: npt.NDArray[Any], what: str = "y"
 ) -> npt.NDArray[np.int64]:
@@ -112,7 +160,7 @@ def encode_labels(
     try:
         positions = np.searchsorted(classes, y)
         known = classes[np.minimum(positions, len(classes) - 1)] == y
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # labels of another kind: the first of them is named below
         known = np.zeros(len(y), dtype=bool)
     if not np.all(known):
         odd = y[int(np.argmin(known))]
@@ -125,7 +173,7 @@ def encode_labels(
 def check_targets(y: Any, what: str = "y") -> Floats:
     """Finite numbers to predict."""
     try:
-        targets = np.asarray(y, dtype=np.float64)
+        targets = _floats(y)
     except (TypeError, ValueError) as error:
         raise DataError(f"{what} must be numbers for regression: {error}") from None
     if not np.isfinite(targets).all():
@@ -214,12 +262,20 @@ def seed_from(random_state: Any) -> int | None:
     return int(check_random_state(random_state).randint(1 << 31))
 
 
-def thread_count(n_jobs: int | None) -> int:
+def whole_number(name: str, value: Any) -> int:
+    """A parameter that counts something: at least 1."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    if not (is_number and value >= 1 and value == value // 1):
+        raise CarveError(f"{name} must be a whole number >= 1, got {value!r}")
+    return int(value)
+
+
+def thread_count(n_jobs: Any) -> int:
     """Number of threads: all cores for None and -1, all but one for -2, …."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     cores = cores or 1
     if n_jobs is None:
         return cores
-    if int(n_jobs) != n_jobs or n_jobs == 0:
+    if not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
         raise CarveError(f"n_jobs must be a whole number other than 0, got {n_jobs!r}")
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))

@@ -245,6 +245,7 @@ def _data(
     def checked(X: npt.ArrayLike, y: npt.ArrayLike) -> Labelled:
         rows = ensemble.check_data(X)
         attacker.check_instances(ensemble, rows)
+        inputs.require_labels(y)
         return Labelled(rows, ensemble.check_labels(y, len(rows)))
 
     train = checked(X, y)

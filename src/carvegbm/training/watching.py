@@ -8,7 +8,7 @@ the raw scores kept here; "robustness" is proven by the verifier.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -48,7 +48,13 @@ def metric_list(given: Metric | Sequence[Metric] | None) -> list[Metric]:
     """One metric, several or none as a list."""
     if given is None:
         return []
-    return [given] if isinstance(given, str) or callable(given) else list(given)
+    metrics = [given] if isinstance(given, str) or not isinstance(given, Iterable) else [*given]
+    for metric in metrics:
+        if not isinstance(metric, str) and not callable(metric):
+            raise CarveError(
+                f"eval_metric must be a name, a function, or a list of these, got {metric!r}"
+            )
+    return metrics
 
 
 @dataclass
@@ -117,6 +123,13 @@ class Watch:
             self.history.setdefault(name, {}).setdefault(metric, []).append(value)
         return results
 
+    def first_value(self, done: int) -> float | None:
+        """The first metric on the first set after `done` rounds, where there is one."""
+        for of_set in self.history.values():
+            for values in of_set.values():
+                return values[done - 1] if 0 < done <= len(values) else None
+        return None
+
     def _measure(self, data: EvaluationSet, metric: Metric) -> list[tuple[str, float, bool]]:
         if metric == ROBUSTNESS:
             return [(ROBUSTNESS, self.prove(data), True)]
@@ -125,7 +138,14 @@ class Watch:
             if len(inspect.signature(metric).parameters) > 2:
                 arguments.append(data.weight)
             found = metric(*arguments)
-            return [tuple(row) for row in (found if isinstance(found, list) else [found])]
+            rows = found if isinstance(found, list) else [found]
+            if not all(isinstance(row, tuple) and len(row) == 3 for row in rows):
+                name = getattr(metric, "__name__", "it")
+                raise CarveError(
+                    f"eval_metric: {name} must return (name, value, higher is better), "
+                    f"got {found!r}"
+                )
+            return rows
         return self._measure_by_lightgbm(data, metric)
 
     def _measure_by_lightgbm(
