@@ -8,6 +8,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.model_selection import train_test_split
 
 import carvegbm as cg
 from carvegbm.training import tuning
@@ -42,7 +44,8 @@ def forbid_training(monkeypatch):
 @pytest.mark.parametrize("criterion", tuning.CRITERIA)
 def test_the_best_candidate_is_the_best_by_the_criterion(data, criterion):
     X, y, valid = data
-    result = tune(X, y, valid=valid, criterion=criterion, weight=0.3, **OPTIONS)
+    weight = {"weight": 0.3} if criterion == "tradeoff" else {}
+    result = tune(X, y, valid=valid, criterion=criterion, **weight, **OPTIONS)
     scores = [candidate.score(criterion, 0.3) for candidate in result.candidates]
     assert result.best.score(criterion, 0.3) == max(scores)
     assert [c.parameters["num_leaves"] for c in result.candidates] == GRID["num_leaves"]
@@ -73,6 +76,60 @@ def test_the_estimator_is_the_best_candidate(data):
         **result.best.parameters,
     ).fit(X, y, eval_set=valid, early_stopping_rounds=10)
     assert direct.ensemble_ == model.ensemble_
+
+
+def fitted_attributes(model):
+    names = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    return {name: getattr(model, name) for name in names}
+
+
+@pytest.mark.parametrize("certified", [False, True])
+@pytest.mark.parametrize("given", [True, False], ids=["valid", "split off"])
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_estimator_has_every_attribute_that_fit_sets(
+    problem, given, certified, stored, tmp_path
+):
+    X, y = problem(300)
+    valid = (X[200:], y[200:]) if given else None
+    X, y = (X[:200], y[:200]) if given else (X, y)
+    options = {**OPTIONS, "grid": {"num_leaves": [4]}, "certified": certified, "learning_rate": 0.5}
+    if certified:
+        options["grid"]["quietness"] = [(0.25, None)]
+    folder = tmp_path if stored else None
+    result = tune(X, y, valid=valid, folder=folder, **options)
+    if stored:
+        result = tune(X, y, valid=valid, folder=folder, **options)
+    if valid is None:
+        X, X_valid, y, y_valid = train_test_split(X, y, test_size=0.2, stratify=y, random_state=0)
+        valid = X_valid, y_valid
+    model = clone(result.estimator).fit(
+        X, y, eval_set=valid, early_stopping_rounds=10, plain_accuracy=result.plain_accuracy
+    )
+    found, expected = fitted_attributes(result.estimator), fitted_attributes(model)
+    assert set(found) == set(expected)
+    assert ("training_report_" in found) == certified
+    reports = [a.pop("training_report_") for a in (found, expected) if certified]
+    for attributes in (found, expected):
+        attributes["booster_"] = attributes["booster_"].model_to_string()
+        attributes["attacker_"] = repr(attributes["attacker_"])
+        attributes["classes_"] = attributes["classes_"].tolist()
+    assert found == expected
+    tables = [report.to_dict(texts=True) for report in reports]
+    for table in tables:
+        for candidate in table["candidates"]:
+            del candidate["seconds"]
+    assert tables[:1] == tables[1:]
+    assert [str(report).count("chosen") for report in reports] == [1] * len(reports)
+
+
+def test_a_constant_that_is_chosen_is_said_once():
+    X, y = problems.two_classes(100)
+    options = {**OPTIONS, "min_child_samples": 200}
+    with pytest.warns(UserWarning, match="80 rows are fewer than two leaves") as said:
+        result = tune(X, y, **options)
+    assert len(said) == 1
+    assert result.estimator.n_iter_ == 0
 
 
 def test_parallel_candidates_are_the_same(data):
@@ -187,7 +244,14 @@ def test_validation_data_is_split_off_and_frames_keep_their_names():
     ("options", "message"),
     [
         ({"criterion": "beauty"}, "criterion must be"),
-        ({"weight": 2}, "weight must be from 0 to 1"),
+        ({"criterion": "tradeoff", "weight": 2}, "weight must be from 0 to 1"),
+        ({"weight": 0.3}, "weight has no meaning without criterion='tradeoff'"),
+        ({"n_trials": 3}, "n_trials has no meaning without search='optuna'"),
+        ({"search": "optuna", "n_trials": 0}, "n_trials must be a whole number >= 1, got 0"),
+        ({"clean_loss": None}, "clean_loss has no meaning without certified=True"),
+        ({"quietness": None}, "quietness has no meaning without certified=True"),
+        ({"grid": {"quietness": [0.1]}}, "quietness has no meaning without certified=True"),
+        ({"grid": {"num_leaves": 3}}, "num_leaves must be a list of values, got 3"),
         ({"search": "luck"}, "search must be"),
         ({"grid": {"num_leaves": []}}, "at least one value"),
         ({"grid": {"num_leafs": [3]}}, "no parameter 'num_leafs'"),

@@ -45,8 +45,9 @@ def tune(
     quietness: training.Quietness = None,
     clean_loss: training.CleanLoss = None,
     weight: Annotated[
-        float, typer.Option(metavar="W", help="Share of accuracy in the trade-off.")
-    ] = 0.5,
+        float | None,
+        typer.Option(metavar="W", help="Share of accuracy in the trade-off; default 0.5."),
+    ] = None,
     trees: training.Trees = 500,
     learning_rate: training.LearningRate = 0.1,
     valid: training.Valid = None,
@@ -59,7 +60,9 @@ def tune(
     param: training.Parameter = None,
     optuna: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Let Optuna propose N candidates within the leaves given."),
+        typer.Option(
+            metavar="N", min=1, help="Let Optuna propose N candidates within the leaves given."
+        ),
     ] = None,
     folder: Annotated[
         Path | None,
@@ -80,6 +83,8 @@ def tune(
     command is given again.
     """
     training.check_model_path(out)
+    if weight is not None and criterion != "tradeoff":
+        raise CarveError("--weight has no meaning without --criterion tradeoff")
     options_of_certified = training.certified_parameters(certified, quietness, clean_loss)
     from carvegbm.training.tuning import Candidate
     from carvegbm.training.tuning import tune as search
@@ -126,7 +131,7 @@ def tune(
             weight=weight,
             folder=work_folder,
             search="grid" if optuna is None else "optuna",
-            n_trials=optuna or 1,
+            n_trials=optuna,
             on_candidate=report,
             feature_names=table.feature_names,
             **training.with_parameters(named, param),

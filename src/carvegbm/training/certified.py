@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -92,19 +92,28 @@ class TrainingReport:
     floor: float | None
     plain_accuracy: float | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
-        names = ("num_leaves", "quietness", "scout", "refit", "accuracy", "robustness", "trees")
+    def to_dict(self, texts: bool = False) -> dict[str, Any]:
+        """The report as plain values, without the models' texts unless asked for."""
+        names = [part.name for part in fields(Trained) if texts or part.name != "text"]
         return {
             "chosen": self.candidates.index(self.chosen),
             "why": self.why,
             "floor": self.floor,
             "plain_accuracy": self.plain_accuracy,
-            "candidates": [
-                {name: getattr(c, name) for name in (*names, "leaves", "seconds")}
-                for c in self.candidates
-            ],
+            "candidates": [{name: getattr(c, name) for name in names} for c in self.candidates],
         }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainingReport:
+        """The report that ``to_dict(texts=True)`` wrote."""
+        candidates = [Trained(**candidate) for candidate in values["candidates"]]
+        return cls(
+            candidates,
+            candidates[values["chosen"]],
+            values["why"],
+            values["floor"],
+            values["plain_accuracy"],
+        )
 
     def rows(self) -> list[tuple[str, ...]]:
         """The report as a table of text, a heading first; the chosen candidate is marked."""

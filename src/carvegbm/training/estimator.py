@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from carvegbm.training import inputs
 from carvegbm.training.boosting import Boosted, Evaluation, Rows, boost, candidates_of
 from carvegbm.training.certified import (
     Job,
+    TrainingReport,
     check_clean_loss,
     check_quietness,
     plain_accuracy_of,
@@ -40,6 +41,14 @@ __all__ = ["LargeSpreadEstimator"]
 
 Floats = npt.NDArray[np.float64]
 
+_OUTCOME = (
+    "n_iter_",
+    "best_iteration_",
+    "best_score_",
+    "evals_result_",
+    "stopped_because_",
+    "n_open_thresholds_",
+)
 _PASSED_ON = (
     "num_leaves",
     "max_depth",
@@ -361,6 +370,21 @@ class LargeSpreadEstimator(BaseEstimator):  # type: ignore[misc]
         if len({rows.name for rows in found}) < len(found):
             raise DataError("eval_names must be different from one another")
         return found
+
+    def outcome(self) -> dict[str, Any]:
+        """How training went: what `fit` sets beside the model, as plain values."""
+        found = {name: getattr(self, name) for name in _OUTCOME}
+        if hasattr(self, "training_report_"):
+            found["training_report_"] = self.training_report_.to_dict(texts=True)
+        return found
+
+    def _set_outcome(self, outcome: Mapping[str, Any]) -> None:
+        """Take over what `outcome` returned."""
+        self.__dict__.pop("training_report_", None)
+        for name in _OUTCOME:
+            setattr(self, name, outcome[name])
+        if "training_report_" in outcome:
+            self.training_report_ = TrainingReport.from_dict(outcome["training_report_"])
 
     def _adopt(self, boosted: Boosted, text: str, attacker: Attacker) -> None:
         """Take over the outcome of training."""

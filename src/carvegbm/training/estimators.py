@@ -6,7 +6,7 @@ against the attacker the model was trained for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from carvegbm.errors import CarveError, DataError
 from carvegbm.link import class_indices
 from carvegbm.properties import OutputRange, output_range
 from carvegbm.training import inputs
-from carvegbm.training.boosting import Reason, Rows
+from carvegbm.training.boosting import Rows
 from carvegbm.training.estimator import LargeSpreadEstimator
 from carvegbm.training.parameters import REGRESSION_OBJECTIVES
 from carvegbm.training.watching import ROBUSTNESS, Metric, metric_list
@@ -182,19 +182,21 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
         X: Any,
         y: Any,
         text: str,
-        stopped_because: Reason,
+        outcome: Mapping[str, Any],
         feature_names: Sequence[str] | None = None,
     ) -> LargeSpreadClassifier:
-        """Take over the text of a model trained before on X and y, instead of training."""
-        _, y = inputs.check_pair(self, X, y, reset=True)
+        """Take over a model trained before on X and y, instead of training.
+
+        `text` is the model's, `outcome` what the estimator it comes from returns as `outcome()`.
+        """
+        X, y = inputs.check_pair(self, X, y, reset=True)
         self.classes_ = np.unique(y)
         self.n_classes_ = len(self.classes_)
         self._set_model(text, self._attacker(self._names(feature_names)))
-        self.n_iter_ = self.best_iteration_ = self.booster_.num_trees() // (
-            1 if self.n_classes_ == 2 else self.n_classes_
-        )
-        self.best_score_, self.evals_result_ = None, {}
-        self.stopped_because_ = stopped_because
+        self._set_outcome(outcome)
+        if self.n_iter_ == 0:
+            parameters = self.lightgbm_parameters(1 if self.n_classes_ == 2 else self.n_classes_)
+            self._warn_of_constant(len(X), parameters["min_data_in_leaf"])
         return self
 
     def _objective(self, n_outputs: int) -> dict[str, Any]:

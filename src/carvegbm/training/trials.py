@@ -47,6 +47,8 @@ class Candidate:
     stopped_because: Reason
     seconds: float
     text: str = field(repr=False)
+    outcome: dict[str, Any] = field(repr=False)
+    """How training went, as the estimator's `outcome()` says it."""
     refit: bool | None = None
     """Certified training: whether the scores are refitted ones."""
 
@@ -115,6 +117,7 @@ class Trials:
         model = clone(self.fixed).set_params(**parameters, n_jobs=threads)
         started = time.monotonic()
         with warnings.catch_warnings():
+            # Of many candidates some may be constant; `restore` says it of the one that is chosen.
             warnings.filterwarnings("ignore", "the model is constant")
             model.fit(
                 self.X,
@@ -136,6 +139,7 @@ class Trials:
             stopped_because=model.stopped_because_,
             seconds=round(time.monotonic() - started, 3),
             text=model.booster_.model_to_string(),
+            outcome=model.outcome(),
             refit=model.training_report_.chosen.refit if model.certified else None,
         )
         place = self._place(parameters)
@@ -183,9 +187,7 @@ class Trials:
         from sklearn.base import clone
 
         model: LargeSpreadClassifier = clone(self.fixed).set_params(**candidate.parameters)
-        return model.restore(
-            self.X, self.y, candidate.text, candidate.stopped_because, self.feature_names
-        )
+        return model.restore(self.X, self.y, candidate.text, candidate.outcome, self.feature_names)
 
 
 def key(parameters: Mapping[str, Any]) -> str:

@@ -40,7 +40,8 @@ class Tuning:
     candidates: list[Candidate]
     best: Candidate
     estimator: LargeSpreadClassifier
-    """Fitted: the best candidate. The table of candidates is here, not in `training_report_`."""
+    """Fitted: the best candidate, with all that its `fit` set. Its `training_report_` speaks of
+    this candidate alone; the table of all candidates is here."""
     criterion: Criterion
     weight: float
     floor: float | None = None
@@ -95,14 +96,14 @@ def tune(
     budget: float = 0.01,
     grid: Mapping[str, Sequence[Any]] | None = None,
     criterion: Criterion | None = None,
-    weight: float = 0.5,
+    weight: float | None = None,
     n_estimators: int = 500,
     early_stopping_rounds: int | None = 50,
     random_state: int = 0,
     n_jobs: int | None = None,
     folder: Any = None,
     search: Literal["grid", "optuna"] = "grid",
-    n_trials: int = 20,
+    n_trials: int | None = None,
     on_candidate: Callable[[Candidate], object] | None = None,
     feature_names: Sequence[str] | None = None,
     certified: bool = False,
@@ -126,6 +127,7 @@ def tune(
         ``weight * accuracy + (1 - weight) * robustness``. Default: accuracy; with certified
         training robustness.
     weight : float, default 0.5
+        Of the trade-off; refused with another criterion.
     n_estimators, early_stopping_rounds, random_state, **parameters
         Of every candidate.
     n_jobs : int, optional
@@ -134,8 +136,8 @@ def tune(
         Finished candidates are stored there (a JSON file and a model file each) and found again
         by configuration and data, so that an interrupted run goes on where it stopped.
     search : {"grid", "optuna"}
-        Try all combinations, or let Optuna propose `n_trials` of them, one after the other (a
-        list of two or more numbers then is a range). Needs ``carvegbm[optuna]``.
+        Try all combinations, or let Optuna propose `n_trials` (default 20) of them, one after the
+        other (a list of two or more numbers then is a range). Needs ``carvegbm[optuna]``.
     on_candidate : callable, optional
         Called with every candidate as it is finished or found.
     feature_names : sequence of str, optional
@@ -146,6 +148,7 @@ def tune(
         is no more than `clean_loss` below that of plain LightGBM (the best `num_leaves`), or of
         the most accurate candidate, where none gets that far.
     clean_loss : float or None, default 0.01
+        Of certified training, as `quietness`: both are refused without it.
 
     Examples
     --------
@@ -162,8 +165,21 @@ def tune(
         criterion = "robustness" if certified else "accuracy"
     if criterion not in CRITERIA:
         raise CarveError(f"criterion must be accuracy, robustness or tradeoff, got {criterion!r}")
+    if search not in ("grid", "optuna"):
+        raise CarveError(f"search must be 'grid' or 'optuna', got {search!r}")
+    given = {**parameters, **(grid or {})}
+    for name, is_given, remedy, holds in (
+        ("weight", weight is not None, "criterion='tradeoff'", criterion == "tradeoff"),
+        ("n_trials", n_trials is not None, "search='optuna'", search == "optuna"),
+        ("clean_loss", clean_loss != 0.01, "certified=True", certified),
+        ("quietness", "quietness" in given, "certified=True", certified),
+    ):
+        if is_given and not holds:
+            raise CarveError(f"{name} has no meaning without {remedy}")
+    weight = 0.5 if weight is None else weight
     if not 0 <= weight <= 1:
         raise CarveError(f"weight must be from 0 to 1, got {weight!r}")
+    n_trials = 20 if n_trials is None else inputs.whole_number("n_trials", n_trials)
     options = {"norm": norm, "budget": budget, "n_estimators": n_estimators, **parameters}
     options |= {"certified": certified, "clean_loss": clean_loss}
     fixed = LargeSpreadClassifier(**options, random_state=random_state, n_jobs=1)
@@ -171,7 +187,7 @@ def tune(
     trials = Trials(fixed, *data, early_stopping_rounds, folder, feature_names)
     if grid is None:
         grid = {"num_leaves": CERTIFIED_LEAVES if certified else LEAVES}
-    values = {name: list(tried) for name, tried in grid.items()}
+    values = {name: _values(name, tried) for name, tried in grid.items()}
     if certified and "quietness" not in values:
         values["quietness"] = list(check_quietness(fixed.quietness, Attacker(norm, budget).norm))
     for tried in values.get("quietness", []):
@@ -194,10 +210,8 @@ def tune(
 
     if search == "optuna":
         found = _optuna(trials, values, n_trials, merit, random_state, n_jobs)
-    elif search == "grid":
-        found = _grid(trials, values, n_jobs)
     else:
-        raise CarveError(f"search must be 'grid' or 'optuna', got {search!r}")
+        found = _grid(trials, values, n_jobs)
     candidates = []
     for candidate in found:
         candidates.append(candidate)
@@ -214,6 +228,12 @@ def tune(
     best = max(able, key=lambda c: (score(c), c.accuracy + c.robustness, -c.leaves))
     estimator = trials.restore(best).set_params(n_jobs=n_jobs)
     return Tuning(candidates, best, estimator, criterion, weight, floor, plain)
+
+
+def _values(name: str, tried: Any) -> list[Any]:
+    if isinstance(tried, str) or not isinstance(tried, Iterable):
+        raise CarveError(f"grid: {name} must be a list of values, got {tried!r}")
+    return list(tried)
 
 
 def _split(
