@@ -159,6 +159,15 @@ def test_finished_candidates_are_found_in_the_folder(data, tmp_path, monkeypatch
     assert again.estimator.robust_score(*valid) == again.best.robustness
 
 
+def test_a_relative_folder_is_where_the_caller_is_and_not_its_workers(data, tmp_path, monkeypatch):
+    X, y, valid = data
+    for here in (tmp_path / "first", tmp_path / "second"):
+        here.mkdir()
+        monkeypatch.chdir(here)
+        tune(X, y, valid=valid, folder="work", **{**OPTIONS, "n_jobs": 2})
+        assert len(list((here / "work").glob("*.json"))) == len(GRID["num_leaves"])
+
+
 @pytest.mark.parametrize("change", ["data", "labels", "parameters", "budget"])
 def test_other_data_or_settings_are_other_candidates(data, tmp_path, monkeypatch, change):
     X, y, valid = data

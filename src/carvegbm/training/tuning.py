@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -184,6 +185,8 @@ def tune(
     options |= {"certified": certified, "clean_loss": clean_loss}
     fixed = LargeSpreadClassifier(**options, random_state=random_state, n_jobs=1)
     data = _split(fixed, X, y, valid, random_state)
+    # Workers live on from one call to the next, in the directory of the first.
+    folder = None if folder is None else Path(folder).absolute()
     trials = Trials(fixed, *data, early_stopping_rounds, folder, feature_names)
     if grid is None:
         grid = {"num_leaves": CERTIFIED_LEAVES if certified else LEAVES}
