@@ -139,16 +139,18 @@ NB_MODULE(_core, module) {
             "X"_a, "threads"_a)
         .def(
             "first_bad_value",
-            [](const carve::Ensemble& self, const Matrix& X,
-               bool allow_infinite) -> std::optional<std::pair<std::int64_t, std::int64_t>> {
+            [](const carve::Ensemble& self, const Matrix& X, bool allow_infinite,
+               int threads) -> std::optional<std::pair<std::int64_t, std::int64_t>> {
                 const carve::Rows rows = rows_of(self, X);
-                std::int64_t row = 0;
-                std::int64_t column = 0;
-                if (!carve::first_bad_value(self, rows, allow_infinite, row, column))
+                std::int64_t place = -1;
+                run(nb::none(), [&](const auto& tick) {
+                    return carve::first_bad_value(self, rows, allow_infinite, place, threads, tick);
+                });
+                if (place < 0)
                     return std::nullopt;
-                return std::pair{row, column};
+                return std::pair{place / rows.columns, place % rows.columns};
             },
-            "X"_a, "allow_infinite"_a);
+            "X"_a, "allow_infinite"_a, "threads"_a);
 
     nb::class_<carve::Attacker>(module, "Attacker")
         .def(

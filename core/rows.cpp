@@ -1,6 +1,7 @@
 #include "rows.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -358,27 +359,45 @@ bool score_rows(const Ensemble& ensemble, const Rows& rows, double* output, int 
 }
 
 bool first_bad_value(const Ensemble& ensemble, const Rows& rows, bool allow_infinite,
-                     std::int64_t& row, std::int64_t& column) {
-    const double most = ensemble.float32_inputs ? std::numeric_limits<float>::max()
-                                                : std::numeric_limits<double>::max();
-    bool found = false;
-    for (row = 0; row < rows.count && !found; ++row) {
-        with_row(rows, row, [&](const auto* values) {
-            for (column = 0; column < rows.columns; ++column) {
-                const double value = values[column];
-                if (std::fabs(value) <= most)
-                    continue;
-                const bool missing = std::isnan(value);
-                if (missing ? ensemble.lacks_missing_rule[static_cast<std::size_t>(column)] != 0
-                            : !allow_infinite) {
-                    found = true;
+                     std::int64_t& place, int threads, const TickFunction& tick) {
+    // Finite in the precision of the model: below what rounds to infinity (for float32 the middle
+    // between its largest number and 2^128, which itself rounds up).
+    const double limit =
+        ensemble.float32_inputs ? 0x1.ffffffp127 : std::numeric_limits<double>::infinity();
+    const auto is_bad = [&](double value, std::int64_t column) {
+        if (std::fabs(value) < limit)
+            return false;
+        return std::isnan(value)
+                   ? ensemble.lacks_missing_rule[static_cast<std::size_t>(column)] != 0
+                   : !allow_infinite;
+    };
+    // Blocks are looked at in any order; the first place of all blocks is kept.
+    std::atomic<std::int64_t> first{rows.count * rows.columns};
+    const BlockFunction work = [&](int, std::int64_t begin, std::int64_t end,
+                                   const std::atomic<bool>& cancelled) {
+        for (std::int64_t row = begin; row < end && !cancelled; ++row) {
+            if (row * rows.columns >= first.load(std::memory_order_relaxed))
+                return;
+            with_row(rows, row, [&](const auto* values) {
+                for (std::int64_t column = 0; column < rows.columns; ++column) {
+                    if (!is_bad(values[column], column))
+                        continue;
+                    const std::int64_t here = row * rows.columns + column;
+                    std::int64_t known = first.load();
+                    while (here < known && !first.compare_exchange_weak(known, here)) {
+                    }
                     return;
                 }
-            }
-        });
-    }
-    --row;
-    return found;
+            });
+        }
+    };
+    // A block worth a thread's while: about a millisecond.
+    const std::int64_t block = std::max<std::int64_t>(
+        1, (std::int64_t{1} << 20) / std::max<std::int64_t>(1, rows.columns));
+    const bool finished =
+        parallel_rows(rows.count, block, worker_count(threads, rows.count, block), work, tick);
+    place = first.load() < rows.count * rows.columns ? first.load() : -1;
+    return finished;
 }
 
 } // namespace carve

@@ -69,8 +69,8 @@ bool radius_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows&
 bool score_rows(const Ensemble& ensemble, const Rows& rows, double* output, int threads,
                 const TickFunction& tick);
 
-// The first value that the ensemble has no rule for; false iff there is none.
+// place = row * columns + column of the first value that the ensemble has no rule for, or -1.
 bool first_bad_value(const Ensemble& ensemble, const Rows& rows, bool allow_infinite,
-                     std::int64_t& row, std::int64_t& column);
+                     std::int64_t& place, int threads, const TickFunction& tick);
 
 } // namespace carve

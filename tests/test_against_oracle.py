@@ -208,3 +208,46 @@ def _one_class_per_tree(ensemble):
     return cg.Ensemble.from_trees(
         trees, n_features=ensemble.n_features, task="multiclass", base_score=ensemble.base_score
     )
+
+
+# ── doubles beyond the largest float32 number ────────────────────────────────────────────────
+
+FLT_MAX = float(np.finfo(np.float32).max)
+ROUNDS_TO_INFINITY = 2.0**128 - 2.0**103  # the middle between FLT_MAX and 2^128, which rounds up
+
+
+@norms
+@pytest.mark.parametrize("x", [math.nextafter(FLT_MAX, math.inf), math.nextafter(2.0**128, 0)])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_double_that_rounds_to_the_largest_float32_is_judged_exactly(norm, x, sign):
+    """Routed as FLT_MAX, though distances are measured from x itself."""
+    x = sign * min(x, math.nextafter(ROUNDS_TO_INFINITY, 0))
+    edge = float(np.nextafter(np.float32(FLT_MAX), np.float32(0)))
+    cuts = (edge, 0.0, 2.0**126) if sign > 0 else (-FLT_MAX, 0.0, -(2.0**126))
+    trees = [
+        {"feature": f, "threshold": cut, "left": {"score": -1.0}, "right": {"score": 1.0}}
+        for f, cut in ((0, cuts[0]), (1, cuts[1]), (2, cuts[2]))
+    ]
+    for threshold in (-2.0, 0.0, 2.0):
+        model = cg.Ensemble.from_trees(
+            trees, n_features=3, threshold=threshold, input_precision="float32"
+        )
+        far = abs(x) - edge
+        for budget in (1.0, 2.0, 1e30, math.nextafter(far, 0), far, math.nextafter(far, 1e40)):
+            if norm == 0 and budget > 2:
+                continue
+            for label in (0, 1):
+                attacker = oracle.Attacker(norm, budget)
+                check(Case(model, [x, 0.25, 2.0**100], label, attacker))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.longdouble])
+def test_double_is_within_float32_iff_its_rounding_is_finite(kind):
+    model = cg.Ensemble.from_trees([{"score": 1.0}], n_features=1, input_precision="float32")
+    inside = math.nextafter(ROUNDS_TO_INFINITY, 0)
+    for value in (FLT_MAX, math.nextafter(FLT_MAX, math.inf), inside, -inside):
+        assert model.check_data(np.array([[value]], dtype=kind)).tolist() == [[value]]
+        assert np.isfinite(np.float32(value))
+    for value in (ROUNDS_TO_INFINITY, -ROUNDS_TO_INFINITY, 2.0**128, 1e300):
+        with pytest.raises(cg.DataError, match="float32"):
+            model.check_data(np.array([[value]], dtype=kind))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import threading
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import carvegbm as cg
 from carvegbm.ensemble import NODE
@@ -407,6 +410,50 @@ def test_rows_that_do_not_fit_are_refused(X, words):
     for use in (model.check_data, model.raw_score, model.decide):
         with refused(*words, kind=cg.DataError):
             use(X)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    places=st.sets(st.tuples(st.integers(0, 5999), st.integers(0, 399)), max_size=4),
+    threads=st.sampled_from([None, 1, 2, 5]),
+    kind=st.sampled_from([np.float64, np.float32]),
+)
+def test_first_bad_value_is_found_whoever_looks_first(places, threads, kind):
+    model = ensemble(stump(7, 0.5), stump(9, 0.5, missing="left"), n_features=400)
+    X = np.zeros((6000, 400), dtype=kind)
+    for row, column in places:
+        X[row, column] = math.nan if (row + column) % 2 and column == 7 else math.inf
+    X[::7, 9] = math.nan  # which the model has a rule for
+    bad = [(row, column) for row, column in sorted(places) if not (column == 9 and row % 7 == 0)]
+    if not bad:
+        model.check_data(X, threads=threads)
+        return
+    row, column = bad[0]
+    with refused(f"X row {row}, feature {column}:", kind=cg.DataError):
+        model.check_data(X, threads=threads)
+
+
+def test_other_threads_run_while_values_are_looked_at():
+    try:
+        X = np.zeros((1 << 28, 2))  # never written, so it takes no memory
+    except MemoryError:
+        pytest.skip("the system does not promise so much memory")
+    ticks, stop = [0], threading.Event()
+
+    def count():
+        while not stop.wait(0.001):
+            ticks[0] += 1
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        before = ticks[0]
+        assert example().core.first_bad_value(X, False, 1) is None
+        after = ticks[0]
+    finally:
+        stop.set()
+        counter.join()
+    assert after - before > 3
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf])

@@ -219,7 +219,7 @@ class Ensemble:
 
         Equals the source library's own raw prediction.
         """
-        rows = self.check_data(X, allow_infinite=True)
+        rows = self.check_data(X, allow_infinite=True, threads=threads)
         raw = self.core.raw_score(rows, check_threads(threads))
         return raw[:, 0] if self.n_outputs == 1 else raw
 
@@ -304,7 +304,7 @@ class Ensemble:
         )
 
     def check_data(
-        self, X: npt.ArrayLike, *, allow_infinite: bool = False
+        self, X: npt.ArrayLike, *, allow_infinite: bool = False, threads: int | None = None
     ) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
         """X as a C-ordered two-dimensional array of float64 or float32 with the right columns.
 
@@ -318,7 +318,7 @@ class Ensemble:
             )
         if len(rows) == 0:
             raise DataError("X has no rows; give at least one instance")
-        bad = self.core.first_bad_value(rows, allow_infinite)
+        bad = self.core.first_bad_value(rows, allow_infinite, check_threads(threads))
         if bad is not None:
             row, column = bad
             value = float(rows[row, column])
