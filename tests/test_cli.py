@@ -341,10 +341,18 @@ def edited(data: str, path: Path, line: int, edit: Any) -> Path:
 
 
 def test_wrong_column_count(refuses: Any, model: str, tmp_path: Path) -> None:
-    (tmp_path / "narrow.csv").write_text("a,b,label\n1,2,0\n")
+    (tmp_path / "narrow.csv").write_text("1,2,0\n")
     refuses(
         *["verify", model, tmp_path / "narrow.csv", "--budget", "0.01"],
         words=["2 columns", "30 features"],
+    )
+
+
+def test_columns_that_the_model_does_not_know(refuses: Any, model: str, tmp_path: Path) -> None:
+    (tmp_path / "other.csv").write_text("a,b,label\n1,2,0\n")
+    refuses(
+        *["verify", model, tmp_path / "other.csv", "--budget", "0.01"],
+        words=["other.csv lacks 'mean_radius', ", ", … and has the unexpected 'a', 'b'", "names"],
     )
 
 

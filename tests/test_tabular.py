@@ -256,8 +256,21 @@ def test_gzip_is_transparent_and_names_do_not_matter(tmp_path: Path) -> None:
 def test_columns_follow_the_models_names(tmp_path: Path) -> None:
     table = load_table(write(tmp_path / "a.csv", "big b,a,label\n2,1,0\n"))
     assert table.ordered_as(("a", "big_b")).X.tolist() == [[1, 2]]
-    assert table.ordered_as(("a", "c")).X.tolist() == [[2, 1]]
     assert table.ordered_as(None).X.tolist() == [[2, 1]]
+    assert table.ordered_as(("Column_0", "Column_1")).X.tolist() == [[2, 1]]
+
+
+def test_columns_that_do_not_fit_the_models_names_are_refused(tmp_path: Path) -> None:
+    table = load_table(write(tmp_path / "a.csv", "big b,a,label\n2,1,0\n"))
+    for names in (("a", "c"), ("a",), ("a", "big_b", "c")):
+        with pytest.raises(DataError, match="a.csv (lacks 'c'|has the unexpected 'big b')"):
+            table.ordered_as(names, "a.csv")
+
+
+def test_header_of_numbers_goes_by_position(tmp_path: Path) -> None:
+    table = load_table(write(tmp_path / "a.csv", "0,1,label\n2,1,0\n"))
+    assert table.feature_names == ("0", "1")
+    assert table.ordered_as(("a", "b")).X.tolist() == [[2, 1]]
 
 
 def npy(array: npt.ArrayLike) -> bytes:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm import nested
+from carvegbm.columns import feature_called
 from carvegbm.errors import DataError, ModelError
 from carvegbm.instances import as_rows, check_threads
 from carvegbm.link import class_indices
@@ -269,11 +270,9 @@ class Ensemble:
         return self.feature_names[feature] if self.feature_names else f"feature {feature}"
 
     def feature_index(self, feature: int | str) -> int:
-        """Position of a feature given by name or by position."""
+        """Position of a feature given by position, or by name as the model or its data spell it."""
         if isinstance(feature, str):
-            if self.feature_names is None or feature not in self.feature_names:
-                raise DataError(f"unknown feature {feature!r}; the model names {self._names()}")
-            return self.feature_names.index(feature)
+            return feature_called(feature, self.feature_names)
         if isinstance(feature, bool | np.bool_) or feature != int(feature):
             raise DataError(f"a feature is a name or a whole-number position, got {feature!r}")
         if not 0 <= int(feature) < self.n_features:
@@ -308,10 +307,12 @@ class Ensemble:
     ) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
         """X as a C-ordered two-dimensional array of float64 or float32 with the right columns.
 
-        Raises `DataError` for a wrong shape, for infinite values unless `allow_infinite`, and for
-        NaN in a feature whose splits have no rule for it. A memory-mapped array stays on disk.
+        The columns of a frame are taken by name where the model and the frame have names.
+        Raises `DataError` for names that do not fit, for a wrong shape, for what is no number, for
+        infinite values unless `allow_infinite`, and for NaN in a feature whose splits have no rule
+        for it. A memory-mapped array stays on disk.
         """
-        rows = as_rows(self._in_order(X))
+        rows = as_rows(X, self.feature_names)
         if rows.shape[1] != self.n_features:
             raise DataError(
                 f"X has {rows.shape[1]} columns, the model has {self.n_features} features"
@@ -333,14 +334,6 @@ class Ensemble:
             raise DataError(f"X row {row}, {name}: value {value}; {remedy}")
         return rows
 
-    def _in_order(self, X: Any) -> Any:
-        """A frame whose columns are the model's features in another order, put in order."""
-        names = [str(name) for name in getattr(X, "columns", ())]
-        wanted = list(self.feature_names or ())
-        if names == wanted or sorted(names) != sorted(wanted) or len(set(names)) < len(names):
-            return X
-        return X.iloc[:, [names.index(name) for name in wanted]]
-
     def check_labels(self, y: npt.ArrayLike, rows: int) -> npt.NDArray[np.int32]:
         """y as class indices.
 
@@ -348,6 +341,9 @@ class Ensemble:
         """
         if self.task == "regression":
             raise DataError("a regression model has no classes; use output_range instead")
+        if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
+            row = int(np.argmax(np.ma.getmaskarray(y)))
+            raise DataError(f"y has no label in row {row}, it is masked; leave the row out")
         try:
             labels = np.asarray(y)
         except ValueError as error:
@@ -368,12 +364,6 @@ class Ensemble:
                 f"{', '.join(map(str, self.classes.tolist()))}; name them with classes=…"
             )
         return index.astype(np.int32)
-
-    def _names(self) -> str:
-        if self.feature_names is None:
-            return "no features"
-        shown = ", ".join(self.feature_names[:8])
-        return shown + (", …" if len(self.feature_names) > 8 else "")
 
     # ── identity ─────────────────────────────────────────────────────────────────────────────
 

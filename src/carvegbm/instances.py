@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.columns import column_names, order_of
 from carvegbm.errors import DataError
+from carvegbm.numbers import as_numbers, frame_numbers
 
 __all__ = ["as_rows", "check_threads", "first_where"]
 
 
-def as_rows(X: npt.ArrayLike) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
-    """X as a C-ordered array (rows, features) of float64 or float32; not copied if it is one."""
+def as_rows(
+    X: npt.ArrayLike, features: Sequence[str] | None = None
+) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
+    """X as a C-ordered array (rows, features) of float64 or float32; not copied if it is one.
+
+    A frame's columns are put in the order of `features`, see `carvegbm.columns`. See
+    `carvegbm.numbers` for what is a number. An entry that a sparse matrix leaves out is 0.
+    """
+    names = column_names(X)
+    order = None if names is None or features is None else order_of(names, features, "X")
     if hasattr(X, "toarray"):
         X = X.toarray()
     try:
-        array = np.asanyarray(X)
-        if array.dtype.kind == "c":
-            raise TypeError("complex numbers have no order")
-        if array.dtype not in (np.float64, np.float32):
-            array = np.asarray(array, dtype=np.float64)
+        array = np.asanyarray(X) if names is None else frame_numbers(X, names)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"X must be numbers: {error}") from None
     if array.ndim != 2:
         raise DataError(f"X must have two dimensions (rows, features), got {array.ndim}")
-    return np.ascontiguousarray(array)
+    rows = as_numbers(array, "X")
+    return np.ascontiguousarray(rows if order is None else np.take(rows, order, axis=1))
 
 
 _ROWS_AT_ONCE = 4096

@@ -11,6 +11,7 @@ import io
 import os
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal, cast
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm import _text
+from carvegbm.columns import order_of
 from carvegbm.errors import DataError
 
 __all__ = ["Table", "load_table"]
@@ -57,18 +59,17 @@ class Table:
             raise DataError(f"rows must be >= 1, got {rows}")
         return replace(self, X=self.X[:rows], y=self.y[:rows])
 
-    def ordered_as(self, names: tuple[str, ...] | None) -> Table:
-        """The columns in the order of `names`, where both name the same features; else unchanged.
+    def ordered_as(self, names: Sequence[str] | None, what: str = "the data") -> Table:
+        """The columns in the order of `names`, see `carvegbm.columns.order_of`.
 
-        Spaces count as underscores, because LightGBM writes them so.
+        Unchanged where the table or the model names no columns. Raises `DataError` where the
+        columns of the table, called `what` in the message, do not fit the names.
         """
         if names is None or self.feature_names is None:
             return self
-        mine = [name.replace(" ", "_") for name in self.feature_names]
-        wanted = [name.replace(" ", "_") for name in names]
-        if mine == wanted or sorted(mine) != sorted(wanted) or len(set(mine)) != len(mine):
+        order = order_of(self.feature_names, names, what)
+        if order is None:
             return self
-        order = [mine.index(name) for name in wanted]
         return replace(
             self, X=self.X[:, order], feature_names=tuple(self.feature_names[i] for i in order)
         )

@@ -59,7 +59,7 @@ def load_inputs(
     assert path is not None
     table = load_table(
         path, label=label, n_features=ensemble.n_features, zero_based=zero_based
-    ).ordered_as(ensemble.feature_names)
+    ).ordered_as(ensemble.feature_names, str(path))
     if rows is not None:
         table = table.head(rows)
     return Inputs(ensemble, table.X, _comparable(table.y, ensemble.classes))

@@ -261,7 +261,7 @@ def with_validation(
     """Training and validation data: from a second file, or a fifth split off."""
     if valid is not None:
         held_out = load_data(valid, label, zero_based, table.X.shape[1])
-        held_out = held_out.ordered_as(table.feature_names)
+        held_out = held_out.ordered_as(table.feature_names, valid)
         if held_out.X.shape[1] != table.X.shape[1]:
             raise DataError(
                 f"{valid} has {held_out.X.shape[1]} features, the training data have "

@@ -1,0 +1,140 @@
+"""Which column is which feature: by name where the names tell it, by position where there are none.
+
+Comes in: the names of a frame's or a file's columns, and those of a model's features. Goes out: the
+order to take the columns in, or a `DataError` that lists what does not fit.
+
+What libraries do to names: LightGBM writes a space as an underscore and refuses what structures
+JSON; training here turns all of these into underscores; XGBoost joins the parts of a tuple with
+spaces; others are kept. So names are compared by their `_key`, which is the same for all of these
+spellings, unless the names themselves agree; two names with one key are told apart by nothing else
+than that.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from carvegbm.errors import DataError
+
+__all__ = ["column_names", "feature_called", "listed", "order_of"]
+
+_MADE_UP = ("{}", "f{}", "Column_{}", "column_{}")  # by pandas, XGBoost, LightGBM, polars
+_SHOWN = 8
+
+
+def column_names(X: Any) -> list[str] | None:
+    """The names of a frame's columns as text, or None for what is no frame.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> column_names(pandas.DataFrame({"age": [1], ("a", "b"): [2], 7: [3]}))
+    ['age', 'a b', '7']
+    """
+    # A pyarrow table calls its arrays `columns`, and their names `column_names`.
+    found = getattr(X, "column_names", None)
+    if found is None:
+        found = getattr(X, "columns", None)
+    if found is None or isinstance(found, str) or not isinstance(found, Iterable):
+        return None
+    return [
+        " ".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in list(found)
+    ]
+
+
+def order_of(columns: Sequence[str], names: Sequence[str], what: str) -> list[int] | None:
+    """Positions such that columns[order[i]] is the feature names[i]; None: as they stand.
+
+    Names that a library made up (f0, f1, …) say no more than the position: such columns, and the
+    columns for such names, are taken as they stand, unless both are named alike.
+
+    Raises
+    ------
+    DataError
+        The columns called `what` do not name the features one for one.
+
+    Examples
+    --------
+    >>> order_of(["mean area", "age"], ["age", "mean_area"], "X")
+    [1, 0]
+    """
+    if list(columns) == list(names):
+        return None
+    if sorted(columns) != sorted(names) or len(set(names)) < len(names):
+        keys, wanted = [_key(name) for name in columns], [_key(name) for name in names]
+    else:
+        keys, wanted = list(columns), list(names)
+    if len(set(wanted)) == len(wanted) and sorted(keys) == sorted(wanted):
+        place = {key: position for position, key in enumerate(keys)}
+        order = [place[key] for key in wanted]
+        return None if order == list(range(len(order))) else order
+    if _are_made_up(names) or _are_made_up(columns):
+        return None
+    raise DataError(_misfit(columns, names, keys, wanted, what))
+
+
+def feature_called(name: str, names: Sequence[str] | None) -> int:
+    """Position of a feature given by its name, in the model's spelling or in the original one."""
+    known = list(names or ())
+    for spelled in (str, _key):
+        alike = [position for position, own in enumerate(known) if spelled(own) == spelled(name)]
+        if len(alike) == 1:
+            return alike[0]
+        if alike:
+            shown = listed(known[position] for position in alike)
+            raise DataError(f"feature {name!r} may be any of {shown}; give its position instead")
+    there = "no features" if names is None else listed(names, quote=False)
+    raise DataError(f"unknown feature {name!r}; the model names {there}")
+
+
+def listed(names: Iterable[str], *, quote: bool = True) -> str:
+    """The first few names in one line.
+
+    Examples
+    --------
+    >>> listed(["a", "b c"])
+    "'a', 'b c'"
+    """
+    every = list(names)
+    shown = ", ".join(repr(name) if quote else name for name in every[:_SHOWN])
+    return shown + (", …" if len(every) > _SHOWN else "")
+
+
+def _key(name: str) -> str:
+    """What all spellings of a name have in common."""
+    plain = re.sub(r'[\s",:\[\]{}]', "_", unicodedata.normalize("NFC", name))
+    return plain.strip("_") or plain  # a file's header loses the spaces around a name
+
+
+def _are_made_up(names: Sequence[str]) -> bool:
+    return any(
+        all(name == pattern.format(position) for position, name in enumerate(names))
+        for pattern in _MADE_UP
+    )
+
+
+def _misfit(
+    columns: Sequence[str],
+    names: Sequence[str],
+    keys: Sequence[str],
+    wanted: Sequence[str],
+    what: str,
+) -> str:
+    remedy = "name the columns as the features, or leave the names out to go by position"
+    found, needed = Counter(keys), Counter(wanted)
+    for given, known, count in ((columns, keys, found), (names, wanted, needed)):
+        often = [name for name, key in zip(given, known, strict=True) if count[key] > 1]
+        if often:
+            return f"{what}: the names {listed(often)} cannot be told apart; {remedy}"
+    parts = []
+    missing = [name for name, key in zip(names, wanted, strict=True) if key not in found]
+    if missing:
+        parts.append(f"lacks {listed(missing)}")
+    unexpected = [name for name, key in zip(columns, keys, strict=True) if key not in needed]
+    if unexpected:
+        parts.append(f"has the unexpected {listed(unexpected)}")
+    return f"{what} {' and '.join(parts)}; {remedy}"
