@@ -213,6 +213,15 @@ class Ensemble:
         fields = {name: getattr(self, name) for name in _FIELDS}
         return Ensemble(**{**fields, "scores": scores})
 
+    def with_classes(self, classes: Sequence[Any] | npt.NDArray[Any]) -> Ensemble:
+        """The same trees with other labels, in the order of the outputs.
+
+        Two labels turn a regression ensemble into a binary one: the second iff raw score >= 0.
+        """
+        fields = {name: getattr(self, name) for name in _FIELDS}
+        task = "binary" if self.task == "regression" else self.task
+        return Ensemble(**{**fields, "classes": classes, "task": task})
+
     # ── what the ensemble computes ───────────────────────────────────────────────────────────
 
     def raw_score(self, X: npt.ArrayLike, *, threads: int | None = None) -> npt.NDArray[np.float64]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from carvegbm import Ensemble, load
+from carvegbm import Ensemble, LargeSpreadClassifier, load
 from carvegbm.errors import ModelError
 from readers import small_models
 
@@ -44,6 +44,43 @@ def refusal(path, **options):
 def test_an_ensemble_is_returned_as_it_is():
     ensemble = Ensemble.from_trees([STUMP], n_features=1)
     assert load(ensemble) is ensemble
+    assert load(ensemble, n_features=1) is ensemble
+
+
+def test_classes_name_the_outputs_of_an_ensemble_and_leave_it_alone():
+    ensemble = Ensemble.from_trees([STUMP], n_features=1, threshold=0.5)
+    named = load(ensemble, classes=["no", "yes"])
+    assert named.decide([[0.0], [1.0]]).tolist() == ["no", "yes"]
+    assert named.threshold == 0.5
+    assert ensemble.classes.tolist() == [0, 1]
+    assert named == Ensemble.from_trees([STUMP], n_features=1, threshold=0.5, classes=["no", "yes"])
+
+
+def test_two_classes_make_a_classifier_of_a_regression_ensemble():
+    ensemble = Ensemble.from_trees([STUMP], n_features=1, task="regression")
+    named = load(ensemble, classes=[-1, 1])
+    assert (named.task, named.decide([[0.0], [1.0]]).tolist()) == ("binary", [-1, 1])
+
+
+def test_classes_and_n_features_that_do_not_fit_an_ensemble_are_refused():
+    three = {**STUMP, "left": {"score": [1, 2, 3]}, "right": {"score": [3, 2, 1]}}
+    for tree, classes in ((STUMP, "abc"), (STUMP, [1, 1]), (three, [1, 2])):
+        ensemble = Ensemble.from_trees([tree], n_features=1)
+        with pytest.raises(ModelError, match="Ensemble: classes must be . different labels"):
+            load(ensemble, classes=list(classes))
+        with pytest.raises(ModelError, match="Ensemble: has 1 features, not n_features=2"):
+            load(ensemble, n_features=2)
+
+
+def test_classes_name_the_outputs_of_a_model_trained_here():
+    pytest.importorskip("lightgbm")
+    rows = np.arange(60.0).reshape(-1, 1)
+    fitted = LargeSpreadClassifier(budget=0.01, n_estimators=2, min_child_samples=5)
+    fitted.fit(rows, (rows[:, 0] > 30).astype(int))
+    named = load(fitted, classes=["low", "high"])
+    assert named.decide([[0.0], [59.0]]).tolist() == ["low", "high"]
+    with pytest.raises(ModelError, match="LargeSpreadClassifier: has 1 features"):
+        load(fitted, n_features=3)
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -49,7 +49,7 @@ def load(
         A file (also gzipped): LightGBM text or `dump_model` JSON; XGBoost JSON, UBJSON, old binary
         or JSON dump; a `.silva` forest. Or a LightGBM or XGBoost Booster or estimator, or a
         scikit-learn tree, forest, GradientBoosting or HistGradientBoosting estimator. An Ensemble
-        is returned as it is.
+        is returned as it is, or with the `classes` given.
     classes : sequence, optional
         The class labels, in the order of the model's outputs; default: those of the estimator, or
         0, 1, …. Two labels make a classifier of a model with one output and no objective that says
@@ -75,16 +75,15 @@ def load(
     >>> load(DecisionTreeClassifier().fit([[0.0], [1.0]], ["no", "yes"]))
     <Ensemble: multiclass, 1 trees, 2 leaves, 1 features, 2 classes, float32 inputs>
     """
-    trained = getattr(source, "ensemble_", None)  # our own estimators carry theirs
+    trained = getattr(source, "ensemble_", source)  # our own estimators carry theirs
+    name = type(source).__name__
+    read: Callable[[], Ensemble]
     if isinstance(trained, Ensemble):
-        source = trained
-    if isinstance(source, Ensemble):
-        return source
-    if isinstance(source, (str, os.PathLike)):
+        read = partial(_relabelled, trained, classes)
+    elif isinstance(source, (str, os.PathLike)):
         name = os.fsdecode(source)
         read = partial(_read_file, name, classes, n_features)
     else:
-        name = type(source).__name__
         read = partial(_reader_of(source), source, classes)
     try:
         ensemble = read()
@@ -96,6 +95,10 @@ def load(
     except _DAMAGE as error:
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise ModelError(_one_line(f"{name}: the model is damaged ({what[:200]})")) from error
+
+
+def _relabelled(ensemble: Ensemble, classes: Classes) -> Ensemble:
+    return ensemble if classes is None else ensemble.with_classes(classes)
 
 
 def _reader_of(source: Any) -> Callable[..., Ensemble]:
