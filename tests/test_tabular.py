@@ -263,7 +263,7 @@ def test_columns_follow_the_models_names(tmp_path: Path) -> None:
 def test_columns_that_do_not_fit_the_models_names_are_refused(tmp_path: Path) -> None:
     table = load_table(write(tmp_path / "a.csv", "big b,a,label\n2,1,0\n"))
     for names in (("a", "c"), ("a",), ("a", "big_b", "c")):
-        with pytest.raises(DataError, match="a.csv (lacks 'c'|has the unexpected 'big b')"):
+        with pytest.raises(DataError, match=r"a.csv (lacks 'c'|has the unexpected 'big b')"):
             table.ordered_as(names, "a.csv")
 
 

@@ -66,7 +66,7 @@ def test_classes_and_n_features_that_do_not_fit_an_ensemble_are_refused():
     three = {**STUMP, "left": {"score": [1, 2, 3]}, "right": {"score": [3, 2, 1]}}
     for tree, classes in ((STUMP, "abc"), (STUMP, [1, 1]), (three, [1, 2])):
         ensemble = Ensemble.from_trees([tree], n_features=1)
-        with pytest.raises(ModelError, match="Ensemble: classes must be . different labels"):
+        with pytest.raises(ModelError, match=r"Ensemble: classes must be . different labels"):
             load(ensemble, classes=list(classes))
         with pytest.raises(ModelError, match="Ensemble: has 1 features, not n_features=2"):
             load(ensemble, n_features=2)

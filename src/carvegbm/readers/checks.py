@@ -10,7 +10,16 @@ import numpy.typing as npt
 
 from carvegbm.errors import ModelError
 
-__all__ = ["Classes", "count", "name_of", "number", "numbers", "refuse_split", "whole_numbers"]
+__all__ = [
+    "Classes",
+    "count",
+    "name_of",
+    "number",
+    "numbers",
+    "refuse_override",
+    "refuse_split",
+    "whole_numbers",
+]
 
 Classes = Sequence[Any] | npt.NDArray[Any] | None
 """Labels by output, as the user gives them."""
@@ -61,6 +70,26 @@ def refuse_split(tree: int, feature: str, kind: str = "categorical") -> NoReturn
         f"tree {tree} has a {kind} split on feature {feature!r}, which is not a threshold; "
         "encode the feature as numbers and train again"
     )
+
+
+def refuse_override(model: Any, package: str, methods: Sequence[str]) -> None:
+    """Refuse a model that answers by code of its own: its trees are not all that it computes.
+
+    `methods` must be those of `package`, or of scikit-learn, which all estimators descend from.
+    """
+    own = {
+        name: getattr(owner, "__name__", "")
+        for owner in type(model).__mro__
+        if owner.__module__.split(".")[0] not in (package, "sklearn", "builtins")
+        for name in vars(owner)
+    }
+    own |= dict.fromkeys(getattr(model, "__dict__", {}), "the object itself")
+    for method in methods:
+        if method in own:
+            raise ModelError(
+                f"has its own {method} (in {own[method]}), so its trees are not all that it "
+                f"computes; pass a model of {package} itself"
+            )
 
 
 def name_of(feature: int, names: Sequence[str] | None) -> str:

@@ -34,6 +34,7 @@ from carvegbm.readers.checks import (
     name_of,
     number,
     numbers,
+    refuse_override,
     refuse_split,
     whole_numbers,
 )
@@ -59,11 +60,17 @@ def from_estimator(model: Any, classes: Classes) -> Ensemble:
     """Read a Booster or a fitted estimator, with the iterations its own `predict` uses."""
     if type(model).__name__ == "CVBooster":
         raise ModelError("is several models; pass one of its boosters")
+    refuse_override(model, "lightgbm", ("predict", "predict_proba", "model_to_string"))
     if not hasattr(model, "model_to_string"):
         try:
             booster = model.booster_
         except (AttributeError, ValueError):
             raise ModelError("the model is not fitted; call fit first") from None
+        if model.get_params().get("pred_early_stop"):
+            raise ModelError(
+                "stops before its last tree when it predicts (pred_early_stop); "
+                "set pred_early_stop=False"
+            )
         is_classifier = hasattr(model, "classes_")
         if classes is None:
             classes = getattr(model, "classes_", None)

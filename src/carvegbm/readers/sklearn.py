@@ -11,10 +11,14 @@ Comes in: a fitted estimator. Goes out: an `Ensemble` whose raw score equals, bi
 Trees, forests and GradientBoosting round inputs to float32 and compare them with double thresholds,
 so the threshold is the largest float32 below or at it. HistGradientBoosting compares doubles.
 NaN has a rule where the estimator's own `predict` accepts it.
+
+What is not understood is refused by structure, not by version: a field of a node that is not known
+here and not 0 throughout may change where an instance goes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +26,7 @@ import numpy.typing as npt
 
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import ModelError
-from carvegbm.readers.checks import Classes, name_of, refuse_split
+from carvegbm.readers.checks import Classes, name_of, refuse_override, refuse_split
 from carvegbm.readers.trees import Tree, assemble, below
 
 __all__ = ["from_estimator"]
@@ -31,6 +35,24 @@ _TREES = ("DecisionTree", "ExtraTree")
 _FORESTS = ("RandomForest", "ExtraTrees")
 _BOOSTED = ("GradientBoosting",)
 _HISTOGRAM = ("HistGradientBoosting",)
+_METHODS = (
+    "predict",
+    "predict_proba",
+    "decision_function",
+    "_raw_predict",
+    "_raw_predict_init",
+    "_preprocess_X",
+    "_predict_iterations",
+    "_validate_X_predict",
+)
+_STATE = {"max_depth", "node_count", "nodes", "values"}
+_NODE = {"left_child", "right_child", "feature", "threshold", "missing_go_to_left", "impurity"}
+_NODE |= {"n_node_samples", "weighted_n_node_samples"}
+_PREDICTOR = {"nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets"}
+_PREDICTOR_NODE = {"value", "feature_idx", "num_threshold", "missing_go_to_left", "left", "right"}
+_PREDICTOR_NODE |= {"is_leaf", "is_categorical", "bitset_idx", "bin_threshold"}
+_PREDICTOR_NODE |= {"count", "gain", "depth"}
+_SHARED = "split_value"  # where scikit-learn 1.10 keeps a threshold, or a set of categories
 
 
 def from_estimator(model: Any, classes: Classes) -> Ensemble:
@@ -41,6 +63,7 @@ def from_estimator(model: Any, classes: Classes) -> Ensemble:
     fitted = {_TREES: "tree_", _HISTOGRAM: "_predictors"}.get(family, "estimators_")
     if not hasattr(model, fitted):
         raise ModelError("the estimator is not fitted; call fit first")
+    refuse_override(model, "sklearn", _METHODS)
     if getattr(model, "n_outputs_", 1) != 1:
         raise ModelError(f"predicts {model.n_outputs_} outputs at once; train a model per output")
     if classes is None:
@@ -56,6 +79,7 @@ def _averaged(model: Any, members: list[Any], classes: Classes) -> Ensemble:
     is_classifier = hasattr(model, "classes_")
     n_outputs = len(model.classes_) if is_classifier else 1
     has_rule = members[0]._support_missing_values(np.zeros((1, 1)))
+    _check_trees(model, members)
     return assemble(
         [_tree(member.tree_, has_rule, n_outputs if is_classifier else None) for member in members],
         n_outputs=n_outputs,
@@ -82,6 +106,7 @@ def _boosted(model: Any, classes: Classes) -> Ensemble:
             "train with init='zero' or without init"
         )
     members = np.asarray(model.estimators_)
+    _check_trees(model, members.ravel().tolist())
     n_outputs = members.shape[1]
     base = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))[0]
     trees = [
@@ -103,13 +128,17 @@ def _boosted(model: Any, classes: Classes) -> Ensemble:
 def _histogram(model: Any, classes: Classes) -> Ensemble:
     fields = _features(model)
     columns = np.arange(model.n_features_in_)
-    if getattr(model, "_is_categorical_remapped", None) is not None:
+    if getattr(model, "_is_categorical_remapped", None) is None:
+        _refuse_preprocessing(model)
+    else:
         is_categorical = np.asarray(model.is_categorical_)  # these columns come first inside
         columns = np.concatenate([columns[is_categorical], columns[~is_categorical]])
     trees: list[Tree] = []
     for stage in model._predictors:
         for output, predictor in enumerate(stage):
             nodes = predictor.nodes
+            _check_fields(len(trees), vars(predictor), _PREDICTOR)
+            _check_fields(len(trees), _by_field(nodes), _PREDICTOR_NODE)
             split = nodes["is_leaf"] == 0
             feature = columns[np.where(split, nodes["feature_idx"], 0).astype(np.int64)]
             categorical = split & (nodes["is_categorical"] != 0)
@@ -136,6 +165,67 @@ def _histogram(model: Any, classes: Classes) -> Ensemble:
         **_link(model, n_outputs),
         **fields,
     )
+
+
+def _check_trees(model: Any, members: list[Any]) -> None:
+    """Refuse trees whose nodes may say more than what is read of them."""
+    _refuse_preprocessing(model)
+    names = _features(model)["feature_names"]
+    for index, member in enumerate(members):
+        refuse_override(member, "sklearn", _METHODS)
+        tree = member.tree_
+        state = tree.__getstate__()
+        fields = _by_field(state["nodes"])
+        if _SHARED in fields:
+            _refuse_categories(index, tree, names)
+            del fields[_SHARED]
+        _check_fields(index, state, _STATE)
+        _check_fields(index, fields, _NODE)
+
+
+def _refuse_categories(index: int, tree: Any, names: list[str] | None) -> None:
+    """Refuse a split on categories, where one field holds these or a threshold."""
+    categories = np.asarray(getattr(tree, "n_categories", None))  # of numbers there are none
+    if categories.shape != (int(tree.n_features),):
+        raise ModelError(
+            f"tree {index} does not say which of its splits are categorical ({_SHARED!r}); "
+            "train it with another version of scikit-learn"
+        )
+    feature = np.asarray(tree.feature)[np.asarray(tree.children_left) >= 0]
+    categorical = categories[feature] > 0
+    if categorical.any():
+        refuse_split(index, name_of(int(feature[categorical.argmax()]), names))
+
+
+def _refuse_preprocessing(model: Any) -> None:
+    categorical = getattr(model, "is_categorical_", None)
+    if getattr(model, "_preprocessor", None) is not None:
+        raise ModelError(
+            "changes its inputs before its trees see them (_preprocessor), which is not read; "
+            "encode categories as numbers and train again"
+        )
+    if _family(model) is not _HISTOGRAM and categorical is not None and np.any(categorical):
+        first = int(np.argmax(categorical))
+        names = _features(model)["feature_names"]
+        raise ModelError(
+            f"takes feature {name_of(first, names)!r} for categorical, which is not read; "
+            "encode it as numbers and train again"
+        )
+
+
+def _by_field(nodes: npt.NDArray[np.void]) -> dict[str, Any]:
+    return {name: nodes[name] for name in nodes.dtype.names or ()}
+
+
+def _check_fields(index: int, fields: Mapping[str, Any], known: set[str]) -> None:
+    """Refuse fields that are not known, unless there is nothing in them."""
+    for name in sorted(fields.keys() - known):
+        value = np.ascontiguousarray(() if fields[name] is None else fields[name])
+        if value.dtype.hasobject or value.view(np.uint8).any():
+            raise ModelError(
+                f"tree {index} has a field {name!r}, which may change what it says and is not "
+                "understood; train it with another version of scikit-learn"
+            )
 
 
 def _tree(

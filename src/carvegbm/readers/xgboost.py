@@ -30,6 +30,7 @@ from carvegbm.readers.checks import (
     count,
     name_of,
     numbers,
+    refuse_override,
     refuse_split,
     whole_numbers,
 )
@@ -62,6 +63,7 @@ def from_estimator(model: Any, classes: Classes) -> Ensemble:
 
     A number that stands for missing values (`missing=` of an estimator) is honoured.
     """
+    refuse_override(model, "xgboost", ("predict", "predict_proba", "get_booster", "save_raw"))
     if not hasattr(model, "get_booster"):
         return from_document(decode(bytes(model.save_raw("ubj"))), classes)
     try:
@@ -164,6 +166,12 @@ def build(
         raise ModelError(
             f"has the unknown objective {str(objective)[:60]!r}, whose base margin is not known; "
             "save it with a standard objective"
+        )
+    if is_classifier and n_outputs == 1 and objective in _LOG:
+        # XGBClassifier.predict takes the exponential for a probability and compares it with 1/2.
+        raise ModelError(
+            f"is a classifier with the objective {objective!r}, whose output is no probability; "
+            "train with objective='binary:logistic'"
         )
     if len(base) not in (1, n_outputs):
         raise ModelError(
