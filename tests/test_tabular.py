@@ -222,7 +222,7 @@ def test_parquet_float_labels_are_not_rounded(tmp_path: Path) -> None:
 
 def test_parquet_with_text_in_a_feature_names_the_column(tmp_path: Path) -> None:
     path = parquet(tmp_path / "a", colour=["red"], label=[1])
-    with pytest.raises(DataError, match="'colour' holds string, not numbers"):
+    with pytest.raises(DataError, match="column 'colour', must be numbers, it holds str objects"):
         load_table(path)
 
 
@@ -336,7 +336,7 @@ def test_unknown_label_column_lists_what_is_there(
         ({"data": X}, "holds the arrays data; X and y, or X_test and y_test, are needed"),
         ({"X": X, "y": [1]}, "X has 2 rows, y has the shape (1,)"),
         ({"X": X[0], "y": [1, 0, 1]}, "reshape it to (rows, features)"),
-        ({"X": X.astype(str), "y": [1, 0]}, "numbers are needed"),
+        ({"X": X.astype(str), "y": [1, 0]}, "X must be numbers, it holds text"),
         ({"X": X, "y": np.array([1, None])}, "Python objects"),
         ({"X": np.empty((0, 3)), "y": np.empty(0)}, "has no rows"),
     ],

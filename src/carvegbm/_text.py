@@ -21,7 +21,8 @@ from carvegbm.errors import DataError
 
 _LABELS = ("label", "target", "class", "y")
 _MISSING = ("", "nan", "na", "n/a", "null", "?")
-_PAIR = re.compile(rb"(?:\d+|qid):\S+")
+_PAIR = re.compile(rb"(?:[-+]?\d[\w.]*|qid):\S*")  # of LIBSVM, even if there is a mistake in it
+_MOST_COLUMNS = 1 << 24  # of a table, which holds a number for each in every row
 
 _Csv = tuple[npt.NDArray[np.float64], npt.NDArray[Any], "tuple[str, ...] | None", "str | None"]
 
@@ -165,9 +166,14 @@ def read_libsvm(
 
     try:
         sparse, y = load_svmlight_file(file, dtype=np.float64, zero_based=True)
-    except ValueError as error:
-        file.seek(0)
-        raise DataError(_first_mistake(name, file) or f"{name}: {error}") from None
+        mistake = _first_mistake(name, file) if _has_underscore(file) else None
+    except (ValueError, OverflowError) as error:
+        mistake = _first_mistake(name, file) or f"{name}: {error}"
+    if mistake is not None:
+        raise DataError(mistake)
+    if not np.isfinite(y).all():
+        row = int(np.argmin(np.isfinite(y)))
+        raise DataError(f"{name}: the label of row {row + 1} is {y[row]}, not a finite number")
     if zero_based is None:
         zero_based = bool((sparse.indices == 0).any())
     if not zero_based:
@@ -175,6 +181,11 @@ def read_libsvm(
             raise DataError(f"{name}: index 0 occurs, so the indices do not start at 1")
         sparse = sparse[:, 1:]
     largest = int(sparse.indices.max(initial=-1)) + 1
+    if largest > _MOST_COLUMNS and n_features is None:
+        raise DataError(
+            f"{name}: index {largest - zero_based} asks for more than {_MOST_COLUMNS} columns; "
+            "number the features one after another"
+        )
     width = largest if n_features is None else n_features
     if largest > width:
         raise DataError(
@@ -185,8 +196,18 @@ def read_libsvm(
     return sparse.toarray(), y.astype(np.int64) if whole else y
 
 
+def _has_underscore(file: IO[bytes]) -> bool:
+    """Whether there is one anywhere; float() reads 1_0 as 10."""
+    file.seek(0)
+    while part := file.read(1 << 20):
+        if b"_" in part:
+            return True
+    return False
+
+
 def _first_mistake(name: str, file: IO[bytes]) -> str | None:
     """Where the text stops being LIBSVM, or None if no single line is to blame."""
+    file.seek(0)
     for number, line in enumerate(file, 1):
         last = -1
         tokens = line.partition(b"#")[0].decode("utf-8", "replace").split()
@@ -197,6 +218,10 @@ def _first_mistake(name: str, file: IO[bytes]) -> str | None:
             if not colon or not index.isdecimal() or not _is_number(value):
                 kind = "index:value" if i else "a numeric label"
                 return f"{name}: line {number}, column {i + 1}: {token!r} is not {kind}"
+            if len(index.lstrip("0")) > 10 or int(index) >= 1 << 31:
+                return (
+                    f"{name}: line {number}: index {index[:24]} is beyond 2^31 - 1; renumber them"
+                )
             if i and int(index) <= last:
                 return f"{name}: line {number}: index {index} comes after {last}; sort them"
             last = int(index) if i else -1

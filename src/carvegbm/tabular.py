@@ -22,6 +22,7 @@ import numpy.typing as npt
 from carvegbm import _text
 from carvegbm.columns import order_of
 from carvegbm.errors import DataError
+from carvegbm.numbers import as_numbers, frame_numbers
 
 __all__ = ["Table", "load_table"]
 
@@ -208,7 +209,9 @@ def _array(name: str, file: IO[bytes]) -> npt.NDArray[Any]:
     """The array in .npy format that starts where `file` stands; mapped if that is on disk."""
     try:
         if not isinstance(file, io.BufferedReader):
-            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+            found = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+            _read_to_the_end(file)
+            return found
         version = np.lib.format.read_magic(file)
         if version == (1, 0):
             shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
@@ -222,6 +225,12 @@ def _array(name: str, file: IO[bytes]) -> npt.NDArray[Any]:
         return np.memmap(file, dtype, "r", file.tell(), shape, order)
     except Exception as error:  # NumPy's header parser lets the tokenizer's errors through
         raise DataError(f"{name}: not a readable array: {error}") from None
+
+
+def _read_to_the_end(file: IO[bytes]) -> None:
+    """Read what is left, because a checksum is compared only at the end."""
+    while file.read(1 << 20):
+        pass
 
 
 def _npz(name: str, file: IO[bytes], label: str | int | None) -> Table:
@@ -259,7 +268,9 @@ def _member(name: str, archive: zipfile.ZipFile, entry: str, file: IO[bytes]) ->
     info = archive.getinfo(entry)
     if info.compress_type == zipfile.ZIP_STORED and isinstance(file, io.BufferedReader):
         # A stored member is the .npy file itself, after a local header of 30 bytes and two fields
-        # whose lengths stand at bytes 26 to 29.
+        # whose lengths stand at bytes 26 to 29. A map has no checksum, so it is compared before.
+        with archive.open(info) as member:
+            _read_to_the_end(member)
         file.seek(info.header_offset + 26)
         lengths = np.frombuffer(file.read(4), "<u2")
         file.seek(info.header_offset + 30 + int(lengths.sum()))
@@ -269,11 +280,9 @@ def _member(name: str, archive: zipfile.ZipFile, entry: str, file: IO[bytes]) ->
 
 
 def _features(name: str, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if X.dtype.kind not in "fiub":
-        raise DataError(f"{name}: X holds {X.dtype}, numbers are needed")
     if X.ndim != 2:
         raise DataError(f"{name}: X has the shape {X.shape}; reshape it to (rows, features)")
-    return X if X.dtype in (np.float64, np.float32) else X.astype(np.float64)
+    return as_numbers(X, f"{name}: X")
 
 
 def _labels(name: str, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -296,22 +305,24 @@ def _parquet(name: str, file: IO[bytes], label: str | int | None) -> Table:
         raise DataError(
             f'{name}: reading Parquet needs pyarrow; pip install "carvegbm[parquet]"'
         ) from None
+    # Pages carry checksums where the writer was asked for them; before version 13 none are read.
+    options = {"page_checksum_verification": True}
+    if int(pyarrow.__version__.split(".")[0]) < 13:
+        options = {}
     try:
-        content = pyarrow.parquet.read_table(file)
+        content = pyarrow.parquet.read_table(file, **options)
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{name}: damaged Parquet file: {error}") from None
-    names = [str(column) for column in content.column_names]
-    names = [column for column in names if not column.startswith("__index_level_")]
+    places = [
+        place
+        for place, column in enumerate(content.column_names)
+        if not column.startswith("__index_level_")
+    ]
+    names = [content.column_names[place] for place in places]
     at = _text.label_column(name, names, len(names), label)
-    y = content.column(names[at])
+    y = content.column(places.pop(at))
+    label_name = names.pop(at)
     if y.null_count:
-        raise DataError(f"{name}: column {names[at]!r}: {y.null_count} labels are missing")
-    features = [column for i, column in enumerate(names) if i != at]
-    X = np.empty((content.num_rows, len(features)), dtype=np.float64)
-    for i, column in enumerate(features):
-        try:
-            X[:, i] = content.column(column).cast(pyarrow.float64()).to_numpy()
-        except (pyarrow.ArrowException, ValueError, TypeError):
-            kind = content.column(column).type
-            raise DataError(f"{name}: column {column!r} holds {kind}, not numbers") from None
-    return Table(X, np.array(y.to_pylist()), tuple(features), names[at])
+        raise DataError(f"{name}: column {label_name!r}: {y.null_count} labels are missing")
+    X = frame_numbers(content.select(places), names, name)
+    return Table(X, np.array(y.to_pylist()), tuple(names), label_name)
