@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import carvegbm as cg
+from carvegbm.instances import first_where
 from plain_trees import ensemble, refused, stump
 
 MODEL = ensemble(stump(0, 0.5), stump(1, 0.5, missing="left"), n_features=2)
@@ -68,6 +69,19 @@ def test_masked_label_is_refused():
     with refused("y", "row 1", "masked", kind=cg.DataError):
         cg.verify(MODEL, np.zeros((3, 2)), y, cg.Attacker("inf", 0.1))
     assert MODEL.check_labels(np.ma.MaskedArray([0, 1]), 2).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("label", [None, math.nan, "c", 1])
+def test_label_that_is_missing_or_unknown_is_refused_where_it_stands(label):
+    named = MODEL.with_classes(["a", "b"])
+    with refused("unknown label", "row 2", kind=cg.DataError):
+        named.check_labels(np.array(["a", "b", label], dtype=object), 3)
+    assert named.check_labels(np.array(["b", "a"], dtype=object), 2).tolist() == [1, 0]
+
+
+def test_labels_may_be_dates():
+    days = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[D]")
+    assert MODEL.with_classes(days).check_labels(days[::-1], 2).tolist() == [1, 0]
 
 
 def test_null_of_any_frame_is_missing():
@@ -164,6 +178,21 @@ def test_column_that_is_no_number_is_refused_by_name():
     for word, values in tables.items():
         with refused("X", "column 'b'", word, kind=cg.DataError):
             MODEL.check_data(pyarrow.table({"a": [0.5, 0.5], "b": values}))
+
+
+def test_values_are_looked_at_a_part_at_a_time():
+    seen = []
+
+    def nothing(part):
+        seen.append(part.size)
+        return np.zeros(part.shape, dtype=bool)
+
+    for shape in ((5, 1 << 20), (1 << 20, 5), (3, 0), (0, 3)):
+        assert first_where(np.broadcast_to(0.0, shape), nothing) is None
+    assert max(seen) <= 1 << 20
+    wide = np.zeros((3, 1 << 20))
+    wide[2, 1] = wide[1, 7] = 1
+    assert first_where(wide, lambda part: part > 0) == (1, 7)
 
 
 # ── laws ─────────────────────────────────────────────────────────────────────────────────────

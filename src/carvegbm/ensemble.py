@@ -17,7 +17,7 @@ import numpy.typing as npt
 from carvegbm import nested
 from carvegbm.columns import feature_called
 from carvegbm.errors import DataError, ModelError
-from carvegbm.instances import as_rows, check_threads
+from carvegbm.instances import as_labels, as_rows, check_threads
 from carvegbm.link import class_indices
 from carvegbm.nested import NODE
 from carvegbm.wellformed import check_trees
@@ -350,29 +350,7 @@ class Ensemble:
         """
         if self.task == "regression":
             raise DataError("a regression model has no classes; use output_range instead")
-        if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
-            row = int(np.argmax(np.ma.getmaskarray(y)))
-            raise DataError(f"y has no label in row {row}, it is masked; leave the row out")
-        try:
-            labels = np.asarray(y)
-        except ValueError as error:
-            raise DataError(f"y must be one label per row: {error}") from None
-        if labels.ndim != 1 or len(labels) != rows:
-            raise DataError(f"y must be one label per row: X has {rows} rows, y {labels.shape}")
-        order = np.argsort(self.classes, kind="stable")
-        try:
-            position = np.searchsorted(self.classes[order], labels)
-            index = order[np.minimum(position, len(order) - 1)]
-            known = self.classes[index] == labels
-        except TypeError:
-            index, known = np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=bool)
-        if not np.all(known):
-            row = int(np.argmin(np.broadcast_to(known, (rows,))))
-            raise DataError(
-                f"unknown label {labels[row]!s} in row {row}; the model's classes are "
-                f"{', '.join(map(str, self.classes.tolist()))}; name them with classes=…"
-            )
-        return index.astype(np.int32)
+        return as_labels(y, self.classes, rows)
 
     # ── identity ─────────────────────────────────────────────────────────────────────────────
 

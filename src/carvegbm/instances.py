@@ -12,7 +12,7 @@ from carvegbm.columns import column_names, order_of
 from carvegbm.errors import DataError
 from carvegbm.numbers import as_numbers, frame_numbers
 
-__all__ = ["as_rows", "check_threads", "first_where"]
+__all__ = ["as_labels", "as_rows", "check_threads", "first_where"]
 
 
 def as_rows(
@@ -37,7 +37,44 @@ def as_rows(
     return np.ascontiguousarray(rows if order is None else np.take(rows, order, axis=1))
 
 
-_ROWS_AT_ONCE = 4096
+def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDArray[np.int32]:
+    """The position in `classes` of each of the labels, one per row.
+
+    Raises `DataError` for a label that is not one of the classes.
+
+    Examples
+    --------
+    >>> as_labels(["b", "a"], np.array(["a", "b"]), 2).tolist()
+    [1, 0]
+    """
+    if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
+        row = int(np.argmax(np.ma.getmaskarray(y)))
+        raise DataError(f"y has no label in row {row}, it is masked; leave the row out")
+    try:
+        labels = np.asarray(y)
+    except ValueError as error:
+        raise DataError(f"y must be one label per row: {error}") from None
+    if labels.ndim != 1 or len(labels) != rows:
+        raise DataError(f"y must be one label per row: X has {rows} rows, y {labels.shape}")
+    order = np.argsort(classes, kind="stable")
+    try:
+        position = np.searchsorted(classes[order], labels)
+        index = order[np.minimum(position, len(order) - 1)]
+        known = classes[index] == labels
+    except TypeError:  # labels that have no order with the classes
+        place = {label: position for position, label in enumerate(classes.tolist())}
+        index = np.array([place.get(label, -1) for label in labels.tolist()])
+        known = index >= 0
+    if not np.all(known):
+        row = int(np.argmin(np.broadcast_to(known, (rows,))))
+        raise DataError(
+            f"unknown label {labels[row]!s} in row {row}; the model's classes are "
+            f"{', '.join(map(str, classes.tolist()))}; name them with classes=…"
+        )
+    return index.astype(np.int32)
+
+
+_VALUES_AT_ONCE = 1 << 20
 
 
 def first_where(
@@ -50,8 +87,9 @@ def first_where(
     >>> first_where(np.array([[1.0, 2.0], [3.0, np.nan]]), np.isnan)
     (1, 1)
     """
-    for start in range(0, len(X), _ROWS_AT_ONCE):
-        found = np.argwhere(test(X[start : start + _ROWS_AT_ONCE]))
+    step = max(1, _VALUES_AT_ONCE // max(1, X.shape[1]))
+    for start in range(0, len(X), step):
+        found = np.argwhere(test(X[start : start + step]))
         if len(found):
             row, column = (int(position) for position in found[0])
             return start + row, column
