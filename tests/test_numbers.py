@@ -71,11 +71,13 @@ def test_masked_label_is_refused():
     assert MODEL.check_labels(np.ma.MaskedArray([0, 1]), 2).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("label", [None, math.nan, "c", 1])
+@pytest.mark.parametrize("label", [None, math.nan, "c", 1, ["a"]])
 def test_label_that_is_missing_or_unknown_is_refused_where_it_stands(label):
     named = MODEL.with_classes(["a", "b"])
+    y = np.array(["a", "b", None], dtype=object)
+    y[2] = label
     with refused("unknown label", "row 2", kind=cg.DataError):
-        named.check_labels(np.array(["a", "b", label], dtype=object), 3)
+        named.check_labels(y, 3)
     assert named.check_labels(np.array(["b", "a"], dtype=object), 2).tolist() == [1, 0]
 
 

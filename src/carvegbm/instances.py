@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ def as_rows(
     try:
         array = np.asanyarray(X) if names is None else frame_numbers(X, names)
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"X must be numbers: {error}") from None
+        raise DataError(f"X must be numbers: {' '.join(str(error).split())}") from None
     if array.ndim != 2:
         raise DataError(f"X must have two dimensions (rows, features), got {array.ndim}")
     rows = as_numbers(array, "X")
@@ -63,7 +63,9 @@ def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDA
         known = classes[index] == labels
     except TypeError:  # labels that have no order with the classes
         place = {label: position for position, label in enumerate(classes.tolist())}
-        index = np.array([place.get(label, -1) for label in labels.tolist()])
+        index = np.array(
+            [place.get(label, -1) if isinstance(label, Hashable) else -1 for label in labels]
+        )
         known = index >= 0
     if not np.all(known):
         row = int(np.argmin(np.broadcast_to(known, (rows,))))
