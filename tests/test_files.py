@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from carvegbm.files import check_output, replacing, save_result
+from carvegbm.files import check_apart, check_output, naming, replacing, save_result
 from plain_trees import refused
 
 
@@ -98,3 +98,76 @@ def test_csv_numbers_its_rows_and_keeps_every_digit(tmp_path):
         '0,"a,b",0.30000000000000004',
         '1,"c""d",1e-300',
     ]
+
+
+# ── files that are read, and errors that name files ──────────────────────────────────────────
+
+
+def test_output_that_is_read_or_written_twice_is_refused(tmp_path):
+    data, other = tmp_path / "data.csv", tmp_path / "other.csv"
+    data.write_text("")
+    check_apart({"--output": other, "--witnesses": None}, {"DATA": data, "--scale": None})
+    with refused("--output", "would overwrite DATA", str(data)):
+        check_apart({"--output": data}, {"DATA": data})
+    with refused("--output", "would overwrite DATA"):
+        check_apart({"--output": str(tmp_path / "x" / ".." / "data.csv")}, {"DATA": data})
+    with refused("--witnesses", "would overwrite --output"):
+        check_apart({"--output": other, "--witnesses": str(other)}, {"DATA": data})
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs links")
+def test_links_are_followed_also_to_what_is_not_there_yet(tmp_path):
+    data = tmp_path / "data.csv"
+    data.write_text("")
+    (tmp_path / "link.csv").symlink_to(data)
+    (tmp_path / "folder").symlink_to(tmp_path)
+    (tmp_path / "new.npz").symlink_to("new.json")
+    os.link(data, tmp_path / "twin.csv")
+    for name in ("link.csv", "folder/data.csv", "twin.csv"):
+        with refused("would overwrite DATA"):
+            check_apart({"--output": tmp_path / name}, {"DATA": data})
+        with refused("would overwrite DATA"):
+            check_apart({"--output": data}, {"DATA": tmp_path / name})
+    with refused("would overwrite --output"):
+        check_apart({"--output": tmp_path / "new.json", "--witnesses": tmp_path / "new.npz"}, {})
+
+
+@pytest.mark.parametrize("named", [None, "temporary"])
+def test_error_while_writing_names_the_file_and_not_its_temporary(tmp_path, named):
+    path = tmp_path / "a.json"
+
+    def fail():
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise OSError(28, "No space left on device", *([str(temporary)] if named else []))
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        fail()
+    assert caught.value.filename == str(path)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(2, "No such file", "other"), ConnectionResetError(104, "reset"), TimeoutError()],
+    ids=repr,
+)
+def test_error_about_something_else_keeps_its_name(error):
+    before = error.filename
+    with pytest.raises(OSError) as caught, naming("a.json"):  # noqa: PT011
+        raise error
+    assert caught.value.filename == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_disk_that_is_full_is_named_by_the_file(tmp_path):
+    path = tmp_path / "a.json"
+
+    def fail():
+        with replacing(path), open("/dev/full", "w") as full:
+            full.write("x" * 100_000)
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        fail()
+    assert caught.value.filename == str(path)
+    assert os.listdir(tmp_path) == []

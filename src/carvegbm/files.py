@@ -15,15 +15,19 @@ import numpy.typing as npt
 
 from carvegbm.errors import CarveError
 
-__all__ = ["check_output", "replacing", "save_result"]
+__all__ = ["RESULTS", "check_apart", "check_output", "naming", "replacing", "save_result"]
 
-_SUFFIXES = (".json", ".csv", ".parquet")
+RESULTS = (".json", ".csv", ".parquet")
+"""How the name of a result's file may end."""
 
 
-def check_output(path: Any, suffixes: tuple[str, ...] = _SUFFIXES) -> Path:
-    """Refuse, before any work is done, a path that could not be written in the end."""
+def check_output(path: Any, suffixes: tuple[str, ...] | None = RESULTS) -> Path:
+    """Refuse, before any work is done, a path that could not be written in the end.
+
+    With None for `suffixes` a name may end as it likes.
+    """
     target = Path(path)
-    if target.suffix not in suffixes:
+    if suffixes is not None and target.suffix not in suffixes:
         raise CarveError(f"{target}: cannot tell the format; end the name in {_list(suffixes)}")
     if not target.parent.is_dir():
         raise CarveError(f"{target}: there is no folder {target.parent}; create it first")
@@ -33,29 +37,70 @@ def check_output(path: Any, suffixes: tuple[str, ...] = _SUFFIXES) -> Path:
         tempfile.TemporaryFile(dir=target.parent).close()
     except OSError as error:
         raise CarveError(f"cannot write {target}: {error.strerror}") from None
-    if target.suffix == ".parquet":
+    if suffixes is not None and target.suffix == ".parquet":
         _pyarrow()
     return target
 
 
+def check_apart(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
+    """Refuse, before any work is done, to write a file that is read, or one file twice.
+
+    Both are paths by what a user calls them, or None. Two paths are one file also if links lead
+    from one to the other.
+    """
+    given = {name: path for name, path in inputs.items() if path is not None}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        for other, taken in given.items():
+            if _is_one_file(path, taken):
+                raise CarveError(
+                    f"{name} {path} would overwrite {other} {taken}; give another name"
+                )
+        given[name] = path
+
+
+def _is_one_file(one: Any, other: Any) -> bool:
+    try:
+        return bool(os.path.samefile(one, other))
+    except OSError:  # one of them is not there yet
+        return len({os.path.normcase(os.path.realpath(path)) for path in (one, other)}) == 1
+
+
+@contextmanager
+def naming(path: Any, *aliases: Any) -> Iterator[None]:
+    """An OSError from the block names `path` if it names no file, or one of the aliases."""
+    try:
+        yield
+    except OSError as error:
+        of_network = isinstance(error, ConnectionError | TimeoutError)
+        if not of_network and error.filename in (None, *map(str, aliases)):
+            error.filename = str(path)
+        raise
+
+
 @contextmanager
 def replacing(path: Any) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well."""
+    """A temporary path beside `path` that takes its place when the block ends well.
+
+    Where it does not, nothing is left, and an OSError names `path`.
+    """
     target = Path(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
         raise CarveError(f"cannot write {target}: {error.strerror}") from None
-    os.close(handle)
-    temporary = Path(name)
     try:
-        yield temporary
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
-        temporary.replace(target)
+        os.close(handle)
+        temporary = Path(name)
+        with naming(target, temporary):
+            yield temporary
+            mask = os.umask(0)
+            os.umask(mask)
+            temporary.chmod(0o666 & ~mask)
+            temporary.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        Path(name).unlink(missing_ok=True)
 
 
 def save_result(
