@@ -25,7 +25,7 @@ from carvegbm.wellformed import check_trees
 if TYPE_CHECKING:
     from carvegbm import _core
 
-__all__ = ["NODE", "Compared", "Ensemble", "Link", "Precision", "Task", "Tie"]
+__all__ = ["NODE", "Compared", "Ensemble", "Link", "Precision", "Task", "Tie", "fields_of"]
 
 Task = Literal["binary", "multiclass", "regression"]
 Link = Literal["identity", "logistic", "softmax"]
@@ -210,17 +210,15 @@ class Ensemble:
 
     def with_scores(self, scores: npt.ArrayLike) -> Ensemble:
         """The same trees with other leaf scores, a row per leaf."""
-        fields = {name: getattr(self, name) for name in _FIELDS}
-        return Ensemble(**{**fields, "scores": scores})
+        return Ensemble(**{**fields_of(self), "scores": scores})
 
     def with_classes(self, classes: Sequence[Any] | npt.NDArray[Any]) -> Ensemble:
         """The same trees with other labels, in the order of the outputs.
 
         Two labels turn a regression ensemble into a binary one: the second iff raw score >= 0.
         """
-        fields = {name: getattr(self, name) for name in _FIELDS}
         task = "binary" if self.task == "regression" else self.task
-        return Ensemble(**{**fields, "classes": classes, "task": task})
+        return Ensemble(**{**fields_of(self), "classes": classes, "task": task})
 
     # ── what the ensemble computes ───────────────────────────────────────────────────────────
 
@@ -389,7 +387,7 @@ class Ensemble:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, ({name: getattr(self, name) for name in _FIELDS},)
+        return _rebuild, (fields_of(self),)
 
     def __repr__(self) -> str:
         return (
@@ -399,6 +397,11 @@ class Ensemble:
             + (f", {self.input_precision} inputs" if self.input_precision == "float32" else "")
             + ">"
         )
+
+
+def fields_of(ensemble: Ensemble) -> dict[str, Any]:
+    """All that an ensemble consists of, by name: Ensemble(**fields_of(e)) == e."""
+    return {name: getattr(ensemble, name) for name in _FIELDS}
 
 
 def _set(ensemble: Ensemble, name: str, value: object) -> None:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 import carvegbm as cg
-from carvegbm.training import tuning
+from carvegbm.training import trials, tuning
 from carvegbm.training.estimators import LargeSpreadClassifier
 from carvegbm.training.tuning import tune
 from training import problems
@@ -168,22 +168,84 @@ def test_a_relative_folder_is_where_the_caller_is_and_not_its_workers(data, tmp_
         assert len(list((here / "work").glob("*.json"))) == len(GRID["num_leaves"])
 
 
-@pytest.mark.parametrize("change", ["data", "labels", "parameters", "budget"])
+NAMES = [str(i) for i in range(8)]
+SWAPPED = [*NAMES[:6], "7", "6"]
+CHANGES = {
+    "data": lambda given: {"X": given["X"] + 1e-9},
+    "numbers of another precision": lambda given: {"X": given["X"].astype(np.float32)},
+    "labels": lambda given: {"y": 1 - given["y"]},
+    "labels of another kind": lambda given: {"y": given["y"].astype(float)},
+    "validation data": lambda given: {"valid": (given["valid"][0] + 1e-9, given["valid"][1])},
+    "validation labels": lambda given: {"valid": (given["valid"][0], 1 - given["valid"][1])},
+    "names": lambda _: {"feature_names": SWAPPED},
+    "no names": lambda _: {"feature_names": None},
+    "a learning rate": lambda _: {"learning_rate": 0.2},
+    "a budget": lambda _: {"budget": 0.021},
+    "another feature": lambda _: {"scale": {7: 2.0}},
+    "a seed": lambda _: {"random_state": 1},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_other_data_or_settings_are_other_candidates(data, tmp_path, monkeypatch, change):
-    X, y, valid = data
-    tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
+    given = {
+        **dict(zip(("X", "y", "valid"), data, strict=True)),
+        **OPTIONS,
+        "feature_names": NAMES,
+        "grid": {"num_leaves": [3]},
+        "scale": {6: 2.0},
+        "folder": tmp_path,
+    }
+    tune(**given)
     forbid_training(monkeypatch)
-    options = dict(OPTIONS)
-    if change == "data":
-        X = X + 1e-9
-    elif change == "labels":
-        y = 1 - y
-    elif change == "parameters":
-        options["learning_rate"] = 0.2
-    else:
-        options["budget"] = 0.021
+    tune(**given)
     with pytest.raises(AssertionError, match="trained again"):
-        tune(X, y, valid=valid, folder=tmp_path, **options)
+        tune(**{**given, **CHANGES[change](given)})
+
+
+def test_a_feature_by_name_is_not_one_by_position(data, tmp_path, monkeypatch):
+    X, y, valid = data
+    options = {**OPTIONS, "grid": {"num_leaves": [3]}, "feature_names": SWAPPED}
+    tune(X, y, valid=valid, folder=tmp_path, scale={6: 2.0}, **options)
+    forbid_training(monkeypatch)
+    with pytest.raises(AssertionError, match="trained again"):
+        tune(X, y, valid=valid, folder=tmp_path, scale={"6": 2.0}, **options)
+
+
+def test_names_beside_a_frame_of_numbered_columns_tell(data, tmp_path, monkeypatch):
+    X, y, (X_valid, y_valid) = data
+    valid = (pd.DataFrame(X_valid), y_valid)
+    options = {**OPTIONS, "grid": {"num_leaves": [3]}, "folder": tmp_path, "valid": valid}
+    tune(pd.DataFrame(X), y, feature_names=NAMES, **options)
+    forbid_training(monkeypatch)
+    with pytest.raises(AssertionError, match="trained again"):
+        tune(pd.DataFrame(X), y, feature_names=SWAPPED, **options)
+
+
+@pytest.mark.parametrize("certified", [False, True])
+def test_candidates_of_another_version_are_not_taken(data, tmp_path, monkeypatch, certified):
+    X, y, valid = data
+    options = {**OPTIONS, "grid": {"num_leaves": [3], "quietness": [None]}, "folder": tmp_path}
+    tune(X, y, valid=valid, certified=certified, **options)
+    known = set(tmp_path.iterdir())
+    trials._versions.cache_clear()
+    monkeypatch.setattr(cg, "__version__", "0.0.1")
+    try:
+        tune(X, y, valid=valid, certified=certified, **options)
+    finally:
+        trials._versions.cache_clear()
+    assert len(set(tmp_path.iterdir()) - known) == len(known)
+
+
+def test_a_record_that_was_changed_is_not_taken(data, tmp_path):
+    X, y, valid = data
+    first = tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
+    for path in tmp_path.glob("*.json"):
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({**record, "accuracy": 1 - record["accuracy"]}))
+    again = tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
+    assert [c.accuracy for c in again.candidates] == [c.accuracy for c in first.candidates]
+    assert again.best.parameters == first.best.parameters
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(data, tmp_path, monkeypatch):

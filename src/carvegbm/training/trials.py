@@ -1,7 +1,9 @@
 """The trials of tuning: what all candidates share, and how each is trained, judged and stored.
 
-A finished candidate is a JSON file and a model file in the work folder, under a name made of its
-configuration and the data; it is found again by that name.
+A finished candidate is a JSON file and a model file in the work folder, under a name made of all
+that it depends on: its configuration, the data with the names of the features, the versions of the
+programs. It is found again by that name. Processes that share a folder may train a candidate
+twice, but none takes over a half: both files have to carry the right digest.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +22,7 @@ import numpy as np
 
 from carvegbm.errors import CarveError
 from carvegbm.files import replacing
+from carvegbm.fingerprint import digest_of
 from carvegbm.training import inputs
 from carvegbm.training.boosting import Reason, Rows
 from carvegbm.training.certified import plain_accuracy_of
@@ -29,7 +32,7 @@ __all__ = ["Candidate", "Criterion", "Trials", "key"]
 
 Criterion = Literal["accuracy", "robustness", "tradeoff"]
 
-_FORMAT = 2  # of the files in a work folder
+_FORMAT = 3  # of the files in a work folder
 _IGNORED = {"n_jobs", "verbose"}  # parameters that do not change a model
 _OURS = {"norm", "budget", "scale", "features", "bounds", "certified", "quietness", "clean_loss"}
 # … and those that plain LightGBM knows nothing of
@@ -79,15 +82,12 @@ class Trials:
     def plain_accuracy(self, num_leaves: Sequence[int], n_jobs: int | None) -> float:
         """The best accuracy of plain LightGBM on the validation data; stored, too."""
         place = self._place({"num_leaves": list(num_leaves)}, "plain")
-        if place is not None:
-            try:
-                return float(json.loads(place.read_text(encoding="utf-8"))["accuracy"])
-            except (OSError, ValueError, KeyError, TypeError):
-                pass
+        record = None if place is None else _read_record(place)
+        if record is not None:
+            return float(record["accuracy"])
         best = max(self._plain_accuracy(leaves, n_jobs) for leaves in num_leaves)
         if place is not None:
-            with replacing(place) as temporary:
-                temporary.write_text(json.dumps({"accuracy": best}) + "\n", encoding="utf-8")
+            _write_record(place, {"accuracy": best})
         return best
 
     def _plain_accuracy(self, num_leaves: int, n_jobs: int | None) -> float:
@@ -166,21 +166,14 @@ class Trials:
         settings = {k: v for k, v in settings.items() if k not in ignored}
         settings |= {"early_stopping_rounds": self.early_stopping_rounds, "format": _FORMAT}
         settings |= {"plain_accuracy": self.plain}
-        digest = hashlib.sha256(key(settings).encode())
-        digest.update(self._fingerprint.encode())
-        return folder / f"{kind}-{digest.hexdigest()[:24]}.json"
+        digest = digest_of([settings, _versions(), self._fingerprint])
+        return folder / f"{kind}-{digest[:24]}.json"
 
     @cached_property
     def _fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for data in (self.X, self.y, self.X_valid, self.y_valid):
-            array = np.ascontiguousarray(data)
-            digest.update(f"{array.dtype} {array.shape}".encode())
-            raw = array.tolist() if array.dtype.hasobject else None
-            digest.update(repr(raw).encode() if raw is not None else array.view(np.uint8).data)
-        names = getattr(self.X, "columns", self.feature_names)
-        digest.update(repr(None if names is None else list(names)).encode())
-        return digest.hexdigest()
+        data = [np.asarray(part) for part in (self.X, self.y, self.X_valid, self.y_valid)]
+        names = (getattr(self.X, "columns", None), self.feature_names)
+        return digest_of([data, [None if given is None else list(given) for given in names]])
 
     def restore(self, candidate: Candidate) -> LargeSpreadClassifier:
         """The fitted estimator of a candidate."""
@@ -201,21 +194,46 @@ def key(parameters: Mapping[str, Any]) -> str:
 
 def _read(place: Path, parameters: dict[str, Any]) -> Candidate | None:
     """The stored candidate, or None where it is missing or damaged."""
+    record = _read_record(place)
     try:
-        record = json.loads(place.read_text(encoding="utf-8"))
         text = place.with_suffix(".txt").read_text(encoding="utf-8")
-        if record.pop("model") != hashlib.sha256(text.encode()).hexdigest():
+        if record is None or record.pop("model") != hashlib.sha256(text.encode()).hexdigest():
             return None
         return Candidate(**{**record, "parameters": parameters, "text": text})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
+def _read_record(place: Path) -> dict[str, Any] | None:
+    """What `_write_record` wrote, to the last bit, or None."""
+    try:
+        record: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+        return record if record.pop("digest") == digest_of(record) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _write_record(place: Path, record: dict[str, Any]) -> None:
+    text = json.dumps({**record, "digest": digest_of(record)})
+    with replacing(place) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+@cache
+def _versions() -> list[str]:
+    """The programs that a candidate comes from."""
+    from importlib.metadata import version
+
+    from carvegbm import __version__
+
+    return [__version__, version("lightgbm")]
+
+
 def _write(place: Path, candidate: Candidate) -> None:
     """Model first, then the record that says it is complete."""
     record = {k: v for k, v in vars(candidate).items() if k != "text"}
+    record["parameters"] = json.loads(key(candidate.parameters))
     record["model"] = hashlib.sha256(candidate.text.encode()).hexdigest()
     with replacing(place.with_suffix(".txt")) as temporary:
         temporary.write_text(candidate.text, encoding="utf-8")
-    with replacing(place) as temporary:
-        temporary.write_text(json.dumps(record, default=repr) + "\n", encoding="utf-8")
+    _write_record(place, record)

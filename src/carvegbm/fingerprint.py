@@ -1,0 +1,76 @@
+"""Fingerprints: digests by which a stored result is tied to all that it depends on.
+
+Comes in: numbers, texts, arrays, frames, ensembles, and lists and mappings of them.
+Goes out: 64 hexadecimal digits.
+
+    digest_of(a) == digest_of(b)   iff   a and b are the same values of the same kinds
+
+Every value is fed with its kind and its size, so that no two different ones are fed alike: 1 and
+"1", [[1], 2] and [1, [2]], and the same numbers as float32 and float64 all differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.ensemble import Ensemble, fields_of
+
+__all__ = ["digest_of"]
+
+_THIS_PROCESS = uuid4().hex
+
+
+def digest_of(value: Any) -> str:
+    """The fingerprint of a value.
+
+    A value of a kind that is not known here (a function, say) has one that no other process
+    finds: what depends on it is computed again rather than taken from something else.
+
+    Examples
+    --------
+    >>> digest_of({"norm": 1, "rows": [1, 2]}) == digest_of({"rows": [1, 2], "norm": 1})
+    True
+    >>> digest_of([1, "2"]) == digest_of([1, 2])
+    False
+    """
+    digest = hashlib.sha256()
+    for piece in _pieces(value):
+        digest.update(len(piece).to_bytes(8, "little"))
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(value: Any) -> Iterable[bytes | memoryview]:
+    if isinstance(value, Ensemble):
+        return [b"ensemble", digest_of(fields_of(value)).encode()]
+    if isinstance(value, np.ndarray):
+        return _of_array(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return [type(value).__name__.encode(), repr(value).encode("utf-8", "backslashreplace")]
+    if isinstance(value, Mapping):
+        pairs = (digest_of(key) + digest_of(item) for key, item in value.items())
+        return [b"mapping", *(pair.encode() for pair in sorted(pairs))]
+    if isinstance(value, list | tuple):
+        return [b"list", *(digest_of(item).encode() for item in value)]
+    if hasattr(value, "to_numpy"):  # a frame or a series
+        names = list(getattr(value, "columns", getattr(value, "index", [])))
+        return [b"table", digest_of(names).encode(), digest_of(value.to_numpy()).encode()]
+    return [b"unknown", f"{_THIS_PROCESS} {id(value)} {value!r}".encode()]
+
+
+def _of_array(array: npt.NDArray[Any]) -> Iterable[bytes | memoryview]:
+    head = f"array {array.dtype.str} {array.shape}".encode()
+    if array.dtype.names is not None:  # field by field: there may be gaps between them
+        columns = {name: array[name] for name in array.dtype.names}
+        return [head, digest_of(columns).encode()]
+    if array.dtype.hasobject:
+        return [head, digest_of(array.tolist()).encode()]
+    return [head, np.ascontiguousarray(array).reshape(-1).view(np.uint8).data]
