@@ -146,6 +146,42 @@ def test_what_was_being_written_when_the_run_was_cut_off_is_computed_again(store
     assert nothing.asked == []
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: [lines[0], lines[1].replace("25", "26")],
+        lambda lines: [lines[0].replace('"square": [0, 1', '"square": [0, 2'), lines[1]],
+        lambda lines: [lines[0], lines[0], lines[1]],
+        lambda lines: [lines[1]],
+    ],
+    ids=["second block changed", "first block changed", "doubled", "first block missing"],
+)
+def test_rows_that_are_not_what_was_written_are_computed_again(store, damage):
+    with pytest.raises(KeyboardInterrupt):
+        by_rows(store, Squares(stop_at=8))
+    (path,) = store.models.glob("unfinished/*")
+    lines = path.read_text().splitlines(keepends=True)
+    damaged = damage(lines)
+    assert damaged != lines
+    path.write_text("".join(damaged))
+    assert by_rows(store, Squares())["square"] == [i**2 for i in range(10)]
+
+
+def test_two_at_once_spoil_nothing(store):
+    """The second begins while the first is at it; a third continues what they left."""
+    blocks = Squares(stop_at=8)
+
+    def first(start, stop):
+        if start == 4:
+            with pytest.raises(KeyboardInterrupt):
+                store.by_rows("curve", SETTING, "square", 10, 3, Squares(stop_at=7))
+        return blocks(start, stop)
+
+    with pytest.raises(KeyboardInterrupt):
+        by_rows(store, first)
+    assert by_rows(store, Squares())["square"] == [i**2 for i in range(10)]
+
+
 def test_rows_that_are_found_say_how_long_they_took(store, monkeypatch):
     clock = iter(range(100))
     monkeypatch.setattr("carvegbm.reproduce.store.time.monotonic", lambda: next(clock) ** 2)

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from carvegbm import __version__
 from carvegbm.attacker import Attacker
 from carvegbm.engines import Engine
 from carvegbm.ensemble import Ensemble
+from carvegbm.fingerprint import digest_of
 from carvegbm.radius import radius
 from carvegbm.reproduce.attacked import attacked_images
-from carvegbm.reproduce.data import digest_of
 from carvegbm.reproduce.models import Bench, Candidate, Candidates, attacker_of
 from carvegbm.reproduce.plan import Cell
 from carvegbm.spread import spread
@@ -367,7 +368,7 @@ def _by_rows(
     block: Callable[[int, int], dict[str, list[Any]]],
 ) -> dict[str, list[Any]]:
     """Columns for the rows of `about` (model, X, y), of which finished blocks are kept."""
-    named, rows = f"{name}-{digest_of(*about)[:16]}", len(about[1])
+    named, rows = f"{name}-{digest_of([__version__, *about])[:16]}", len(about[1])
     size = _BLOCK * threads
     store = bench.store
     found, earlier = store.by_rows(cell.kind, cell.configuration, named, rows, size, block)

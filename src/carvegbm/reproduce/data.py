@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.reproduce.store import Store
 
@@ -119,13 +118,10 @@ class Data:
 
 
 def digest_of(*parts: Any) -> str:
-    """A text that is the same iff the parts (texts, arrays, ensembles) are."""
+    """A text that is the same iff the parts (texts and arrays) are, as cells keep it."""
     digest = hashlib.sha256()
     for part in parts:
-        if isinstance(part, Ensemble):
-            settings = (part.base_score.tolist(), part.threshold, part.average, part.n_features)
-            digest.update(digest_of(part.nodes, part.roots, part.scores, repr(settings)).encode())
-        elif isinstance(part, str):
+        if isinstance(part, str):
             digest.update(part.encode())
         else:
             digest.update(f"{part.dtype} {part.shape}".encode())

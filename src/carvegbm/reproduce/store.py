@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from carvegbm.errors import CarveError
-from carvegbm.files import replacing
+from carvegbm.files import naming, replacing
+from carvegbm.sealed import next_line, read_sealed
 
 __all__ = ["FORMAT", "Store", "canonical", "key", "read_json", "write_json"]
 
@@ -130,7 +131,7 @@ class Store:
         seconds the blocks took that were found.
         """
         path = self.models / "unfinished" / f"{kind}-{key(configuration)}-{name}.jsonl"
-        blocks = _whole_blocks(path)
+        blocks, seal = _whole_blocks(path)
         earlier = sum(part["seconds"] for part in blocks)
         done = blocks[-1]["stop"] if blocks else 0
         while done < rows:
@@ -139,9 +140,10 @@ class Store:
             columns = compute(done, stop)
             seconds = round(time.monotonic() - started, 6)
             blocks.append({"start": done, "stop": stop, "seconds": seconds, "columns": columns})
+            line, seal = next_line(seal, blocks[-1])
             make_folder(path.parent)
-            with path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(blocks[-1]) + "\n")
+            with naming(path), path.open("ab") as stream:
+                stream.write(line)
             done = stop
         joined: Columns = {}
         for part in blocks:
@@ -211,29 +213,20 @@ def _slug(configuration: Mapping[str, Any]) -> str:
     return "".join(c if c.isalnum() or c in "-." else "_" for c in text)
 
 
-def _whole_blocks(path: Path) -> list[dict[str, Any]]:
-    """The finished blocks in a file, from row 0 on; what follows a damaged one is cut off."""
+def _whole_blocks(path: Path) -> tuple[list[dict[str, Any]], str]:
+    """The finished blocks in a file, from row 0 on, and the seal of the last one.
+
+    Each is as it was written: what follows a line that does not fit is cut off.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        path.unlink(missing_ok=True)
-        return []
-    blocks: list[dict[str, Any]] = []
-    kept = ""
-    for line in text.splitlines(keepends=True):
-        try:
-            block = json.loads(line)
-            if block["start"] != (blocks[-1]["stop"] if blocks else 0) or line[-1] != "\n":
-                break
-            dict(block["columns"]), float(block["seconds"])
-        except (ValueError, KeyError, TypeError):
-            break
-        blocks.append(block)
-        kept += line
-    if kept != text:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return [], ""
+    found = read_sealed(data)
+    if found.size != len(data):
         with replacing(path) as temporary:
-            temporary.write_text(kept, encoding="utf-8")
-    return blocks
+            temporary.write_bytes(data[: found.size])
+    return found.records, found.seal
 
 
 @cache
