@@ -14,7 +14,7 @@ import pytest
 
 import carvegbm as cg
 from lightgbm_text import lightgbm_text
-from plain_trees import hard
+from plain_trees import ensemble, hard, stump
 
 # Not large-spread: blocks of four rows each.
 LONG = ["verify", "sample", "--norm", "inf", "--budget", "0.03", "--threads", "1"]
@@ -256,34 +256,53 @@ def test_line_that_was_being_written_is_done_again(cli, whole, calls, out, parti
     calls.clear()
     code, _, err = cli(*LONG, "--output", out, "--resume")
     assert code == 0
-    kept = 8 if cut == 1 else 4  # without its line feed the last line is still whole
-    assert f"resuming after {kept} of 171 rows" in err
-    assert sum(calls) == ROWS - kept
+    assert "resuming after 4 of 171 rows" in err
+    assert sum(calls) == ROWS - 4
     assert without_seconds(out) == whole
 
 
 @pytest.mark.usefixtures("interrupted")
-@pytest.mark.parametrize("head", ["", "{}\n", "something else\n", "[1, 2"])
+@pytest.mark.parametrize("head", ["{}\n", "something else\n", "[1, 2", "\n"])
 def test_file_that_is_no_journal_is_left_alone(refuses, out, partial, head):
     partial.write_text(head)
-    refuses(*LONG, "--output", out, "--resume", words=[str(partial), "another run"])
+    refuses(*LONG, "--output", out, "--resume", words=[str(partial), "damaged", "delete it"])
     assert partial.read_text() == head
 
 
+@pytest.mark.usefixtures("interrupted")
+def test_damaged_journal_is_refused_and_left_alone(refuses, calls, out, partial):
+    lines = partial.read_bytes().splitlines(keepends=True)
+    lines[2] = lines[2].replace(b"robust", b"broken", 1)
+    partial.write_bytes(b"".join(lines))
+    refuses(*LONG, "--output", out, "--resume", words=[str(partial), "damaged", "delete it"])
+    assert calls == []
+    assert partial.read_bytes() == b"".join(lines)
+
+
+@pytest.mark.parametrize("resume", [[], ["--resume"]])
+def test_journal_of_a_run_that_was_killed_before_it_wrote_anything_is_no_obstacle(
+    cli, whole, out, partial, resume
+):
+    partial.write_text("")
+    assert cli(*LONG, "--output", out, *resume)[0] == 0
+    assert without_seconds(out) == whole
+    assert not partial.exists()
+
+
 @pytest.mark.usefixtures("calls")
-def test_result_that_cannot_be_written_is_not_lost(cli, whole, calls, out, monkeypatch):
-    def fail(*_):
+def test_result_that_cannot_be_written_is_not_lost(
+    cli, refuses, whole, calls, out, partial, monkeypatch
+):
+    def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(cg.Verification, "save", fail)
-        code, _, err = cli(*LONG, "--output", out)
-        assert code == 2
-        assert "No space left" in err
-    assert not out.exists()
+        patched.setattr("pathlib.Path.write_text", fail)
+        words = [f"{out}: No space left on device", "171 of 171 rows are kept", "--resume"]
+        refuses(*LONG, "--output", out, words=words)
+    assert sorted(os.listdir(out.parent)) == [partial.name, "whole"]
     calls.clear()
-    code, _, err = cli(*LONG, "--output", out, "--resume")
-    assert code == 0
+    assert cli(*LONG, "--output", out, "--resume")[0] == 0
     assert calls == []
     assert without_seconds(out) == whole
 
@@ -298,6 +317,49 @@ def test_resume_without_anything_to_resume_starts_at_the_beginning(cli, whole, o
 
 def test_resume_needs_the_output_it_began(refuses):
     refuses(*LONG, "--resume", words=["--resume", "--output"])
+
+
+def test_run_with_swapped_feature_names_is_not_resumed(refuses, cli, calls, tmp_path):
+    """An attacker that may change a feature by name may change another one then."""
+    case = ensemble(stump(0, 0.5), stump(1, 0.5), stump(0, 0.6), n_features=2)
+    text = lightgbm_text(case)
+    names = re.search("feature_names=(\\S+) (\\S+)", text)
+    (tmp_path / "model.txt").write_text(text)
+    rows = "".join(f"{0.1 + i / 100},{0.9 - i / 100},1\n" for i in range(20))
+    (tmp_path / "data.csv").write_text(rows)
+    files = [tmp_path / "model.txt", tmp_path / "data.csv"]
+    arguments = ["verify", *files, "--budget", "0.3", "--features", names[1], "--engine", "search"]
+    arguments += ["--threads", "1", "--output", tmp_path / "named.json"]
+    calls.clear()
+    calls.stop[2] = KeyboardInterrupt
+    assert cli(*arguments)[0] == 130
+    swapped = text.replace(names[0], f"feature_names={names[2]} {names[1]}")
+    assert swapped != text
+    (tmp_path / "model.txt").write_text(swapped)
+    refuses(*arguments, "--resume", words=["named.json.partial", "another run", "model, attacker"])
+    (tmp_path / "model.txt").write_text(text)
+    assert cli(*arguments, "--resume")[0] == 0
+
+
+def test_second_run_on_an_output_is_refused_while_the_first_is_at_it(
+    cli, refuses, whole, calls, out, partial, monkeypatch
+):
+    verify, tried = cg.verify, []
+
+    def meanwhile(*arguments, **options):
+        if not tried:
+            tried.append(partial.read_bytes())
+            for resume in ([], ["--resume"]):
+                words = [str(partial), f"in use by process {os.getpid()} on", "since"]
+                refuses(*LONG, "--output", out, *resume, words=words)
+            tried.append(partial.read_bytes())
+        return verify(*arguments, **options)
+
+    monkeypatch.setattr(cg, "verify", meanwhile)
+    assert cli(*LONG, "--output", out)[0] == 0
+    assert tried[0] == tried[1]
+    assert sum(calls) == ROWS
+    assert without_seconds(out) == whole
 
 
 def test_error_in_the_first_block_leaves_nothing_behind(cli, calls, tmp_path, out):

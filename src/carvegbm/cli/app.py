@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from carvegbm.cli import demo, instances, models, reproduce, train, tune
+from carvegbm.cli import demo, instances, models, output, reproduce, train, tune
 from carvegbm.errors import CarveError
+from carvegbm.files import naming
 
 __all__ = ["app", "run"]
 
@@ -59,25 +60,31 @@ def run(arguments: Sequence[str] | None = None) -> int:
     warnings.showwarning = _show_warning
     try:
         code: Any = app(args=given or ["--help"], prog_name="carvegbm", standalone_mode=False)
-        sys.stdout.flush()
+        with naming("standard output"):
+            sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", 130)
     except BrokenPipeError:
-        # Whoever read our output has left; the interpreter must not fail flushing it either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()  # whoever read it has left
         return 1
     except CarveError as error:
         return _fail(str(error), 2)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _fail(where + (error.strerror or str(error)), 2)
+        if error.filename == "standard output":
+            _forget_output()
+        return _fail(output.reason(error), 2)
     except MemoryError:
         return _fail("out of memory; try fewer rows (--rows)", 2)
     except Exception as error:
         if hasattr(error, "format_message"):  # how the parser of the command line says "wrong use"
             return _fail(error.format_message(), 2)
         raise
+
+
+def _forget_output() -> None:
+    """Drop what standard output did not take: the interpreter must not fail flushing it either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

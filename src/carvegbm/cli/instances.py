@@ -69,6 +69,7 @@ def verify(
     (wrong and stays wrong) or broken (wrong and can be flipped). The verdicts are exact.
     """
     import carvegbm
+    from carvegbm.cli.journal import Question
 
     _check_outputs(out, witnesses)
     if resume and out is None:
@@ -113,11 +114,7 @@ def verify(
         _save_attack(witnesses, arrays, given.y)
 
     result = running.verify(
-        given.model,
-        given.X,
-        given.y,
-        attacker,
-        settings,
+        Question(given.model, given.X, given.y, attacker, settings),
         threads=threads,
         out=out,
         resume=resume,

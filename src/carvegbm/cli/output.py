@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from carvegbm.files import naming
+
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print one JSON document; NaN and infinity become null."""
-    print(json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+    say(json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
@@ -45,12 +47,12 @@ def print_table(title: str, rows: Sequence[tuple[str, ...]], align: str = "<>") 
     if sys.stdout.isatty() and needed <= get_terminal_size().columns:
         _print_rich(title, rows, align)
         return
-    print(title)
+    say(title)
     for row in rows:
         cells = (
             f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)
         )
-        print("  " + "  ".join(cells).rstrip())
+        say("  " + "  ".join(cells).rstrip())
 
 
 def _print_rich(title: str, rows: Sequence[tuple[str, ...]], align: str) -> None:
@@ -64,7 +66,8 @@ def _print_rich(title: str, rows: Sequence[tuple[str, ...]], align: str) -> None
         table.add_column(justify="right" if side == ">" else "left", no_wrap=side == ">")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row), style=_STYLES.get(row[0]))
-    Console().print(table)
+    with naming("standard output"):
+        Console().print(table)
 
 
 _STYLES = {
@@ -76,6 +79,12 @@ _STYLES = {
 }
 
 
+def say(text: str = "") -> None:
+    """A line of what was asked for."""
+    with naming("standard output"):
+        print(text)
+
+
 def share(part: int, whole: int) -> str:
     """A percentage with one decimal."""
     return f"{100 * part / whole:.1f} %"
@@ -84,6 +93,12 @@ def share(part: int, whole: int) -> str:
 def number(value: float) -> str:
     """A number as people read it, six significant digits."""
     return f"{value:.6g}"
+
+
+def reason(error: OSError) -> str:
+    """The file and what is wrong with it, where the error knows both."""
+    where = f"{error.filename}: " if error.filename else ""
+    return where + (error.strerror or " ".join(map(str, error.args)))
 
 
 def note(message: str) -> None:

@@ -6,17 +6,17 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
-
 from carvegbm.cli import output
+from carvegbm.errors import CarveError
 
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
+    from carvegbm.cli.journal import Journal, Question
     from carvegbm.ensemble import Ensemble
     from carvegbm.verification import Verification
 
@@ -26,11 +26,7 @@ Show = Callable[[list[Any], int], None]
 
 
 def verify(
-    model: Ensemble,
-    X: npt.NDArray[Any],
-    y: npt.NDArray[Any],
-    attacker: Attacker,
-    settings: dict[str, Any],
+    question: Question,
     *,
     threads: int | None,
     out: Path | None,
@@ -41,54 +37,67 @@ def verify(
 
     What `finish` does comes before that: an interruption there loses nothing either.
     """
-    import carvegbm
-    from carvegbm.cli.journal import Journal, fingerprint
+    from carvegbm.cli.journal import Journal, whole
 
-    journal = None
-    parts: list[Verification] = []
+    opened: AbstractContextManager[Journal | None] = nullcontext()
     if out is not None:
-        digest = fingerprint(model, X, y, attacker, settings)
-        journal = Journal(out, digest, len(X), resume)
-        done = journal.restore(attacker)
-        parts = journal.parts
-        if done:
-            output.note(f"resuming after {done} of {len(X)} rows")
-    start = sum(len(part) for part in parts)
-    block = _block(model, attacker, threads)
-    try:
-        with _bar(len(X)) as show:
-            show(parts, start)
-            while start < len(X):
-                stop = min(len(X), start + block)
-                progress = partial(_advance, show, parts, start)
-                part = carvegbm.verify(
-                    model,
-                    X[start:stop],
-                    y[start:stop],
-                    attacker,
-                    threads=threads,
-                    progress=progress,
-                    **settings,
-                )
-                if journal is not None:
-                    journal.add(part)
-                else:
-                    parts.append(part)
-                start = stop
-                show(parts, start)
-    except BaseException as error:
-        if journal is not None:
-            if parts and isinstance(error, KeyboardInterrupt):
-                output.note(f"{start} of {len(X)} rows are kept; add --resume to continue")
-            elif not parts:
+        opened = Journal.opened(out, question, resume)
+    with opened as journal:
+        parts = [] if journal is None else journal.parts
+        total = len(question.X)
+        if parts:
+            output.note(f"resuming after {_rows(parts)} of {total} rows")
+        try:
+            _verify_rest(question, parts, threads, journal)
+            result = whole(parts, question)
+            finish(result)
+            if out is not None:
+                result.save(out)
+        except BaseException as error:
+            kept = f"{_rows(parts)} of {total} rows are kept; add --resume to continue"
+            if journal is not None and not parts:
                 journal.discard()
-        raise
-    result = carvegbm.Verification.joined(parts)
-    finish(result)
-    if out is not None and journal is not None:
-        result.save(out)
-        journal.discard()
+            elif journal is not None and isinstance(error, KeyboardInterrupt):
+                output.note(kept)
+            elif journal is not None and isinstance(error, OSError):
+                raise CarveError(f"{output.reason(error)}; {kept}") from None
+            raise
+        if journal is not None:
+            journal.discard()
     return result
+
+
+def _verify_rest(
+    question: Question, parts: list[Verification], threads: int | None, journal: Journal | None
+) -> None:
+    """Verify the rows after those of `parts`, and add to it."""
+    import carvegbm
+
+    X, y, start = question.X, question.y, _rows(parts)
+    block = _block(question.model, question.attacker, threads)
+    with _bar(len(X)) as show:
+        show(parts, start)
+        while start < len(X):
+            stop = min(len(X), start + block)
+            part = carvegbm.verify(
+                question.model,
+                X[start:stop],
+                y[start:stop],
+                question.attacker,
+                threads=threads,
+                progress=partial(_advance, show, parts, start),
+                **question.settings,
+            )
+            if journal is not None:
+                journal.add(part)
+            else:
+                parts.append(part)
+            start = stop
+            show(parts, start)
+
+
+def _rows(parts: list[Verification]) -> int:
+    return sum(len(part) for part in parts)
 
 
 def _advance(show: Show, parts: list[Any], start: int, rows: int) -> None:
