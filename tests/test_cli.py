@@ -225,6 +225,18 @@ def test_xgboost_dump_takes_its_width_and_classes_from_the_options(
     assert json.loads(out)["status"] == ["robust", "robust"]
 
 
+def test_grid_of_no_decimals_is_a_grid(cli: Any, refuses: Any, model: str, data: str) -> None:
+    arguments = ["verify", "sample", "--norm", "1", "--budget", "0.02"]
+    code, out, err = cli(*arguments, "--json", "--grid", "0")
+    assert (code, err) == (0, "")
+    table = load_table(data)
+    attacker = cg.Attacker(1, 0.02)
+    result = cg.verify(cg.load(model), table.X, table.y, attacker, grid=0, threads=1)
+    assert json.loads(out)["status"] == result.status.tolist()
+    for grid in ("-1", "0.5", "x"):
+        refuses(*arguments, "--grid", grid, words=["--grid", grid])
+
+
 def test_basic_method_and_grid(cli: Any) -> None:
     exact = json.loads(cli(*SAMPLE, "--json")[1])["status"]
     assert json.loads(cli(*SAMPLE, "--json", "--method", "basic")[1])["status"] == exact
@@ -481,10 +493,18 @@ def test_failed_write_leaves_nothing_behind_and_keeps_what_was_there(
 
     (tmp_path / "r.json").write_text("earlier")
     monkeypatch.setattr(Path, "write_text", fail)
-    refuses(*SAMPLE, "--output", tmp_path / "r.json", words=["No space left"])
+    for arguments, target in (
+        ([*SAMPLE, "--output"], "r.json"),
+        (["radius", "sample", "--output"], "radius.json"),
+    ):
+        path = tmp_path / target
+        refuses(*arguments, path, words=[f"{path}: No space left on device"])
     monkeypatch.setattr(np, "savez_compressed", lambda file, **_: fail(Path(file.name)))
-    refuses(*SAMPLE, "--witnesses", tmp_path / "r.npz", words=["No space left"])
-    assert os.listdir(tmp_path) == ["r.json"]
+    for arguments in ([*SAMPLE, "--witnesses"], ["attack", *SAMPLE[1:], "--output"]):
+        path = tmp_path / "r.npz"
+        refuses(*arguments, path, words=[f"{path}: No space left on device"])
+    # What is decided is kept in the journal; there is nothing else.
+    assert sorted(os.listdir(tmp_path)) == ["r.json", "r.json.partial"]
     assert (tmp_path / "r.json").read_text() == "earlier"
 
 

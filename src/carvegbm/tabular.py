@@ -24,7 +24,7 @@ from carvegbm.columns import order_of
 from carvegbm.errors import DataError
 from carvegbm.numbers import as_numbers, frame_numbers
 
-__all__ = ["Table", "load_table"]
+__all__ = ["Table", "files_of", "load_table"]
 
 _ARRAY_PAIRS = (("X", "y"), ("X_test", "y_test"), ("x", "y"), ("x_test", "y_test"))
 
@@ -119,9 +119,8 @@ def load_table(
     >>> table.X.tolist(), table.y.tolist(), table.feature_names
     ([[0.5, 1.0], [nan, 2.0]], ['yes', 'no'], ('width', 'height'))
     """
-    name = os.fspath(path)
-    if "," in name and not Path(name).exists():
-        name, _, pair = name.partition(",")
+    name, pair = _name_and_labels(os.fspath(path))
+    if pair is not None:
         if label is not None:
             raise DataError(f"{name},{pair}: the labels are given twice, here and as {label!r}")
         label = pair
@@ -136,9 +135,34 @@ def load_table(
         raise DataError(f"{name}: damaged file: {error}") from None
     except MemoryError:
         raise DataError(f"{name}: does not fit into memory") from None
+    except OSError as error:
+        raise DataError(
+            f"{error.filename or name}: cannot be read: {error.strerror or error}"
+        ) from None
     if len(table.X) == 0:
         raise DataError(f"{name}: has no rows; give at least one instance")
     return table
+
+
+def files_of(path: str | os.PathLike[str], label: str | int | None = None) -> list[str]:
+    """The files that `load_table` reads: the table, and that of the labels if it is another."""
+    name, pair = _name_and_labels(os.fspath(path))
+    if pair is not None:
+        return [name, pair]
+    try:
+        with open(name, "rb") as file:
+            alone = not _unpacked(file).read(6).startswith(b"\x93NUMPY")
+        return [name] if alone else [name, _label_file(name, label)]
+    except (OSError, EOFError, zlib.error, DataError):  # `load_table` says what is wrong
+        return [name]
+
+
+def _name_and_labels(given: str) -> tuple[str, str | None]:
+    """The two paths of "X.npy,y.npy"; a path that is there is one path, commas or not."""
+    if "," not in given or Path(given).exists():
+        return given, None
+    name, _, pair = given.partition(",")
+    return name, pair
 
 
 def _read(

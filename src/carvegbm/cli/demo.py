@@ -12,6 +12,7 @@ import numpy.typing as npt
 import typer
 
 from carvegbm.cli import options, output
+from carvegbm.files import check_output, replacing
 
 ATTACKERS: tuple[tuple[str, float], ...] = (("inf", 0.04), ("0", 1), ("1", 0.2))
 """Norm and budget; pixels are grey levels from 0 to 1 in steps of 1/16."""
@@ -42,7 +43,6 @@ def demo(
     from sklearn.model_selection import train_test_split
 
     import carvegbm
-    from carvegbm.files import check_output
     from carvegbm.training.estimators import LargeSpreadClassifier
     from carvegbm.training.inputs import thread_count
 
@@ -94,7 +94,7 @@ def demo(
         _rows(found),
         align="<" + ">" * 5,
     )
-    print(
+    output.say(
         "robustness: share of test images that are classified rightly whatever the attacker does, "
         "proven"
     )
@@ -132,7 +132,7 @@ def _show(
     changed = (image != attacked).reshape(8, 8)
     where = np.flatnonzero(changed)
     moves = ", ".join(f"{image[i]:.3g} → {attacked[i]:.3g}" for i in where)
-    print(f"\n{_a(right)} that one changed pixel ({moves}) turns into {_a(answer)}:")
+    output.say(f"\n{_a(right)} that one changed pixel ({moves}) turns into {_a(answer)}:")
     for row in range(8):
         sides = []
         for pixels in (image, attacked):
@@ -143,7 +143,7 @@ def _show(
                     for shade, mark in zip(shades, changed[row], strict=True)
                 )
             )
-        print("  " + "    ".join(sides).rstrip())
+        output.say("  " + "    ".join(sides).rstrip())
 
 
 def _a(digit: Any) -> str:
@@ -176,5 +176,6 @@ def draw(
         axes.set_title(title)
         axes.set_xticks([])
         axes.set_yticks([])
-    figure.savefig(path, dpi=120)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=120, format=path.suffix[1:])
     return path

@@ -35,8 +35,7 @@ def load_model(model: str, classes: str | None = None, n_features: int | None = 
     """The model of that path, or the shipped one."""
     from carvegbm import load
 
-    path = _FOLDER / "sample_model.txt" if model == SAMPLE else model
-    return load(path, classes=options.names(classes), n_features=n_features)
+    return load(_model_path(model), classes=options.names(classes), n_features=n_features)
 
 
 def load_inputs(
@@ -55,14 +54,47 @@ def load_inputs(
     if data is None and model != SAMPLE:
         raise DataError("DATA is missing; give a file with instances and labels after MODEL")
     ensemble = load_model(model, classes, n_features)
-    path = _FOLDER / "sample_data.csv" if data in (None, SAMPLE) else data
-    assert path is not None
+    path = _data_path(data)
     table = load_table(
         path, label=label, n_features=ensemble.n_features, zero_based=zero_based
     ).ordered_as(ensemble.feature_names, str(path))
     if rows is not None:
         table = table.head(rows)
     return Inputs(ensemble, table.X, _comparable(table.y, ensemble.classes))
+
+
+def files_read(
+    *,
+    model: str | None = None,
+    data: str | None = None,
+    label: str | None = None,
+    valid: str | None = None,
+    scale: str | None = None,
+    bounds: str | None = None,
+) -> dict[str, str]:
+    """The files that these arguments name, by what a user calls them."""
+    from carvegbm.tabular import files_of
+
+    found = {}
+    if model is not None:  # the commands that know the word sample
+        found["MODEL"], data = str(_model_path(model)), str(_data_path(data))
+    for name, path in (("DATA", data), ("--valid", valid)):
+        for count, file in enumerate([] if path is None else files_of(path, label)):
+            found[name if count == 0 else f"the labels of {name}"] = file
+    limits = {"--scale": scale, "--bounds": bounds}
+    return found | {
+        name: path
+        for name, path in limits.items()
+        if path is not None and not options.is_numbers(path)
+    }
+
+
+def _model_path(model: str) -> str | Path:
+    return _FOLDER / "sample_model.txt" if model == SAMPLE else model
+
+
+def _data_path(data: str | None) -> str | Path:
+    return _FOLDER / "sample_data.csv" if data is None or data == SAMPLE else data
 
 
 def load_attacker(

@@ -11,6 +11,7 @@ import typer
 
 from carvegbm.cli import inputs, options, output, running
 from carvegbm.errors import CarveError
+from carvegbm.files import RESULTS, check_apart, check_output, replacing
 
 if TYPE_CHECKING:
     from carvegbm.attack import Attack
@@ -69,9 +70,14 @@ def verify(
     (wrong and stays wrong) or broken (wrong and can be flipped). The verdicts are exact.
     """
     import carvegbm
-    from carvegbm.cli.journal import Question
+    from carvegbm.cli.journal import Question, journal_path
 
-    _check_outputs(out, witnesses)
+    read = inputs.files_read(model=model, data=data, label=label, scale=scale, bounds=bounds)
+    _check_outputs({"--output": out, "--witnesses": witnesses}, read)
+    if out is not None:
+        check_apart(
+            {"the journal of --output": journal_path(out)}, {**read, "--witnesses": witnesses}
+        )
     if resume and out is None:
         raise CarveError("--resume continues a run that --output began; give --output as well")
     attacker = inputs.load_attacker(norm, budget, scale=scale, features=features, bounds=bounds)
@@ -177,7 +183,8 @@ def attack(
     """
     import carvegbm
 
-    _check_outputs(None, out)
+    read = inputs.files_read(model=model, data=data, label=label, scale=scale, bounds=bounds)
+    _check_outputs({"--output": out}, read, (".npz",))
     attacker = inputs.load_attacker(norm, budget, scale=scale, features=features, bounds=bounds)
     given = inputs.load_inputs(
         model,
@@ -245,7 +252,8 @@ def radius(
     """
     import carvegbm
 
-    _check_outputs(out, None)
+    read = inputs.files_read(model=model, data=data, label=label, scale=scale, bounds=bounds)
+    _check_outputs({"--output": out}, read)
     given = inputs.load_inputs(
         model,
         data,
@@ -300,14 +308,14 @@ def _decided_by(result: Verification) -> str:
     return f"decided by {by_engine}; slowest {result.seconds.max():.2g} s"
 
 
-def _check_outputs(result: Path | None, arrays: Path | None) -> None:
-    """Refuse files that could not be written, before the work begins."""
-    from carvegbm.files import check_output
-
-    if result is not None:
-        check_output(result)
-    if arrays is not None:
-        check_output(arrays, (".npz",))
+def _check_outputs(
+    written: dict[str, Path | None], read: dict[str, str], suffixes: tuple[str, ...] = RESULTS
+) -> None:
+    """Refuse files that could not or must not be written, before the work begins."""
+    for option, path in written.items():
+        if path is not None:
+            check_output(path, (".npz",) if option == "--witnesses" else suffixes)
+    check_apart(written, read)
 
 
 def _shape(given: inputs.Inputs) -> str:
@@ -339,8 +347,6 @@ def _no_attack(shape: tuple[int, ...]) -> dict[str, npt.NDArray[Any]]:
 
 
 def _save_attack(path: Path, arrays: dict[str, npt.NDArray[Any]], y: npt.NDArray[Any]) -> None:
-    from carvegbm.files import replacing
-
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, y=y, **arrays)
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import typer
 
 from carvegbm.errors import CarveError, DataError
+from carvegbm.files import naming
 
 
 def _number(text: str) -> float:
@@ -127,7 +128,7 @@ Grid = Annotated[
     int | None,
     typer.Option(
         metavar="L",
-        parser=_count,
+        parser=_decimals,
         help="Conservative mode: round costs to L decimals, never optimistic.",
     ),
 ]
@@ -184,20 +185,28 @@ def features(text: str | None) -> list[int | str] | None:
     return [int(part) if part.isdecimal() else part for part in parts]
 
 
+def is_numbers(text: str) -> bool:
+    """Whether the text is numbers separated by commas, and not the name of a file of them."""
+    try:
+        return bool([float(part) for part in text.split(",")])
+    except ValueError:
+        return False
+
+
 def numbers(text: str, option: str) -> npt.NDArray[np.float64]:
     """Numbers separated by commas, or those in a text or .npy file."""
-    try:
+    if is_numbers(text):
         return np.array([float(part) for part in text.split(",")])
-    except ValueError:
-        pass
     if not Path(text).is_file():
         raise DataError(f"{option} {text}: neither numbers separated by commas nor a file")
     try:
-        with open(text, "rb") as file:
+        with naming(text), open(text, "rb") as file:
             is_npy = file.read(6) == b"\x93NUMPY"
         if is_npy:
             return np.asarray(np.load(text, allow_pickle=False), dtype=np.float64)
-        content = Path(text).read_text().replace(",", " ").replace(";", " ")
+        with naming(text):
+            content = Path(text).read_text(encoding="utf-8")
+        content = content.replace(",", " ").replace(";", " ")
         return np.loadtxt(content.splitlines(), dtype=np.float64)
     except CarveError:
         raise

@@ -10,6 +10,7 @@ import typer
 
 from carvegbm.cli import options, output
 from carvegbm.errors import CarveError
+from carvegbm.files import check_apart
 
 if TYPE_CHECKING:
     from carvegbm.reproduce.plan import Cell
@@ -110,6 +111,7 @@ def reproduce(
         return
     if data is not None and not data.is_dir():
         raise CarveError(f"--data {data}: no such folder")
+    check_apart({"--output": store.folder}, {"--data": data})
     from carvegbm.reproduce.models import Bench
     from carvegbm.reproduce.running import run
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import typer
 
-from carvegbm.cli import options, output
+from carvegbm.cli import inputs, options, output
 from carvegbm.errors import CarveError, DataError
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def train(
     After every tree, thresholds too close to its own are closed to later trees. The model file is
     an ordinary LightGBM model.
     """
-    check_model_path(out)
+    read = inputs.files_read(data=data, label=label, valid=valid, scale=scale, bounds=bounds)
+    check_model_path(out, read)
     validates = valid is not None or early_stopping is not None or certified
     if metric is not None and not validates:
         raise CarveError(
@@ -177,12 +178,12 @@ def train(
 # ── shared with the command tune ─────────────────────────────────────────────────────────────
 
 
-def check_model_path(path: Path) -> None:
-    """Refuse a model path that could not be written in the end."""
-    if not path.parent.is_dir():
-        raise CarveError(f"{path}: there is no folder {path.parent}; create it first")
-    if path.is_dir():
-        raise CarveError(f"{path} is a folder; give the name of a file")
+def check_model_path(path: Path, read: dict[str, str]) -> None:
+    """Refuse a model path that could not be written in the end, or that is read."""
+    from carvegbm.files import check_apart, check_output
+
+    check_output(path, None)
+    check_apart({"--output": path}, read)
 
 
 def certified_parameters(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from carvegbm.cli import options, output
+from carvegbm.cli import inputs, options, output
 from carvegbm.cli import train as training
 from carvegbm.errors import CarveError
 
@@ -82,7 +82,8 @@ def tune(
     Candidates are trained in parallel. An interrupted run goes on where it stopped when the same
     command is given again.
     """
-    training.check_model_path(out)
+    read = inputs.files_read(data=data, label=label, valid=valid, scale=scale, bounds=bounds)
+    training.check_model_path(out, read)
     if weight is not None and criterion != "tradeoff":
         raise CarveError("--weight has no meaning without --criterion tradeoff")
     options_of_certified = training.certified_parameters(certified, quietness, clean_loss)
