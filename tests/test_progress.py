@@ -54,6 +54,33 @@ def test_function_is_told_on_the_way():
     assert len(set(told)) > 1
 
 
+def test_all_rows_are_done_only_when_every_engine_is_through(monkeypatch):
+    """What one engine is through with, another may still have to decide."""
+    told = []
+    decide = cg.verification.decide
+
+    def watched(*arguments, tick, **options):
+        found = decide(*arguments, tick=tick, **options)
+        tick(len(X))
+        assert max(told) < len(X)
+        return found
+
+    monkeypatch.setattr(cg.verification, "decide", watched)
+    cg.verify(TWICE, X, Y, ATTACKER, progress=told.append)
+    assert told[-1] == len(X)
+    assert told == sorted(told)
+
+
+def test_bar_is_full_only_in_the_end(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(progress, "_PATIENCE", -1)
+    with progress.progress_bar(None, 10, "counting") as tick:
+        tick(10)
+        before = sys.stderr.getvalue()
+    assert "counting" in sys.stderr.getvalue()
+    assert "100%" not in before
+
+
 def test_error_of_the_function_ends_the_work():
     case = hard(40)
 

@@ -11,7 +11,8 @@ __all__ = ["Progress", "counted_from", "progress_bar"]
 
 Progress = bool | Callable[[int], object] | None
 """None: a bar if standard error is a terminal; False: none; a function gets the rows done,
-in the end all of them."""
+all of them when the work is over and not before: what one engine is through with may go to
+another."""
 
 _PATIENCE = 0.5  # seconds before a bar appears
 
@@ -21,9 +22,11 @@ def progress_bar(
     progress: Progress, total: int, title: str
 ) -> Iterator[Callable[[int], object] | None]:
     """What to call with the number of finished rows, or None where nothing is to be shown."""
+    last = max(0, total - 1)
     if callable(progress):
-        yield progress
-        progress(total)
+        tell = progress
+        yield lambda done: tell(min(done, last))
+        tell(total)
         return
     if progress is False or (progress is None and not sys.stderr.isatty()):
         yield None
@@ -41,10 +44,11 @@ def progress_bar(
         if not shown and time.monotonic() - started > _PATIENCE:
             bar.start()
             shown = True
-        bar.update(task, completed=done)
+        bar.update(task, completed=min(done, last))
 
     try:
         yield update
+        bar.update(task, completed=total)
     finally:
         if shown:
             bar.stop()
