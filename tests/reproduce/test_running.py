@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import time
 
 import pytest
@@ -115,6 +116,20 @@ def test_a_damaged_cell_is_computed_again(tmp_path):
     path = tmp_path / next(iter(before))
     path.write_text(path.read_text()[:40])
     assert run(tmp_path, cells)[0].startswith("1 of 2 cells are there")
+    assert contents(tmp_path) == before
+
+
+def test_a_model_whose_figures_were_changed_is_trained_again(tmp_path):
+    """Else another of the plain models would be the most accurate one."""
+    cells = plan(QUICK, only=["breast-cancer", "plain"])
+    run(tmp_path, cells)
+    before = contents(tmp_path)
+    for path in tmp_path.glob("models/plain/*/*.json"):
+        record = json.loads(path.read_text())
+        changed = {**record, "validation_accuracy": 1 - record["validation_accuracy"]}
+        path.write_text(json.dumps(changed))
+    Store(tmp_path).path("plain", cells[-1].configuration).unlink()
+    run(tmp_path, cells)
     assert contents(tmp_path) == before
 
 
@@ -281,6 +296,28 @@ def test_unfinished_rows_of_another_model_are_not_taken(tmp_path, monkeypatch, o
     run(tmp_path, [cells[1]])
     assert sum(seen) == 100
     assert not list(tmp_path.glob("models/unfinished/*"))
+
+
+def test_unfinished_rows_of_another_version_are_not_taken(tmp_path, monkeypatch):
+    cells = plan(QUICK, norms=["inf"], only=["digits", "plain-robustness"])
+    verify, asked = computing.verify, []
+
+    def counted(model, X, *arguments, **options):
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        asked.append(len(X))
+        return verify(model, X, *arguments, **options)
+
+    monkeypatch.setattr(computing, "verify", counted)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, cells)
+    monkeypatch.setattr(computing, "__version__", "0.0.1")
+    again = []
+    monkeypatch.setattr(
+        computing, "verify", lambda m, X, *a, **o: (again.append(len(X)), verify(m, X, *a, **o))[1]
+    )
+    run(tmp_path, cells)
+    assert sum(again) == 100
 
 
 def test_a_download_shows_how_far_it_is(tmp_path, monkeypatch):

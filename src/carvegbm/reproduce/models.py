@@ -7,7 +7,6 @@ are trained in parallel; one that is finished is kept even if the run is interru
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
+from carvegbm.fingerprint import digest_of
 from carvegbm.readers import load
 from carvegbm.reproduce.data import ChangedError, Data, Parts, UnavailableError
 from carvegbm.reproduce.store import Store, key, read_json, write_json
@@ -265,14 +265,15 @@ def _train(split: Split, settings: Settings, path: Path, threads: int) -> None:
     """Train a plain model and keep it."""
     started = time.monotonic()
     record = _fit_plain(split, settings, threads)
-    write_json(path, {**record, "seconds": round(time.monotonic() - started, 3)})
+    record["seconds"] = round(time.monotonic() - started, 3)
+    write_json(path, {**record, "digest": digest_of(record)})
 
 
 def _read(path: Path, split: Split) -> Candidate | None:
     """A trained model, or None where it is missing or damaged."""
     record = read_json(path)
     try:
-        if record is None or record.pop("digest") != _digest(record["text"]):
+        if record is None or record.pop("digest") != digest_of(record):
             return None
         return Candidate(ensemble=_ensemble(record.pop("text"), split), **record)
     except (KeyError, TypeError, AttributeError):
@@ -306,7 +307,6 @@ def _fit_plain(split: Split, settings: Settings, threads: int) -> dict[str, Any]
         "num_leaves": settings["num_leaves"],
         "validation_accuracy": float(np.mean(decided == split.y_valid)),
         "text": text,
-        "digest": _digest(text),
     }
 
 
@@ -314,10 +314,6 @@ def _ensemble(text: str, split: Split) -> Ensemble:
     import lightgbm
 
     return load(lightgbm.Booster(model_str=text), classes=np.unique(split.y_train).tolist())
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _stamps(folder: Path) -> set[tuple[str, int]]:

@@ -59,7 +59,8 @@ class Store:
         models = self.folder / "models"
         if not (models / ".gitignore").exists():
             make_folder(models)
-            (models / ".gitignore").write_text("*\n", encoding="utf-8")
+            with replacing(models / ".gitignore") as temporary:
+                temporary.write_text("*\n", encoding="utf-8")
         return models
 
     def path(self, kind: str, configuration: Mapping[str, Any]) -> Path:
