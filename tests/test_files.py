@@ -35,6 +35,12 @@ def test_paths_that_could_not_be_written_in_the_end_are_refused(tmp_path):
         check_output(tmp_path / "file" / "a.json")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/null"), reason="needs /dev")
+def test_device_is_not_replaced_by_a_file():
+    with refused("/dev/null", "not a file"):
+        check_output("/dev/null", None)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")
 def test_folder_without_write_permission_is_refused(unwritable):
     with refused("cannot write", str(unwritable / "a.json")):

@@ -33,6 +33,8 @@ def check_output(path: Any, suffixes: tuple[str, ...] | None = RESULTS) -> Path:
         raise CarveError(f"{target}: there is no folder {target.parent}; create it first")
     if target.is_dir():
         raise CarveError(f"{target} is a folder; give the name of a file")
+    if target.exists() and not target.is_file():
+        raise CarveError(f"{target} is not a file that can be replaced; give another name")
     try:
         tempfile.TemporaryFile(dir=target.parent).close()
     except OSError as error:

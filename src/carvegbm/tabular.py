@@ -149,6 +149,8 @@ def files_of(path: str | os.PathLike[str], label: str | int | None = None) -> li
     name, pair = _name_and_labels(os.fspath(path))
     if pair is not None:
         return [name, pair]
+    if not Path(name).is_file():
+        return [name]
     try:
         with open(name, "rb") as file:
             alone = not _unpacked(file).read(6).startswith(b"\x93NUMPY")

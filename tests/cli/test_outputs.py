@@ -131,6 +131,54 @@ def test_results_folder_is_not_that_of_the_data(refuses: Any, tmp_path: Path) ->
     assert os.listdir(tmp_path) == []
 
 
+WRITING = {
+    "verify": ["verify", "sample", "--budget", "0.02", "-o", "out.json"],
+    "witnesses": ["verify", "sample", "--budget", "0.02", "--witnesses", "out.npz"],
+    "attack": ["attack", "sample", "--budget", "0.02", "-o", "out.npz"],
+    "radius": ["radius", "sample", "--norm", "inf", "-o", "out.json"],
+    "train": ["train", "data.csv", "--budget", "0.02", "--trees", "2", "-q", "-o", "out.txt"],
+    "tune": [
+        *["tune", "data.csv", "--budget", "0.02", "--trees", "2", "--leaves", "3", "-q"],
+        *["--folder", "work", "-o", "out.txt"],
+    ],
+}
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+@pytest.mark.parametrize("command", WRITING)
+def test_command_that_is_cut_off_while_it_writes_leaves_what_was_there(
+    cli: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    data: str,
+    command: str,
+    interrupted: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(data, "data.csv")
+    out = Path(WRITING[command][-1])
+    out.write_text("earlier")
+    replace = Path.replace
+
+    def cut_off(path: Path, target: Any) -> Any:
+        if Path(target).name == out.name:
+            raise KeyboardInterrupt if interrupted else OSError(28, "No space left on device")
+        return replace(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", cut_off)
+        code, printed, err = cli(*WRITING[command], "--threads", "1")
+    assert (code, printed) == (130 if interrupted else 2, "")
+    assert interrupted or f"carvegbm: {out}: No space left on device" in err
+    assert out.read_text() == "earlier"
+    kept = {"verify": {"out.json.partial"}, "tune": {"work"}}.get(command, set())
+    assert set(os.listdir()) == {"data.csv", out.name} | kept
+    again = [*WRITING[command], "--threads", "1", *(["--resume"] if command == "verify" else [])]
+    assert cli(*again)[0] == 0
+    assert out.read_bytes() != b"earlier"
+    assert set(os.listdir()) == {"data.csv", out.name} | kept - {"out.json.partial"}
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
 def test_picture_appears_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Any

@@ -100,7 +100,8 @@ class Journal:
                 f"{path} is in use by {_holder(path)}; wait for its end or use another --output"
             )
         with file:
-            data = file.read()
+            with naming(path):
+                data = file.read()
             journal = cls(path, file, question)
             try:
                 if data and not resume:
@@ -136,7 +137,7 @@ class Journal:
 
     def discard(self) -> None:
         """Remove the journal from disk."""
-        ours = is_still_at(self._file, self.path)
+        ours = not self._file.closed and is_still_at(self._file, self.path)
         if os.name == "nt":  # where an open file cannot be removed, nor one that others have open
             self._file.close()
         if ours:

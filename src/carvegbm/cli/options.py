@@ -205,7 +205,7 @@ def numbers(text: str, option: str) -> npt.NDArray[np.float64]:
         if is_npy:
             return np.asarray(np.load(text, allow_pickle=False), dtype=np.float64)
         with naming(text):
-            content = Path(text).read_text(encoding="utf-8")
+            content = Path(text).read_text(encoding="utf-8-sig")
         content = content.replace(",", " ").replace(";", " ")
         return np.loadtxt(content.splitlines(), dtype=np.float64)
     except CarveError:
