@@ -163,7 +163,6 @@ def test_other_scales_are_refused_on_construction(scale, words):
         ((1, 1), [0, 1]),
         (np.array([1]), [0, 1]),
         ({0}, [1, 0]),
-        (iter([1]), [0, 1]),
         ([False, True], [0, 1]),
         ([], [0, 0]),
     ],

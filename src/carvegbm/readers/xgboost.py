@@ -193,12 +193,6 @@ def build(
         fields = {"task": "binary", "tie": "negative"}
     if is_classifier and n_outputs == 1 and objective not in (*_LOGIT, "binary:hinge"):
         # XGBClassifier.predict is the second class iff the output is > 0.5.
-        if objective in _LOG:
-            raise ModelError(
-                f"is a classifier with the objective {objective!r}, whose predict compares the "
-                "exponential of the raw score with 1/2; train with objective='binary:logistic', or "
-                "pass its Booster"
-            )
         fields |= {"threshold": 0.5, "tie": "negative"}
     scored = [replace(tree, output=int(group)) for tree, group in zip(trees, groups, strict=False)]
     if weights is not None:
