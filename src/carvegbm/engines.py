@@ -14,7 +14,6 @@ import math
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -320,28 +319,31 @@ def _by_milp(
     """Let milp decide what is unknown, in the time each instance has left."""
     from carvegbm import milp
 
-    def solve(row: int) -> None:
-        left = settings.timeout - float(decisions.seconds[row])
-        if left > 0:
-            x = np.asarray(rows[row], dtype=np.float64)
-            try:
-                verdict = milp.verify_instance(
-                    ensemble, x, int(labels[row]), attacker, timeout=left
-                )
-            except CarveError:
-                if settings.engine == "milp":
-                    raise
-                return  # too large a program: the instance stays unknown
-            _record(ensemble, attacker, decisions, row, x, int(labels[row]), verdict)
+    left = settings.timeout - decisions.seconds
+    unknown = np.flatnonzero((decisions.status == _UNKNOWN) & (left > 0)).tolist()
+    if not unknown:
+        return
+    scene, done = milp.Scene(ensemble, attacker), 0
 
-    unknown = np.flatnonzero(decisions.status == _UNKNOWN).tolist()
-    pool = ThreadPoolExecutor(check_threads(settings.threads) or os.cpu_count() or 1)
-    try:
-        for done, _ in enumerate(pool.map(solve, unknown), start=1):
-            if tick is not None:
-                tick(done)
-    finally:  # a solver that is at work ends with its own time limit
-        pool.shutdown(wait=False, cancel_futures=True)
+    def solve(row: int, solver: milp.Solver) -> milp.Verdict | None:
+        try:
+            return milp.decide(scene, rows[row], int(labels[row]), float(left[row]), solver)
+        except milp.ProgramTooLarge:
+            if settings.engine == "milp":
+                raise
+            return None  # the last resort of "auto" is none here: the instance stays unknown
+
+    def record(row: int, verdict: milp.Verdict | None) -> None:
+        nonlocal done
+        done += 1
+        if verdict is not None:
+            x = np.asarray(rows[row], dtype=np.float64)
+            _record(ensemble, attacker, decisions, row, x, int(labels[row]), verdict)
+        if tick is not None:
+            tick(done)
+
+    threads = check_threads(settings.threads) or os.cpu_count() or 1
+    milp.in_parallel(solve, unknown, threads, record)
 
 
 def _record(

@@ -19,9 +19,29 @@ trusted where that cannot matter:
   rationals. If z is no attack after all (it is too close to a boundary), a cut excludes it
   together with everything that costs as much, or that falls into the same leaves, and the program
   is solved again. Where that does not end in time, the answer is unknown.
+
+`clock` keeps the time, `instance`, `reach` and `program` build the program, `highs` solves it in
+a process of its own that `worker` starts and, if need be, kills; `solving` asks and checks, and
+`parallel` does so for many instances.
 """
 
+from carvegbm.milp.instance import Scene
 from carvegbm.milp.objective import Objective, Term
-from carvegbm.milp.solving import Answer, Verdict, solve, verify_instance
+from carvegbm.milp.parallel import in_parallel
+from carvegbm.milp.reach import ProgramTooLarge
+from carvegbm.milp.solving import Answer, Verdict, decide, solve, verify_instance
+from carvegbm.milp.worker import Solver
 
-__all__ = ["Answer", "Objective", "Term", "Verdict", "solve", "verify_instance"]
+__all__ = [
+    "Answer",
+    "Objective",
+    "ProgramTooLarge",
+    "Scene",
+    "Solver",
+    "Term",
+    "Verdict",
+    "decide",
+    "in_parallel",
+    "solve",
+    "verify_instance",
+]

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import groupby, pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
 from carvegbm.errors import CarveError
+from carvegbm.milp.exact import exact_sum
+from carvegbm.milp.highs import Answer
 from carvegbm.milp.objective import Objective
-from carvegbm.milp.reach import ANYWHERE, SMALLEST, Box, Cuts, Literal, Reach
+from carvegbm.milp.reach import ANYWHERE, SMALLEST, Box, Literal, Reach
+from carvegbm.milp.worker import Solver
 
-__all__ = ["INFEASIBLE", "Frame", "Program"]
+__all__ = ["Frame", "Program"]
 
 _ROW_TOLERANCE = 1e-6
 """HiGHS accepts a point that violates a row, or a whole number, by this much."""
@@ -27,10 +26,6 @@ _DUAL_TOLERANCE = 1e-7
 bound of a linear program too large by as much."""
 _ANY_GAP = 1e30
 """As the gap to stop at: the first solution will do."""
-_GRACE = 0.05
-"""Seconds the solver may need to notice that its time is up."""
-INFEASIBLE = 2
-"""SciPy's code."""
 
 
 class Frame:
@@ -41,30 +36,28 @@ class Frame:
     """
 
     def __init__(self, reach: Reach) -> None:
-        cuts, instance = reach.cuts, reach.instance
-        self.used = sorted({cut for (cut, _), _ in reach.groups})
+        cuts, scene, clock = reach.cuts, reach.instance.scene, reach.clock
+        self.used = sorted({cut for (cut, _), _ in clock.watched(reach.groups)})
         self.column = {cut: column for column, cut in enumerate(self.used)}
         self.n_cuts, n_leaves = len(self.used), len(reach.rows)
-        largest_move = not reach.pruned and math.isinf(instance.attacker.norm)
+        largest_move = not reach.pruned and math.isinf(scene.attacker.norm)
         self.n_columns = self.n_cuts + n_leaves + largest_move
         rows = _Rows()
-        for column, (cut, following) in enumerate(pairwise(self.used)):
+        for column, (cut, following) in clock.watched(enumerate(pairwise(self.used))):
             if cuts.feature[cut] == cuts.feature[following]:
                 rows.add([column, column + 1], [1, -1], upper=0)
-        for start, end in pairwise([*reach.first, n_leaves]):
+        for start, end in clock.watched(pairwise([*reach.first, n_leaves])):
             leaves = range(self.n_cuts + start, self.n_cuts + end)
             rows.add(leaves, [1] * len(leaves), lower=1, upper=1)
-        for number, ((cut, side), members) in enumerate(reach.groups):
-            if number % 4096 == 0 and reach.clock.left <= 0:
-                raise TimeoutError
+        for (cut, side), members in clock.watched(reach.groups):
             columns = [self.column[cut], *(self.n_cuts + leaf for leaf in members)]
             rows.add(columns, [-1 if side else 1, *[1] * len(members)], upper=1 - side)
 
         # Costs, in units of the largest there can be.
-        norm = instance.attacker.norm
+        norm = scene.attacker.norm
         largest = max((cuts.price[cut] for cut in self.used), default=Fraction(1))
-        self.cost_unit = instance.capacity if reach.pruned and norm != 0 else Fraction(largest)
-        step, offset = self._steps(cuts)
+        self.cost_unit = scene.capacity if reach.pruned and norm != 0 else Fraction(largest)
+        step, offset = self._steps(reach)
         self.cost = np.zeros(self.n_columns)
         self.cost[: self.n_cuts] = step
         self.cost_offset = float(offset.sum())
@@ -76,16 +69,18 @@ class Frame:
                 coefficients = [*step[one], -1]
                 rows.add([*one, self.n_columns - 1], coefficients, upper=-offset[one].sum())
         elif reach.pruned and not math.isinf(norm):
-            capacity = instance.attacker.budget if norm == 0 else 1 + 2 * _ROW_TOLERANCE
+            capacity = scene.attacker.budget if norm == 0 else 1 + 2 * _ROW_TOLERANCE
             moving = np.flatnonzero(step).tolist()
             rows.add(moving, step[moving], upper=capacity - self.cost_offset)
-        self.constraint = rows.constraint(self.n_columns)
+        clock.check()
+        self.rows = rows.arrays()
         self.tolerance = 2 * _ROW_TOLERANCE + _DUAL_TOLERANCE * self.n_columns
 
-    def _steps(self, cuts: Cuts) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def _steps(self, reach: Reach) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """cost = sum of offset + step · cut: a cut costs what it adds to the one before it."""
+        cuts = reach.cuts
         step, offset = np.zeros(self.n_cuts), np.zeros(self.n_cuts)
-        for column, cut in enumerate(self.used):
+        for column, cut in reach.clock.watched(enumerate(self.used)):
             home_left = cuts.home_left[cut]
             before = column - 1 if home_left else column + 1
             price = cuts.price[cut]
@@ -97,6 +92,11 @@ class Frame:
             more = 0.0 if more < SMALLEST else more
             step[column], offset[column] = (-more, more) if home_left else (more, 0.0)
         return step, offset
+
+
+_Matrix = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Compressed sparse rows: values, columns, ends of the rows."""
+_Bounds = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 class _Rows:
@@ -123,11 +123,10 @@ class _Rows:
         self._lower.append(lower)
         self._upper.append(upper)
 
-    def constraint(self, n_columns: int) -> Any:
+    def arrays(self) -> tuple[_Matrix, _Bounds]:
         values = np.array(self._values, dtype=np.float64)
-        shape = (len(self._lower), n_columns)
-        matrix = csr_array((values, self._columns, self._ends), shape=shape)
-        return LinearConstraint(matrix, np.array(self._lower), np.array(self._upper))
+        columns, ends = (np.array(part, dtype=np.int64) for part in (self._columns, self._ends))
+        return (values, columns, ends), (np.array(self._lower), np.array(self._upper))
 
 
 class Program:
@@ -147,6 +146,7 @@ class Program:
 
     def __init__(self, objective: Objective, reach: Reach) -> None:
         self.reach, instance = reach, reach.instance
+        reach.clock.check()
         scores = instance.ensemble.scores[reach.rows]
         sizes = np.diff([*reach.first, len(reach.rows)])
         self.gains: list[npt.NDArray[np.float64]] = []
@@ -168,10 +168,8 @@ class Program:
             gain /= unit
             self.gains.append(np.where(gain < SMALLEST, 0.0, gain))
             self.units.append(Fraction(unit))
-            self.constants.append(
-                instance.total(term, reach.constants)
-                + sum(map(Fraction, least.tolist()), Fraction(0))
-            )
+            constants = np.array(reach.constants, dtype=np.intp)
+            self.constants.append(instance.total(term, constants) + exact_sum(least))
             # A difference of two scores is rounded, a single score is not.
             is_exact = term.plus is None or term.minus is None
             largest = _by_tree(np.maximum, np.abs(weight), reach.first)
@@ -183,8 +181,10 @@ class Program:
         average = self.reach.instance.ensemble.average
         return [(c - e) / average for c, e in zip(self.constants, self.errors, strict=True)]
 
-    def run(self, targets: list[Fraction] | None, excluded: list[list[Literal]]) -> Any:
-        """SciPy's result, or None if the time is up.
+    def run(
+        self, solver: Solver, targets: list[Fraction] | None, excluded: list[list[Literal]]
+    ) -> Answer:
+        """The solver's answer, or `OutOfTime`.
 
         Asks for any point at which no term exceeds its target (unpruned: for the nearest one), or
         without targets for the point at which the terms are least. Of the literals in a row of
@@ -207,42 +207,38 @@ class Program:
             columns = [frame.column[cut] for cut, _ in literals]
             signs = [-1 if side else 1 for _, side in literals]
             rows.add(columns, signs, lower=1 - signs.count(-1))
-        is_cut = np.arange(frame.n_columns) < frame.n_cuts
-        seconds = self.reach.clock.left
+        parts = [frame.rows, rows.arrays()]
         program = {
-            "c": objective,
-            "integrality": is_cut,
-            "bounds": Bounds(0, 1),
-            "constraints": [frame.constraint, rows.constraint(frame.n_columns)],
-            "options": {
-                "time_limit": max(seconds, 0.0),
-                "mip_rel_gap": _ANY_GAP if self.reach.pruned and targets is not None else 0.0,
-                "presolve": False,  # reach leaves it little to do, and it heeds no time limit
-            },
+            "objective": objective,
+            "whole": np.arange(frame.n_columns) < frame.n_cuts,
+            "rows": [(matrix, (len(lower), frame.n_columns)) for matrix, (lower, _) in parts],
+            "lower": np.concatenate([lower for _, (lower, _) in parts]),
+            "upper": np.concatenate([upper for _, (_, upper) in parts]),
+            "gap": _ANY_GAP if self.reach.pruned and targets is not None else 0.0,
         }
-        return _in_time(lambda: milp(**program), seconds)
+        return solver.run(program, self.reach.clock)
 
-    def proven(self, result: Any) -> Fraction | float:
+    def proven(self, answer: Answer) -> Fraction | float:
         """What no attack pushes the (one) term below, according to the solver's bound."""
-        if not math.isfinite(result.mip_dual_bound):
+        if not math.isfinite(answer.bound):
             return -math.inf
-        sum_of_gains = Fraction(result.mip_dual_bound - self.reach.frame.tolerance)
+        sum_of_gains = Fraction(answer.bound - self.reach.frame.tolerance)
         total = self.constants[0] - self.errors[0] + self.units[0] * sum_of_gains
         return total / self.reach.instance.ensemble.average
 
-    def too_far(self, result: Any) -> bool:
+    def too_far(self, answer: Answer) -> bool:
         """Whether even the nearest attack is out of reach, in the unpruned program."""
-        if self.reach.pruned or not math.isfinite(result.mip_dual_bound):
+        if self.reach.pruned or not math.isfinite(answer.bound):
             return False
         frame = self.reach.frame
-        cost = Fraction(result.mip_dual_bound + frame.cost_offset - frame.tolerance)
-        return cost * frame.cost_unit > self.reach.instance.capacity
+        cost = Fraction(answer.bound + frame.cost_offset - frame.tolerance)
+        return cost * frame.cost_unit > self.reach.instance.scene.capacity
 
     def box(self, point: npt.NDArray[np.float64]) -> Box:
         """The intersection of the leaves of a point of the program, one of every tree."""
         reach, joint = self.reach, Box()
         taken = point[reach.frame.n_cuts :]
-        for start, end in pairwise([*reach.first, len(reach.rows)]):
+        for start, end in reach.clock.watched(pairwise([*reach.first, len(reach.rows)])):
             leaf = start + int(np.argmax(taken[start:end]))
             for feature, (low, high) in reach.boxes[leaf].items():
                 other_low, other_high = joint.get(feature, ANYWHERE)
@@ -255,25 +251,3 @@ def _by_tree(
 ) -> npt.NDArray[np.float64]:
     """Reduce the values of the leaves to one per tree."""
     return np.asarray(what.reduceat(values, first)) if first else np.zeros(0)
-
-
-def _in_time(work: Callable[[], Any], seconds: float) -> Any:
-    """The result of `work`, which has a time limit of its own, or None if it does not keep it.
-
-    The work is done in a thread, so that Ctrl-C is heard meanwhile; a program that ends then still
-    waits until the work is over, since the solver cannot be stopped before its time.
-    """
-    results: list[Any] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:
-            results.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(min(max(seconds, 0.0) + _GRACE, threading.TIMEOUT_MAX))
-    if results and isinstance(results[0], BaseException):
-        raise results[0]
-    return results[0] if results else None

@@ -15,14 +15,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
-from carvegbm.milp.instance import Clock, Instance
+from carvegbm.milp.clock import Clock
+from carvegbm.milp.instance import Instance, Scene
 
 if TYPE_CHECKING:
     from carvegbm.milp.program import Frame
 
-__all__ = ["ANYWHERE", "SMALLEST", "Box", "Cuts", "Group", "Literal", "Reach", "find_reach"]
+__all__ = [
+    "ANYWHERE",
+    "SMALLEST",
+    "Box",
+    "Cuts",
+    "Group",
+    "Literal",
+    "ProgramTooLarge",
+    "Reach",
+    "find_reach",
+]
 
 SMALLEST = 1e-9
 """HiGHS drops smaller coefficients; they are rounded down to 0 here, which relaxes the program."""
@@ -39,6 +49,12 @@ Box = dict[int, tuple[int, int]]
 ANYWHERE = (-1, sys.maxsize)
 Path = tuple[tuple[int, int, bool], ...]
 """(node, cut, side) from the root down."""
+Leaf = tuple[int, Box, Path]
+"""The row of the scores, the box, and, unpruned, the path."""
+
+
+class ProgramTooLarge(CarveError):  # noqa: N818 - a refusal that "auto" may pass over
+    """The program would not fit into this machine's memory."""
 
 
 @dataclass(frozen=True)
@@ -87,33 +103,55 @@ class Reach:
         return Frame(self)
 
 
-def find_reach(instance: Instance, clock: Clock, pruned: bool) -> Reach | None:
-    """Walk the trees; None if the time is up."""
-    ensemble, nodes = instance.ensemble, instance.ensemble.nodes
-    cuts, cut_of_node = _cuts(instance, pruned)
-    seen = np.append(instance.routed(instance.x), np.nan)[nodes["feature"]]  # NaN at leaves
-    to_left = np.where(np.isnan(seen), nodes["missing"] == 1, seen <= nodes["threshold"])
-    home_of_node = np.where(to_left, nodes["left"], nodes["right"])
-    _refuse_if_too_large(ensemble, cut_of_node, home_of_node)
-    adds_up = pruned and not math.isinf(instance.attacker.norm)
-    # Rounded sums: a leaf is dropped only if it is too expensive beyond all rounding.
-    price = [float(p / instance.capacity) if adds_up else 0.0 for p in cuts.price]
-    feature, _, left, right, _ = instance.columns
-    cut_of, home_of = cut_of_node.tolist(), home_of_node.tolist()
-    reach = Reach(instance, clock, pruned, cuts, [], [], [], [], [])
-    for root in ensemble.roots.tolist():
-        if clock.left <= 0:
-            return None
-        leaves: list[tuple[int, Box, Path]] = []
+def find_reach(instance: Instance, clock: Clock, pruned: bool) -> Reach:
+    """Walk the trees; `OutOfTime` if that takes too long, `ProgramTooLarge` if it is no use."""
+    scene = instance.scene
+    cuts, cut_of_node = _cuts(instance, clock, pruned)
+    seen = np.append(instance.routed(instance.x), np.nan)[scene.feature]  # NaN at leaves
+    to_left = np.where(np.isnan(seen), scene.missing == 1, seen <= scene.threshold)
+    home_of_node = np.where(to_left, scene.left, scene.right)
+    is_open, constants = _survey(scene, cut_of_node, home_of_node, clock)
+    reach = Reach(instance, clock, pruned, cuts, constants.tolist(), [], [], [], [])
+    walk = _Walk(reach, cut_of_node.tolist(), home_of_node.tolist())
+    for root in clock.watched(scene.roots[is_open].tolist()):
+        leaves = walk.leaves(root)
+        if len(leaves) == 1:
+            reach.constants.append(leaves[0][0])
+            continue
+        reach.groups.extend((_by_cut if pruned else _by_node)(leaves, len(reach.rows), clock))
+        reach.first.append(len(reach.rows))
+        reach.rows.extend(row for row, _, _ in leaves)
+        reach.boxes.extend(box for _, box, _ in leaves)
+    return reach
+
+
+class _Walk:
+    """Down the trees, to what the attacker can afford."""
+
+    def __init__(self, reach: Reach, cut_of: list[int], home_of: list[int]) -> None:
+        self._reach, self._cut_of, self._home_of = reach, cut_of, home_of
+        scene = reach.instance.scene
+        adds_up = reach.pruned and not math.isinf(scene.attacker.norm)
+        # Rounded sums: a leaf is dropped only if it is too expensive beyond all rounding.
+        self._price = [
+            float(price / scene.capacity) if adds_up else 0.0
+            for price in reach.clock.watched(reach.cuts.price)
+        ]
+
+    def leaves(self, root: int) -> list[Leaf]:
+        """The leaves of one tree within reach."""
+        reach, cuts, price = self._reach, self._reach.cuts, self._price
+        feature, _, left, right, _ = reach.instance.scene.columns
+        leaves: list[Leaf] = []
         stack: list[tuple[int, Box, float, Path]] = [(root, {}, 0.0, ())]
-        while stack:
+        for _ in reach.clock.watched(iter(stack.__len__, 0)):
             node, box, cost, path = stack.pop()
-            while feature[node] >= 0 and cut_of[node] < 0:
-                node = home_of[node]
+            while feature[node] >= 0 and self._cut_of[node] < 0:
+                node = self._home_of[node]
             if feature[node] < 0:
                 leaves.append((left[node], box, path))
                 continue
-            cut = cut_of[node]
+            cut = self._cut_of[node]
             low, high = box.get(feature[node], ANYWHERE)
             for side, child in ((True, left[node]), (False, right[node])):
                 if not (low < cut if side else cut < high):
@@ -124,56 +162,41 @@ def find_reach(instance: Instance, clock: Clock, pruned: bool) -> Reach | None:
                     before = cuts.crossed(low, high)
                     total += price[cut] - (0.0 if before is None else price[before])
                 if total <= 1 + SMALLEST:
-                    steps = () if pruned else (*path, (node, cut, side))
+                    steps = () if reach.pruned else (*path, (node, cut, side))
                     stack.append((child, {**box, feature[node]: inner}, total, steps))
-        if len(leaves) == 1:
-            reach.constants.append(leaves[0][0])
-            continue
-        reach.groups.extend((_by_cut if pruned else _by_node)(leaves, len(reach.rows)))
-        reach.first.append(len(reach.rows))
-        reach.rows.extend(row for row, _, _ in leaves)
-        reach.boxes.extend(box for _, box, _ in leaves)
-    return reach
+        return leaves
 
 
-def _cuts(instance: Instance, pruned: bool) -> tuple[Cuts, npt.NDArray[np.intp]]:
+def _cuts(instance: Instance, clock: Clock, pruned: bool) -> tuple[Cuts, npt.NDArray[np.intp]]:
     """The cuts, and the cut of every node, or −1."""
-    nodes, attacker, limits = instance.ensemble.nodes, instance.attacker, instance.limits
-    split = np.flatnonzero(nodes["feature"] >= 0)
-    split = split[np.lexsort((nodes["threshold"][split], nodes["feature"][split]))]
-    feature, threshold = nodes["feature"][split], nodes["threshold"][split]
-    is_new = np.ones(len(split), dtype=bool)
-    is_new[1:] = (feature[1:] != feature[:-1]) | (threshold[1:] != threshold[:-1])
-    number = np.cumsum(is_new) - 1
-    feature, threshold = feature[is_new], threshold[is_new]
-    home_left = instance.routed(instance.x)[feature] <= threshold
-    grid = np.float32 if instance.ensemble.input_precision == "float32" else np.float64
-    with np.errstate(over="ignore"):
-        above = np.nextafter(threshold.astype(grid), grid(np.inf)).astype(np.float64)
-        value = np.where(home_left, above, threshold)
-        distance = np.abs(value - instance.x[feature])
-    can = np.isfinite(value) & np.isfinite(instance.x[feature])
+    scene, x = instance.scene, instance.x
+    attacker, limits, feature = scene.attacker, scene.limits, scene.cut_feature
+    home_left = instance.routed(x)[feature] <= scene.cut_threshold
+    value = np.where(home_left, scene.cut_above, scene.cut_threshold)
+    can = np.isfinite(value) & np.isfinite(x[feature])
     if len(limits.changeable):
         can &= limits.changeable[feature] == 1
     if len(limits.lower):
         can &= (limits.lower[feature] <= value) & (value <= limits.upper[feature])
     if pruned and attacker.norm != 0:  # a filter, to keep rationals to what is near
+        with np.errstate(over="ignore", invalid="ignore"):
+            distance = np.abs(value - x[feature])
         scale = limits.scale[feature] if len(limits.scale) else 1.0
         can &= distance <= attacker.budget * scale * (1 + 1e-12)
     moves = zip(feature[can].tolist(), value[can].tolist(), strict=True)
-    price = [instance.price(*move) for move in moves]
+    price = [instance.price(*move) for move in clock.watched(moves)]
     if pruned:
-        affordable = np.array([p <= instance.capacity for p in price], dtype=bool)
+        affordable = [p <= scene.capacity for p in clock.watched(price)]
         price = [p for p, keep in zip(price, affordable, strict=True) if keep]
         can[can] = affordable
     renumbered = np.where(can, np.cumsum(can) - 1, -1)
-    cut_of_node = np.full(len(nodes), -1, dtype=np.intp)
-    cut_of_node[split] = renumbered[number]
+    cut_of_node = np.full(len(scene.feature), -1, dtype=np.intp)
+    cut_of_node[scene.split] = renumbered[scene.cut_of_split]
     kept = (feature[can].tolist(), value[can].tolist(), home_left[can].tolist())
     return Cuts(*kept, price), cut_of_node
 
 
-def _by_cut(leaves: list[tuple[int, Box, Path]], start: int) -> Iterable[Group]:
+def _by_cut(leaves: list[Leaf], start: int, clock: Clock) -> Iterable[Group]:
     """A group for each side of each cut of a tree: all leaves whose box lies on that side."""
     known: dict[int, set[int]] = {}
     for _, box, _ in leaves:
@@ -182,6 +205,7 @@ def _by_cut(leaves: list[tuple[int, Box, Path]], start: int) -> Iterable[Group]:
     ordered = {feature: sorted(ends - {*ANYWHERE}) for feature, ends in known.items()}
     groups: dict[Literal, list[int]] = {}
     for leaf, (_, box, _) in enumerate(leaves, start):
+        clock.check()
         for feature, (low, high) in box.items():
             cuts = ordered[feature]
             for cut in cuts[bisect_left(cuts, high) :]:
@@ -191,34 +215,49 @@ def _by_cut(leaves: list[tuple[int, Box, Path]], start: int) -> Iterable[Group]:
     return groups.items()
 
 
-def _by_node(leaves: list[tuple[int, Box, Path]], start: int) -> Iterable[Group]:
+def _by_node(leaves: list[Leaf], start: int, clock: Clock) -> Iterable[Group]:
     """A group for each side of each node of a tree: all leaves below it."""
     groups: dict[tuple[int, bool], tuple[Literal, list[int]]] = {}
     for leaf, (_, _, path) in enumerate(leaves, start):
+        clock.check()
         for node, cut, side in path:
             groups.setdefault((node, side), ((cut, side), []))[1].append(leaf)
     return groups.values()
 
 
-def _refuse_if_too_large(
-    ensemble: Ensemble, cut_of_node: npt.NDArray[np.intp], home_of_node: npt.NDArray[np.intp]
-) -> None:
-    """Count, before anything is built, a nonzero per leaf and cut above it, and some per leaf."""
-    nodes, nonzeros = ensemble.nodes, 0
-    front, depth = ensemble.roots.astype(np.intp), np.zeros(ensemble.n_trees, dtype=np.int64)
+def _survey(
+    scene: Scene,
+    cut_of_node: npt.NDArray[np.intp],
+    home_of_node: npt.NDArray[np.intp],
+    clock: Clock,
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
+    """The trees in which a cut can be met, and of the others the row of the one leaf in reach.
+
+    Counts, before anything is built, a nonzero per leaf and cut above it, and some per leaf, and
+    refuses a program that would be too large.
+    """
+    memory, nonzeros = _memory(), 0
+    front, depth = scene.roots, np.zeros(len(scene.roots), dtype=np.int64)
+    tree = np.arange(len(front))
+    is_open, row = np.zeros(len(front), dtype=bool), np.zeros(len(front), dtype=np.intp)
     while len(front):
-        leaf = nodes["feature"][front] < 0
+        clock.check()
+        leaf = scene.feature[front] < 0
         nonzeros += int(np.sum(depth[leaf] + 4))
+        if nonzeros * _BYTES_PER_NONZERO > _MEMORY * memory:
+            raise ProgramTooLarge(
+                f"the mixed-integer program has more than {nonzeros:,} nonzeros and takes more "
+                f"than {nonzeros * _BYTES_PER_NONZERO / 2**30:,.1f} GiB; this machine has "
+                f"{memory / 2**30:,.1f} GiB; lower the budget, or use engine 'search'"
+            )
+        row[tree[leaf]] = scene.left[front[leaf]]
         cut, forced = ~leaf & (cut_of_node[front] >= 0), ~leaf & (cut_of_node[front] < 0)
-        below = [nodes["left"][front[cut]], nodes["right"][front[cut]], home_of_node[front[forced]]]
-        front, depth = np.concatenate(below), np.concatenate([*[depth[cut] + 1] * 2, depth[forced]])
-    size, memory = nonzeros * _BYTES_PER_NONZERO / 2**30, _memory() / 2**30
-    if size > _MEMORY * memory:
-        raise CarveError(
-            f"the mixed-integer program has about {nonzeros:,} nonzeros and takes about "
-            f"{size:,.1f} GiB; this machine has {memory:,.1f} GiB; lower the budget, or use "
-            "engine 'search'"
-        )
+        is_open[tree[cut]] = True
+        below = [scene.left[front[cut]], scene.right[front[cut]], home_of_node[front[forced]]]
+        front = np.concatenate(below).astype(np.intp)
+        depth = np.concatenate([*[depth[cut] + 1] * 2, depth[forced]])
+        tree = np.concatenate([tree[cut], tree[cut], tree[forced]])
+    return is_open, row[~is_open]
 
 
 def _memory() -> int:

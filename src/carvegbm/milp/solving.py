@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +15,15 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
-from carvegbm.milp.instance import Clock, Instance
+from carvegbm.milp.clock import Clock, OutOfTime
+from carvegbm.milp.highs import INFEASIBLE, SOLVED
+from carvegbm.milp.instance import Instance, Scene
 from carvegbm.milp.objective import Objective
-from carvegbm.milp.program import INFEASIBLE, Program
+from carvegbm.milp.program import Program
 from carvegbm.milp.reach import Literal, Reach, find_reach
+from carvegbm.milp.worker import Solver
 
-__all__ = ["Answer", "Verdict", "solve", "verify_instance"]
+__all__ = ["Answer", "Verdict", "decide", "solve", "verify_instance"]
 
 _MOST_CUTS = 500
 
@@ -48,6 +53,18 @@ class Verdict:
     upper: float
     witness: npt.NDArray[np.float64] | None
     seconds: float
+
+
+class _Question:
+    """One instance, the time there is for it, and who solves its programs."""
+
+    def __init__(self, instance: Instance, clock: Clock, solver: Solver, pruned: bool) -> None:
+        self.instance, self.clock, self.solver, self.pruned = instance, clock, solver, pruned
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What all objectives share; `OutOfTime` if there is no time to find it."""
+        return find_reach(self.instance, self.clock, self.pruned)
 
 
 def solve(
@@ -80,9 +97,12 @@ def solve(
     >>> answer.lower, answer.upper, answer.witness.tolist()
     (-2.0, -2.0, [0.5])
     """
+    if not objective.decides and not pruned:
+        raise CarveError("the unpruned program asks for the nearest attack; use pruned=True")
     clock = Clock(timeout)
-    instance = Instance(ensemble, x, attacker)
-    return _solve(instance, objective, find_reach(instance, clock, pruned), clock)
+    instance = _instance(ensemble, x, attacker)
+    with Solver() as solver:
+        return _solve(_Question(instance, clock, solver, pruned), objective)
 
 
 def verify_instance(
@@ -106,76 +126,112 @@ def verify_instance(
     clock = Clock(timeout)
     if ensemble.task == "regression":
         raise CarveError("a regression model decides nothing; ask solve for its lowest and highest")
-    instance = Instance(ensemble, x, attacker)
-    reach = find_reach(instance, clock, pruned)
-    decision = instance.decision
+    instance = _instance(ensemble, x, attacker)
+    with Solver() as solver:
+        return _verdict(_Question(instance, clock, solver, pruned), label_index)
+
+
+def decide(
+    scene: Scene, x: npt.ArrayLike, label_index: int, timeout: float, solver: Solver
+) -> Verdict:
+    """`verify_instance` for one of many instances, which are known to fit the scene."""
+    clock = Clock(timeout, solver.stop)
+    return _verdict(_Question(Instance(scene, x), clock, solver, pruned=True), label_index)
+
+
+def _instance(ensemble: Ensemble, x: npt.ArrayLike, attacker: Attacker) -> Instance:
+    rows = ensemble.check_data(np.asarray(x)[None])
+    attacker.check_instances(ensemble, rows)
+    return Instance(Scene(ensemble, attacker), rows[0])
+
+
+def _verdict(question: _Question, label_index: int) -> Verdict:
+    instance, clock = question.instance, question.clock
+    n_outputs, decision = instance.ensemble.n_outputs, instance.decision
     right = decision == label_index
-    if ensemble.task == "binary":
-        objectives = [Objective.binary(decision, ensemble.tie)]
+    if instance.ensemble.task == "binary":
+        objectives = [Objective.binary(decision, instance.ensemble.tie)]
     elif right:
-        rivals = [rival for rival in range(ensemble.n_outputs) if rival != decision]
+        rivals = [rival for rival in range(n_outputs) if rival != decision]
         objectives = [Objective.pair(decision, rival) for rival in rivals]
-        if reach is not None:  # the most dangerous rival first
-            objectives.sort(key=lambda pair: Program(pair, reach).bounds)
+        with suppress(OutOfTime):  # the most dangerous rival first
+            objectives = sorted(objectives, key=lambda pair: Program(pair, question.reach).bounds)
     else:
-        objectives = [Objective.takeover(label_index, ensemble.n_outputs)]
+        objectives = [Objective.takeover(label_index, n_outputs)]
     answers: list[Answer] = []
     for objective in objectives:
-        answers.append(_solve(instance, objective, reach, clock))
-        if answers[-1].flips:
+        answers.append(_solve(question, objective))
+        if answers[-1].flips or clock.left <= 0:
             break
     best = answers[-1]
+    all_looked_at = len(answers) == len(objectives)
     if best.flips:
         status = "fragile" if right else "broken"
-    elif all(answer.flips is False for answer in answers):
+    elif all_looked_at and all(answer.flips is False for answer in answers):
         status = "robust" if right else "vulnerable"
     else:
         status = "unknown"
     upper = min(answer.upper for answer in answers)
     # Rivals that were not looked at have no bound of their own.
-    lower = min(a.lower for a in answers) if len(answers) == len(objectives) else -math.inf
+    lower = min(answer.lower for answer in answers) if all_looked_at else -math.inf
     if not right:
         lower, upper = -upper, -lower
     return Verdict(status, lower, upper, best.witness, clock.seconds)
 
 
-def _solve(instance: Instance, objective: Objective, reach: Reach | None, clock: Clock) -> Answer:
-    """Ask the solver, check its answer, exclude what was no attack, and ask again."""
-    started, decides = clock.seconds, objective.decides
-    best, best_z = max(instance.values(objective, instance.x)), instance.x
+def _solve(question: _Question, objective: Objective) -> Answer:
+    """What `_pursue` finds in the time there is; where that runs out, what it knows by then."""
+    started, instance = question.clock.seconds, question.instance
+    values = instance.values(objective, instance.x)
+    known = _Known(values=values, z=instance.x)
+    flips: bool | None = None
+    if objective.decides and _wins(objective, values):
+        flips = True
+    else:
+        with suppress(OutOfTime):
+            flips = _pursue(question, objective, known)
+    witness = known.z.copy() if flips or not objective.decides else None
+    seconds = question.clock.seconds - started
+    return Answer(flips, float(known.lower), float(max(known.values)), witness, seconds)
 
-    def answer(flips: bool | None, lower: Fraction | float) -> Answer:
-        witness = best_z.copy() if flips or not decides else None
-        return Answer(flips, float(lower), float(best), witness, clock.seconds - started)
 
-    if decides and _wins(objective, instance.values(objective, instance.x)):
-        return answer(True, -math.inf)
-    if reach is None:
-        return answer(None, -math.inf)
-    if not decides and not reach.pruned:
-        raise CarveError("the unpruned program asks for the nearest attack; use pruned=True")
+@dataclass
+class _Known:
+    """What is proved about an objective so far."""
+
+    values: list[Fraction]
+    """Of the terms, at z."""
+    z: npt.NDArray[np.float64]
+    lower: Fraction | float = -math.inf
+
+
+def _pursue(question: _Question, objective: Objective, known: _Known) -> bool | None:
+    """Ask the solver, check its answer, exclude what was no attack, and ask again.
+
+    Returns whether the attacker wins, None if that is not found out or not asked for.
+    """
+    instance, reach, decides = question.instance, question.reach, objective.decides
     program = Program(objective, reach)
-    lower: Fraction | float = max(program.bounds)
+    known.lower = max(program.bounds)
     if decides and not _wins(objective, program.bounds):
-        return answer(False, lower)
-    if not decides and lower == best:
-        return answer(None, lower)
+        return False
+    if not decides and known.lower == max(known.values):
+        return None
     targets = [Fraction(0)] * len(objective.terms) if decides else None
     excluded: list[list[Literal]] = []
-    while clock.left > 0 and len(excluded) < _MOST_CUTS:
-        try:
-            result = program.run(targets, excluded)
-        except TimeoutError:
+    while len(excluded) < _MOST_CUTS:
+        answer = program.run(question.solver, targets, excluded)
+        if answer.status == INFEASIBLE:
+            known.lower = max(known.lower, Fraction(0)) if decides else max(known.values)
+            return False if decides else None
+        if not answer.point:
             break
-        if result is not None and result.status == INFEASIBLE:
-            return answer(False, max(lower, Fraction(0))) if decides else answer(None, best)
-        if result is None or result.x is None:
-            break
-        if program.too_far(result):
-            return answer(False, max(lower, Fraction(0)))
+        if answer.status == SOLVED and program.too_far(answer):
+            known.lower = max(known.lower, Fraction(0))
+            return False
         if targets is None:
-            lower = max(lower, program.proven(result))
-        box = program.box(result.x)
+            known.lower = max(known.lower, program.proven(answer))
+        box = program.box(np.frombuffer(answer.point))
         if any(low >= high for low, high in box.values()):
             break
         z = instance.x.copy()
@@ -186,17 +242,18 @@ def _solve(instance: Instance, objective: Objective, reach: Reach | None, clock:
             excluded.append(_cover(reach, moves))
             continue
         values = instance.values(objective, z)
-        if max(values) < best or (decides and _wins(objective, values)):
-            best, best_z = max(values), z
-        if decides and _wins(objective, values):
-            return answer(True, lower)
+        wins = decides and _wins(objective, values)
+        if wins or max(values) < max(known.values):
+            known.values, known.z = values, z
+        if wins:
+            return True
         if not decides:
-            targets = [best]
+            targets = [max(known.values)]
         excluded.append(
             [(low, False) for low, _ in box.values() if low >= 0]
             + [(high, True) for _, high in box.values() if high < sys.maxsize]
         )
-    return answer(None, lower)
+    return None
 
 
 def _changed(x: npt.NDArray[np.float64], z: npt.NDArray[np.float64]) -> list[int]:
@@ -211,7 +268,11 @@ def _wins(objective: Objective, values: list[Fraction]) -> bool:
 
 def _cover(reach: Reach, moves: list[int]) -> list[Literal]:
     """As few as possible of some moves that are together too expensive; others only add to it."""
-    moves = sorted(moves, key=lambda cut: reach.cuts.price[cut])
-    while not reach.instance.affords(reach.cuts.price[cut] for cut in moves[1:]):
+    scene, price = reach.instance.scene, reach.cuts.price
+    moves = sorted(moves, key=lambda cut: price[cut])
+    if math.isinf(scene.attacker.norm):  # the dearest alone
+        moves = moves[-1:]
+    total = sum((price[cut] for cut in moves), Fraction(0))
+    while (total := total - price[moves[0]]) > scene.capacity:
         moves = moves[1:]
     return [(cut, not reach.cuts.home_left[cut]) for cut in moves]
