@@ -62,12 +62,13 @@ def in_parallel(
             deliver(*result)
     except BaseException:
         stop.set()
-        end_idle_workers()
         raise
     finally:
         for thread in team:
-            if thread.ident is not None:
+            if thread.ident is not None:  # it was started
                 thread.join()
+        if stop.is_set():
+            end_idle_workers()
 
 
 def _next(results: queue.SimpleQueue[R]) -> R:

@@ -94,7 +94,7 @@ class Frame:
         return step, offset
 
 
-_Matrix = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+_Matrix = tuple[npt.NDArray[np.float64], npt.NDArray[np.int32], npt.NDArray[np.int32]]
 """Compressed sparse rows: values, columns, ends of the rows."""
 _Bounds = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
@@ -125,7 +125,7 @@ class _Rows:
 
     def arrays(self) -> tuple[_Matrix, _Bounds]:
         values = np.array(self._values, dtype=np.float64)
-        columns, ends = (np.array(part, dtype=np.int64) for part in (self._columns, self._ends))
+        columns, ends = (np.array(part, dtype=np.int32) for part in (self._columns, self._ends))
         return (values, columns, ends), (np.array(self._lower), np.array(self._upper))
 
 
@@ -201,19 +201,21 @@ class Program:
             room /= self.units[index]
             if room < len(self.reach.first):  # otherwise the row is never violated
                 filled = np.flatnonzero(self.gains[index])
-                upper = float(room) + frame.tolerance
-                rows.add(leaves[filled], self.gains[index][filled], upper=upper)
+                most = float(room) + frame.tolerance
+                rows.add(leaves[filled], self.gains[index][filled], upper=most)
         for literals in excluded:
-            columns = [frame.column[cut] for cut, _ in literals]
             signs = [-1 if side else 1 for _, side in literals]
-            rows.add(columns, signs, lower=1 - signs.count(-1))
-        parts = [frame.rows, rows.arrays()]
+            rows.add([frame.column[cut] for cut, _ in literals], signs, lower=1 - signs.count(-1))
+        (values, columns, ends), (lower, upper) = frame.rows
+        (more_values, more_columns, more_ends), (more_lower, more_upper) = rows.arrays()
         program = {
             "objective": objective,
             "whole": np.arange(frame.n_columns) < frame.n_cuts,
-            "rows": [(matrix, (len(lower), frame.n_columns)) for matrix, (lower, _) in parts],
-            "lower": np.concatenate([lower for _, (lower, _) in parts]),
-            "upper": np.concatenate([upper for _, (_, upper) in parts]),
+            "values": np.concatenate([values, more_values]),
+            "columns": np.concatenate([columns, more_columns]),
+            "ends": np.concatenate([ends, ends[-1] + more_ends[1:]]),
+            "lower": np.concatenate([lower, more_lower]),
+            "upper": np.concatenate([upper, more_upper]),
             "gap": _ANY_GAP if self.reach.pruned and targets is not None else 0.0,
         }
         return solver.run(program, self.reach.clock)

@@ -217,6 +217,7 @@ def _pursue(question: _Question, objective: Objective, known: _Known) -> bool | 
         return False
     if not decides and known.lower == max(known.values):
         return None
+    question.solver.prepare()
     targets = [Fraction(0)] * len(objective.terms) if decides else None
     excluded: list[list[Literal]] = []
     while len(excluded) < _MOST_CUTS:

@@ -37,6 +37,7 @@ STEP = 0.05
 """Seconds between two looks at the clock while waiting; on Windows, Ctrl-C is heard only then."""
 _START = 60.0  # seconds until a worker that says nothing counts as unable to start
 _IDLE = 60.0  # seconds without work after which a worker ends
+_FAREWELL = 0.5  # seconds that killed workers may take to be gone
 _CHUNK = 1 << 20
 
 _APART: dict[str, Any] = (
@@ -63,13 +64,19 @@ class Solver:
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
-        worker, self._worker = self._worker, None
-        if worker is None:
-            return
-        if kind is None and not self.stop.is_set():
-            _keep(worker)
-        else:
-            worker.kill()
+        if kind is None and not self.stop.is_set() and self._worker is not None:
+            _keep(self._worker)
+            self._worker = None
+        self._drop()
+        if kind is not None:
+            end_idle_workers()
+
+    def prepare(self) -> None:
+        """Have a worker get ready meanwhile, since a program is about to come."""
+        if self._worker is not None and not self._worker.alive:
+            self._drop()
+        if self._worker is None and _why_not is None:
+            self._worker = _take()
 
     def run(self, program: dict[str, Any], clock: Clock) -> Answer:
         """The answer to a program, or `OutOfTime`.
@@ -77,23 +84,27 @@ class Solver:
         A worker that dies, or answers rubbish, ends the instance: whatever killed it (memory, most
         of all) would kill the next one too.
         """
-        if self._worker is None:
-            with clock.paused():
-                self._worker = _take(clock)
+        self.prepare()
+        with clock.paused():
+            if self._worker is not None and not self._worker.wait_until_ready(clock):
+                self._drop()
         clock.check()
         program["seconds"] = clock.left
-        if self._worker is None:
-            answer = _in_thread(program, clock)
-        else:
-            try:
-                answer = self._worker.ask(program, clock)
-            except BaseException:
-                self._worker.kill()
-                self._worker = None
-                raise
+        try:
+            answer = (self._worker.ask if self._worker else _in_thread)(program, clock)
+        except BaseException as reason:
+            self._drop()
+            if isinstance(reason, OutOfTime) and not clock.cancelled:
+                self.prepare()  # for the next instance
+            raise
         if answer.status == highs.FAILED:
             raise RuntimeError(f"the solver failed: {answer.point.decode(errors='replace')}")
         return answer
+
+    def _drop(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.kill()
 
 
 class _Worker:
@@ -116,18 +127,25 @@ class _Worker:
         self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
         self._ready = threading.Event()
         self._ended = threading.Event()
+        self.killed = False
         _all.add(self)
         self._thread = threading.Thread(target=self._talk, name="carvegbm-worker", daemon=True)
         self._thread.start()
 
     def wait_until_ready(self, clock: Clock) -> bool:
-        """Whether the worker is there; False if it does not start, `OutOfTime` if cancelled."""
+        """Whether there are workers here; `OutOfTime` if this one was cancelled or has died."""
+        global _seen
         deadline = time.monotonic() + _START
         while not self._ready.wait(STEP):
             if clock.cancelled:
                 raise OutOfTime
             if self._ended.is_set() or time.monotonic() > deadline:
+                if _seen:  # then something else is wrong, such as too little memory
+                    clock.expire()
+                    raise OutOfTime
+                _do_without("it does not start")
                 return False
+        _seen = True
         return True
 
     def ask(self, program: dict[str, Any], clock: Clock) -> Answer:
@@ -147,6 +165,7 @@ class _Worker:
 
     def kill(self) -> None:
         """End the process; the thread, wherever it waits, reaps it."""
+        self.killed = True
         with contextlib.suppress(OSError):
             self._process.kill()
         self._programs.put(None)
@@ -157,7 +176,7 @@ class _Worker:
         return not self._ended.is_set() and self._process.poll() is None
 
     def join(self, seconds: float) -> None:
-        """Wait until process and thread are gone, but not for long."""
+        """Wait until process and thread are gone, for so long at most."""
         self._ended.wait(seconds)
 
     def forget(self) -> None:
@@ -242,21 +261,28 @@ _idle: list[_Worker] = []
 _lock = threading.Lock()
 _why_not: str | None = None
 """Why no worker can be started here."""
+_seen = False
+"""Whether one was."""
 
 
 def end_idle_workers() -> None:
-    """End the workers that wait for work, after an interrupt."""
+    """After an interrupt: end the workers that wait for work, see off those that were killed."""
     with _lock:
         idle, _idle[:] = list(_idle), []
     for worker in idle:
         worker.kill()
-    for worker in idle:
-        worker.join(1.0)
+    _see_off([worker for worker in list(_all) if worker.killed])
 
 
-def _take(clock: Clock) -> _Worker | None:
-    """A worker that is ready; None if none can be started here."""
-    global _why_not
+def _see_off(workers: list[_Worker]) -> None:
+    """Wait until killed workers are gone, but not for long."""
+    deadline = time.monotonic() + _FAREWELL
+    for worker in workers:
+        worker.join(max(0.0, deadline - time.monotonic()))
+
+
+def _take() -> _Worker | None:
+    """A worker, maybe not ready yet; None if none can be started here."""
     while True:
         with _lock:
             worker = _idle.pop() if _idle else None
@@ -265,31 +291,27 @@ def _take(clock: Clock) -> _Worker | None:
         if worker.alive:
             return worker
         worker.kill()
-    if _why_not is not None:
+    name = Path(sys.executable or "").name.lower()
+    if getattr(sys, "frozen", False) or not name.startswith(("python", "pypy", "graalpy")):
+        _do_without(f"sys.executable is {sys.executable!r}")  # some other program, maybe
         return None
-    reason = _unusual_interpreter()
-    if reason is None:
-        try:
-            worker = _Worker()
-        except OSError as error:
-            reason = str(error)
-        else:
-            try:
-                if worker.wait_until_ready(clock):
-                    return worker
-            except BaseException:
-                worker.kill()
-                raise
-            worker.kill()
-            reason = "it does not start"
-    _why_not = reason
-    warnings.warn(
-        f"milp has no process of its own ({reason}): its solver runs in this one, where it may "
-        "overrun time limits and cannot be interrupted",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-    return None
+    try:
+        return _Worker()
+    except OSError as error:
+        _do_without(str(error))
+        return None
+
+
+def _do_without(reason: str) -> None:
+    global _why_not
+    if _why_not is None:
+        _why_not = reason
+        warnings.warn(
+            f"milp has no process of its own ({reason}): its solver runs in this one, where it "
+            "may overrun time limits and cannot be interrupted",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _keep(worker: _Worker) -> None:
@@ -311,20 +333,11 @@ def _command() -> list[str]:
     return [sys.executable, str(Path(highs.__file__).resolve())]
 
 
-def _unusual_interpreter() -> str | None:
-    """Why sys.executable should not be run, or None: it may be some other program."""
-    name = Path(sys.executable or "").name.lower()
-    if getattr(sys, "frozen", False) or not name.startswith(("python", "pypy", "graalpy")):
-        return f"sys.executable is {sys.executable!r}"
-    return None
-
-
 def _end_all() -> None:
     workers = list(_all)
     for worker in workers:
         worker.kill()
-    for worker in workers:
-        worker.join(1.0)
+    _see_off(workers)
 
 
 def _forget_all() -> None:
