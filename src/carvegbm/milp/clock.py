@@ -14,8 +14,8 @@ __all__ = ["Clock", "OutOfTime"]
 
 T = TypeVar("T")
 
-_STRIDE = 1024
-"""Steps of a loop between two looks at the clock; a step takes some microseconds."""
+_STRIDE = 256
+"""Steps of a loop between two looks at the clock; a step takes up to tens of microseconds."""
 _GRACE = 0.025
 _GRACE_SHARE = 0.1
 

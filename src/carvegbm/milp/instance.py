@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.milp.exact import exact_sum
+from carvegbm.milp.layout import layout_of
 from carvegbm.milp.objective import Objective, Term
 
 __all__ = ["Instance", "Scene"]
@@ -23,37 +23,13 @@ _FEW = 32
 
 
 class Scene:
-    """An ensemble and an attacker, and what all instances have in common."""
+    """An ensemble and an attacker: what all instances have in common."""
 
     def __init__(self, ensemble: Ensemble, attacker: Attacker) -> None:
         self.ensemble, self.attacker = ensemble, attacker
-        self.limits = attacker.limits(ensemble)
+        self.layout, self.limits = layout_of(ensemble), attacker.limits(ensemble)
         power = 1 if attacker.norm in (0, math.inf) else int(attacker.norm)
         self.capacity = Fraction(attacker.budget) ** power
-        self.roots: npt.NDArray[np.intp] = ensemble.roots.astype(np.intp)
-        nodes = ensemble.nodes
-        self.feature, self.threshold, self.left, self.right, self.missing = (
-            np.ascontiguousarray(nodes[name])
-            for name in ("feature", "threshold", "left", "right", "missing")
-        )
-        # The different thresholds, by feature and ascending, and which of them a split has.
-        split = np.flatnonzero(self.feature >= 0)
-        split = split[np.lexsort((self.threshold[split], self.feature[split]))]
-        feature, threshold = self.feature[split], self.threshold[split]
-        is_new = np.ones(len(split), dtype=bool)
-        is_new[1:] = (feature[1:] != feature[:-1]) | (threshold[1:] != threshold[:-1])
-        self.split, self.cut_of_split = split, np.cumsum(is_new) - 1
-        self.cut_feature, self.cut_threshold = feature[is_new], threshold[is_new]
-        grid = np.float32 if ensemble.input_precision == "float32" else np.float64
-        with np.errstate(over="ignore"):
-            above = np.nextafter(self.cut_threshold.astype(grid), grid(np.inf))
-        self.cut_above = above.astype(np.float64)
-
-    @cached_property
-    def columns(self) -> list[list[Any]]:
-        """Feature, threshold, left, right, missing of every node, for walks in Python."""
-        each = (self.feature, self.threshold, self.left, self.right, self.missing)
-        return [column.tolist() for column in each]
 
 
 class Instance:
@@ -72,28 +48,26 @@ class Instance:
 
     def leaves(self, z: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
         """The rows of the scores that z falls into, one per tree."""
-        scene, seen = self.scene, self.routed(z)
-        at = scene.roots.copy()
-        open_ = np.flatnonzero(scene.feature[at] >= 0)
+        layout, seen = self.scene.layout, self.routed(z)
+        at = layout.roots.copy()
+        open_ = np.flatnonzero(layout.feature[at] >= 0)
         while len(open_) > _FEW:
             node = at[open_]
-            value = seen[scene.feature[node]]
+            value = seen[layout.feature[node]]
             to_left = np.where(
-                np.isnan(value), scene.missing[node] == 1, value <= scene.threshold[node]
+                np.isnan(value), layout.missing[node] == 1, value <= layout.threshold[node]
             )
-            at[open_] = np.where(to_left, scene.left[node], scene.right[node])
-            open_ = open_[scene.feature[at[open_]] >= 0]
-        if len(open_):  # a few, maybe very deep
-            feature, threshold, left, right, missing = scene.columns
-            known = seen.tolist()
-        for tree in open_.tolist():
-            here = int(at[tree])
-            while feature[here] >= 0:
-                number = known[feature[here]]
-                is_left = missing[here] == 1 if number != number else number <= threshold[here]
-                here = left[here] if is_left else right[here]
+            at[open_] = np.where(to_left, layout.left[node], layout.right[node])
+            open_ = open_[layout.feature[at[open_]] >= 0]
+        for tree in open_.tolist():  # a few, maybe very deep
+            here = at[tree]
+            while (feature := layout.feature[here]) >= 0:
+                number = seen[feature]
+                known = number == number
+                is_left = number <= layout.threshold[here] if known else layout.missing[here] == 1
+                here = layout.left[here] if is_left else layout.right[here]
             at[tree] = here
-        return np.asarray(scene.left[at], dtype=np.intp)
+        return np.asarray(layout.left[at], dtype=np.intp)
 
     def total(self, term: Term, rows: npt.NDArray[np.intp]) -> Fraction:
         """A term over the base score and these leaves, times `average`."""

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from carvegbm.errors import CarveError
 from carvegbm.milp.clock import Clock
-from carvegbm.milp.instance import Instance, Scene
+from carvegbm.milp.instance import Instance
+from carvegbm.milp.layout import Layout
 
 if TYPE_CHECKING:
     from carvegbm.milp.program import Frame
@@ -105,15 +106,17 @@ class Reach:
 
 def find_reach(instance: Instance, clock: Clock, pruned: bool) -> Reach:
     """Walk the trees; `OutOfTime` if that takes too long, `ProgramTooLarge` if it is no use."""
-    scene = instance.scene
+    layout = instance.scene.layout
+    clock.check()
     cuts, cut_of_node = _cuts(instance, clock, pruned)
-    seen = np.append(instance.routed(instance.x), np.nan)[scene.feature]  # NaN at leaves
-    to_left = np.where(np.isnan(seen), scene.missing == 1, seen <= scene.threshold)
-    home_of_node = np.where(to_left, scene.left, scene.right)
-    is_open, constants = _survey(scene, cut_of_node, home_of_node, clock)
+    seen = np.append(instance.routed(instance.x), np.nan)[layout.feature]  # NaN at leaves
+    to_left = np.where(np.isnan(seen), layout.missing == 1, seen <= layout.threshold)
+    home_of_node = np.where(to_left, layout.left, layout.right)
+    clock.check()
+    is_open, constants = _survey(layout, cut_of_node, home_of_node, clock)
     reach = Reach(instance, clock, pruned, cuts, constants.tolist(), [], [], [], [])
     walk = _Walk(reach, cut_of_node.tolist(), home_of_node.tolist())
-    for root in clock.watched(scene.roots[is_open].tolist()):
+    for root in clock.watched(layout.roots[is_open].tolist()):
         leaves = walk.leaves(root)
         if len(leaves) == 1:
             reach.constants.append(leaves[0][0])
@@ -130,6 +133,7 @@ class _Walk:
 
     def __init__(self, reach: Reach, cut_of: list[int], home_of: list[int]) -> None:
         self._reach, self._cut_of, self._home_of = reach, cut_of, home_of
+        self._columns = reach.instance.scene.layout.columns
         scene = reach.instance.scene
         adds_up = reach.pruned and not math.isinf(scene.attacker.norm)
         # Rounded sums: a leaf is dropped only if it is too expensive beyond all rounding.
@@ -141,7 +145,7 @@ class _Walk:
     def leaves(self, root: int) -> list[Leaf]:
         """The leaves of one tree within reach."""
         reach, cuts, price = self._reach, self._reach.cuts, self._price
-        feature, _, left, right, _ = reach.instance.scene.columns
+        feature, left, right = self._columns
         leaves: list[Leaf] = []
         stack: list[tuple[int, Box, float, Path]] = [(root, {}, 0.0, ())]
         for _ in reach.clock.watched(iter(stack.__len__, 0)):
@@ -170,9 +174,10 @@ class _Walk:
 def _cuts(instance: Instance, clock: Clock, pruned: bool) -> tuple[Cuts, npt.NDArray[np.intp]]:
     """The cuts, and the cut of every node, or −1."""
     scene, x = instance.scene, instance.x
-    attacker, limits, feature = scene.attacker, scene.limits, scene.cut_feature
-    home_left = instance.routed(x)[feature] <= scene.cut_threshold
-    value = np.where(home_left, scene.cut_above, scene.cut_threshold)
+    attacker, limits = scene.attacker, scene.limits
+    feature, threshold, above, split, of_split = scene.layout.thresholds
+    home_left = instance.routed(x)[feature] <= threshold
+    value = np.where(home_left, above, threshold)
     can = np.isfinite(value) & np.isfinite(x[feature])
     if len(limits.changeable):
         can &= limits.changeable[feature] == 1
@@ -190,8 +195,8 @@ def _cuts(instance: Instance, clock: Clock, pruned: bool) -> tuple[Cuts, npt.NDA
         price = [p for p, keep in zip(price, affordable, strict=True) if keep]
         can[can] = affordable
     renumbered = np.where(can, np.cumsum(can) - 1, -1)
-    cut_of_node = np.full(len(scene.feature), -1, dtype=np.intp)
-    cut_of_node[scene.split] = renumbered[scene.cut_of_split]
+    cut_of_node = np.full(len(scene.layout.feature), -1, dtype=np.intp)
+    cut_of_node[split] = renumbered[of_split]
     kept = (feature[can].tolist(), value[can].tolist(), home_left[can].tolist())
     return Cuts(*kept, price), cut_of_node
 
@@ -226,7 +231,7 @@ def _by_node(leaves: list[Leaf], start: int, clock: Clock) -> Iterable[Group]:
 
 
 def _survey(
-    scene: Scene,
+    layout: Layout,
     cut_of_node: npt.NDArray[np.intp],
     home_of_node: npt.NDArray[np.intp],
     clock: Clock,
@@ -237,12 +242,12 @@ def _survey(
     refuses a program that would be too large.
     """
     memory, nonzeros = _memory(), 0
-    front, depth = scene.roots, np.zeros(len(scene.roots), dtype=np.int64)
+    front, depth = layout.roots, np.zeros(len(layout.roots), dtype=np.int64)
     tree = np.arange(len(front))
     is_open, row = np.zeros(len(front), dtype=bool), np.zeros(len(front), dtype=np.intp)
     while len(front):
         clock.check()
-        leaf = scene.feature[front] < 0
+        leaf = layout.feature[front] < 0
         nonzeros += int(np.sum(depth[leaf] + 4))
         if nonzeros * _BYTES_PER_NONZERO > _MEMORY * memory:
             raise ProgramTooLarge(
@@ -250,10 +255,10 @@ def _survey(
                 f"than {nonzeros * _BYTES_PER_NONZERO / 2**30:,.1f} GiB; this machine has "
                 f"{memory / 2**30:,.1f} GiB; lower the budget, or use engine 'search'"
             )
-        row[tree[leaf]] = scene.left[front[leaf]]
+        row[tree[leaf]] = layout.left[front[leaf]]
         cut, forced = ~leaf & (cut_of_node[front] >= 0), ~leaf & (cut_of_node[front] < 0)
         is_open[tree[cut]] = True
-        below = [scene.left[front[cut]], scene.right[front[cut]], home_of_node[front[forced]]]
+        below = [layout.left[front[cut]], layout.right[front[cut]], home_of_node[front[forced]]]
         front = np.concatenate(below).astype(np.intp)
         depth = np.concatenate([*[depth[cut] + 1] * 2, depth[forced]])
         tree = np.concatenate([tree[cut], tree[cut], tree[forced]])
