@@ -157,12 +157,13 @@ def call_until_interrupted(
 
 def prepared(model: cg.Ensemble, X: npt.NDArray[np.float64], attacker: cg.Attacker) -> Case:
     """A case with the model's own decisions as labels, so that all rows are right."""
-    from carvegbm.milp import Solver
-
-    with Solver() as solver:
-        solver.prepare()
-        if solver._worker is not None:
-            solver._worker._ready.wait(LONG)
+    # What the trees can do each for itself does not decide this one: milp starts its worker.
+    pair = [
+        {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}},
+        {"feature": 0, "threshold": 0.5, "left": {"score": 1.5}, "right": {"score": 0}},
+    ]
+    small = cg.Ensemble.from_trees(pair, n_features=1)
+    cg.verify(small, [[0.75]], [1], cg.Attacker("inf", 1), engine="milp", progress=False)
     return Case(model, X, model.decide(X), attacker)
 
 

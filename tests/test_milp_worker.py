@@ -110,7 +110,7 @@ def test_worker_that_dies_or_talks_rubbish_leaves_the_instance_unknown(fake, the
 
 def test_answer_that_came_too_late_decides_nothing(monkeypatch):
     """Whatever bound the solver had by then; only a program it has solved to the end counts."""
-    late = highs.Answer(highs.OUT_OF_TIME, 1e9, b"")
+    late = highs.Solution(highs.OUT_OF_TIME, 1e9, b"")
     case = hard(10)
     for pruned in (True, False):
         monkeypatch.setattr(worker.Solver, "run", lambda *_: late)
@@ -119,7 +119,7 @@ def test_answer_that_came_too_late_decides_nothing(monkeypatch):
 
         def with_point(_, program, __):
             point = np.zeros(len(program["objective"]))
-            return highs.Answer(highs.OUT_OF_TIME, 1e9, point.tobytes())
+            return highs.Solution(highs.OUT_OF_TIME, 1e9, point.tobytes())
 
         monkeypatch.setattr(worker.Solver, "run", with_point)
         monkeypatch.setattr(solving, "_MOST_CUTS", 3)

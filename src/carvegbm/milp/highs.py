@@ -1,7 +1,7 @@
 """The solver's side: HiGHS, alone in a process that can be killed.
 
 Comes in, on standard input: the parent's sys.path, then one program after the other, as plain
-arrays. Goes out, on standard output: a greeting, then an `Answer` per program.
+arrays. Goes out, on standard output: a greeting, then an `Solution` per program.
 
 Run as a script by `worker`. Imports nothing of the package, and SciPy only where it is used: the
 path on which to find it comes with the first message.
@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["FAILED", "GREETING", "HEADER", "INFEASIBLE", "MARK", "SOLVED", "Answer", "solve"]
+__all__ = ["FAILED", "GREETING", "HEADER", "INFEASIBLE", "MARK", "SOLVED", "Solution", "solve"]
 
 SOLVED, OUT_OF_TIME, INFEASIBLE = 0, 1, 2
 """SciPy's codes."""
@@ -35,7 +35,7 @@ HEADER = struct.Struct("<4sidQ")
 MARK = b"\xc3HiG"
 
 
-class Answer(NamedTuple):
+class Solution(NamedTuple):
     """What is used of SciPy's result."""
 
     status: int
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
     """As doubles; empty if none was found."""
 
 
-def solve(program: dict[str, Any], received: float) -> Answer:
+def solve(program: dict[str, Any], received: float) -> Solution:
     """Solve a program (see `program.Program.run`), `seconds` after it was received at the latest.
 
     Presolve is off: pruning to reach leaves it little to do, and it heeds no time limit.
@@ -60,7 +60,7 @@ def solve(program: dict[str, Any], received: float) -> Answer:
     # SciPy converts and copies about as much again before its own clock starts.
     seconds = program["seconds"] - 2 * (time.perf_counter() - received)
     if seconds <= 0:
-        return Answer(OUT_OF_TIME, -math.inf, b"")
+        return Solution(OUT_OF_TIME, -math.inf, b"")
     result = milp(
         c=program["objective"],
         integrality=program["whole"],
@@ -70,11 +70,11 @@ def solve(program: dict[str, Any], received: float) -> Answer:
     )
     bound = -math.inf if result.mip_dual_bound is None else float(result.mip_dual_bound)
     point = b"" if result.x is None else np.asarray(result.x, dtype=np.float64).tobytes()
-    return Answer(int(result.status), bound, point)
+    return Solution(int(result.status), bound, point)
 
 
 def main() -> None:
-    """Answer until the other side hangs up."""
+    """Solution until the other side hangs up."""
     with contextlib.suppress(AttributeError, OSError):  # Ctrl-C is the parent's business
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Whatever libraries print goes nowhere: the pipe is for answers only.
@@ -95,7 +95,7 @@ def main() -> None:
         except MemoryError:
             os._exit(1)
         except Exception as error:
-            answer = Answer(FAILED, -math.inf, f"{type(error).__name__}: {error}".encode())
+            answer = Solution(FAILED, -math.inf, f"{type(error).__name__}: {error}".encode())
         answers.write(HEADER.pack(MARK, answer.status, answer.bound, len(answer.point)))
         answers.write(answer.point)
         answers.flush()

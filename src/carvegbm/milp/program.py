@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from carvegbm.errors import CarveError
 from carvegbm.milp.exact import exact_sum
-from carvegbm.milp.highs import Answer
+from carvegbm.milp.highs import Solution
 from carvegbm.milp.objective import Objective
 from carvegbm.milp.reach import ANYWHERE, SMALLEST, Box, Literal, Reach
 from carvegbm.milp.worker import Solver
@@ -183,8 +183,8 @@ class Program:
 
     def run(
         self, solver: Solver, targets: list[Fraction] | None, excluded: list[list[Literal]]
-    ) -> Answer:
-        """The solver's answer, or `OutOfTime`.
+    ) -> Solution:
+        """The solver's solution, or `OutOfTime`.
 
         Asks for any point at which no term exceeds its target (unpruned: for the nearest one), or
         without targets for the point at which the terms are least. Of the literals in a row of
@@ -220,20 +220,20 @@ class Program:
         }
         return solver.run(program, self.reach.clock)
 
-    def proven(self, answer: Answer) -> Fraction | float:
+    def proven(self, solution: Solution) -> Fraction | float:
         """What no attack pushes the (one) term below, according to the solver's bound."""
-        if not math.isfinite(answer.bound):
+        if not math.isfinite(solution.bound):
             return -math.inf
-        sum_of_gains = Fraction(answer.bound - self.reach.frame.tolerance)
+        sum_of_gains = Fraction(solution.bound - self.reach.frame.tolerance)
         total = self.constants[0] - self.errors[0] + self.units[0] * sum_of_gains
         return total / self.reach.instance.ensemble.average
 
-    def too_far(self, answer: Answer) -> bool:
+    def too_far(self, solution: Solution) -> bool:
         """Whether even the nearest attack is out of reach, in the unpruned program."""
-        if self.reach.pruned or not math.isfinite(answer.bound):
+        if self.reach.pruned or not math.isfinite(solution.bound):
             return False
         frame = self.reach.frame
-        cost = Fraction(answer.bound + frame.cost_offset - frame.tolerance)
+        cost = Fraction(solution.bound + frame.cost_offset - frame.tolerance)
         return cost * frame.cost_unit > self.reach.instance.scene.capacity
 
     def box(self, point: npt.NDArray[np.float64]) -> Box:

@@ -221,18 +221,18 @@ def _pursue(question: _Question, objective: Objective, known: _Known) -> bool | 
     targets = [Fraction(0)] * len(objective.terms) if decides else None
     excluded: list[list[Literal]] = []
     while len(excluded) < _MOST_CUTS:
-        answer = program.run(question.solver, targets, excluded)
-        if answer.status == INFEASIBLE:
+        solution = program.run(question.solver, targets, excluded)
+        if solution.status == INFEASIBLE:
             known.lower = max(known.lower, Fraction(0)) if decides else max(known.values)
             return False if decides else None
-        if not answer.point:
+        if not solution.point:
             break
-        if answer.status == SOLVED and program.too_far(answer):
+        if solution.status == SOLVED and program.too_far(solution):
             known.lower = max(known.lower, Fraction(0))
             return False
         if targets is None:
-            known.lower = max(known.lower, program.proven(answer))
-        box = program.box(np.frombuffer(answer.point))
+            known.lower = max(known.lower, program.proven(solution))
+        box = program.box(np.frombuffer(solution.point))
         if any(low >= high for low, high in box.values()):
             break
         z = instance.x.copy()

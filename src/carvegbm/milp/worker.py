@@ -29,7 +29,7 @@ from typing import Any
 
 from carvegbm.milp import highs
 from carvegbm.milp.clock import Clock, OutOfTime
-from carvegbm.milp.highs import Answer
+from carvegbm.milp.highs import Solution
 
 __all__ = ["Solver", "end_idle_workers"]
 
@@ -78,7 +78,7 @@ class Solver:
         if self._worker is None and _why_not is None:
             self._worker = _take()
 
-    def run(self, program: dict[str, Any], clock: Clock) -> Answer:
+    def run(self, program: dict[str, Any], clock: Clock) -> Solution:
         """The answer to a program, or `OutOfTime`.
 
         A worker that dies, or answers rubbish, ends the instance: whatever killed it (memory, most
@@ -124,7 +124,7 @@ class _Worker:
             **_APART,
         )
         self._programs: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Solution | None] = queue.SimpleQueue()
         self._ready = threading.Event()
         self._ended = threading.Event()
         self.killed = False
@@ -148,7 +148,7 @@ class _Worker:
         _seen = True
         return True
 
-    def ask(self, program: dict[str, Any], clock: Clock) -> Answer:
+    def ask(self, program: dict[str, Any], clock: Clock) -> Solution:
         """The answer to a program, or `OutOfTime`; the worker is of no use after an exception."""
         self._programs.put(program)
         while True:
@@ -229,13 +229,13 @@ class _Worker:
         while not said.endswith(highs.GREETING):
             said = said[-len(highs.GREETING) :] + self._read(1)
 
-    def _receive(self, n_columns: int) -> Answer:
+    def _receive(self, n_columns: int) -> Solution:
         header = self._read(highs.HEADER.size)
         mark, status, bound, size = highs.HEADER.unpack(header)
         expected = size < _CHUNK if status == highs.FAILED else size in (0, 8 * n_columns)
         if mark != highs.MARK or not expected or bound != bound:
             raise ValueError("this is no answer")
-        return Answer(status, bound, self._read(size))
+        return Solution(status, bound, self._read(size))
 
     def _read(self, size: int) -> bytes:
         assert self._process.stdout is not None
@@ -357,9 +357,9 @@ if hasattr(os, "register_at_fork"):
 # ── without a process ────────────────────────────────────────────────────────────────────────
 
 
-def _in_thread(program: dict[str, Any], clock: Clock) -> Answer:
+def _in_thread(program: dict[str, Any], clock: Clock) -> Solution:
     """The answer, or `OutOfTime`; the thread then lives on until the solver minds its limit."""
-    answers: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[Solution | Exception] = queue.SimpleQueue()
 
     def work() -> None:
         try:
