@@ -28,6 +28,7 @@ class Script:
             import os, sys, threading, time
             sys.path.insert(0, {str(TESTS)!r})
             import carvegbm as cg
+            from carvegbm import milp
             from carvegbm.milp import worker
             from plain_trees import hard
             ask = worker._Worker.ask
@@ -39,6 +40,9 @@ class Script:
                 case = hard(n)
                 options = {{"engine": "milp", "timeout": {LONG}, "threads": 1, **options}}
                 return cg.verify(case.ensemble, [case.x], [1], case.attacker, **options)
+            def verify_instance():
+                case = hard(40)
+                milp.verify_instance(case.ensemble, case.x, 1, case.attacker, {LONG})
         """
         code = textwrap.dedent(source) + textwrap.dedent(body)
         self.process = subprocess.Popen(
@@ -73,11 +77,12 @@ def exists(pid: int) -> bool:
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_ctrl_c_interrupts_verify_and_leaves_neither_thread_nor_process():
+@pytest.mark.parametrize("call", ["verify()", "verify_instance()"])
+def test_ctrl_c_is_heard_and_leaves_neither_thread_nor_process(call):
     script = Script(
-        """
+        f"""
         try:
-            verify()
+            {call}
         except KeyboardInterrupt:
             print("interrupted", threading.active_count(), len(worker._all), flush=True)
             time.sleep(60)
@@ -92,12 +97,13 @@ def test_ctrl_c_interrupts_verify_and_leaves_neither_thread_nor_process():
     script.process.communicate()
 
 
-def test_ctrl_c_in_the_main_thread_ends_a_verification_in_another():
+@pytest.mark.parametrize("wait", ["thread.join()", "time.sleep(60)"])
+def test_ctrl_c_in_the_main_thread_ends_a_verification_in_another(wait):
     script = Script(
-        """
+        f"""
         thread = threading.Thread(target=verify)
         thread.start()
-        thread.join()
+        {wait}
         """
     )
     script.process.send_signal(signal.SIGINT)
