@@ -77,6 +77,7 @@ def _draw(rng: np.random.Generator, norm: float, task: str) -> Case:
         threshold=float(score(rng)) if task == "binary" and chance(rng, 0.5) else 0.0,
         average=n_trees if chance(rng, 0.1) else 1,
         input_precision="float32" if narrow else "float64",
+        **generators.random_decision(rng, task),
     )
     x = [
         generators._random_value(rng, numbers, attacker, planter.planted, feature)

@@ -22,7 +22,9 @@ from carvegbm.ensemble import Ensemble
 from oracle import Attacker, Tree
 from random_trees import (
     LARGEST_BUDGET,
+    LINK_SCALES,
     NARROW_FAMILIES,
+    NARROW_SCORES,
     SCORES,
     SMALLEST_BUDGET,
     WIDE_FAMILIES,
@@ -76,7 +78,8 @@ def _random_case(rng: np.random.Generator, norm: float, task: str, *, apart: boo
     n_features = pick(rng, [1, 2, 3, 4, 5, 6, 6, 7, 7, 8, 8, 8])
     attacker = _random_attacker(rng, norm, numbers, n_features)
     missing = chance(rng, 0.2)
-    score = pick(rng, SCORES)
+    single = narrow and chance(rng, 0.5)  # adds up in float32 as well
+    score = pick(rng, NARROW_SCORES if single else SCORES)
     n_outputs = int(rng.integers(2, 5)) if task == "multiclass" else 1
 
     # Moves to the right all help: many must be combined, as in a knapsack.
@@ -109,6 +112,8 @@ def _random_case(rng: np.random.Generator, norm: float, task: str, *, apart: boo
         threshold=float(score(rng)) if task == "binary" and chance(rng, 0.5) else 0.0,
         average=max(n_trees, 1) if chance(rng, 0.1) else 1,
         input_precision="float32" if narrow else "float64",
+        sum_precision="float32" if single else "float64",
+        **random_decision(rng, task),
     )
     x = [
         _random_value(rng, numbers, attacker, planter.planted, feature)
@@ -154,9 +159,21 @@ def _knapsack_case(rng: np.random.Generator, norm: float, task: str) -> Case:
     if norm == math.inf:
         budget = 9 * unit
     ensemble = Ensemble.from_trees(
-        trees, n_features=n_trees, task=task, base_score=[0.0] * n_outputs
+        trees,
+        n_features=n_trees,
+        task=task,
+        base_score=[0.0] * n_outputs,
+        **random_decision(rng, task),
     )
     return Case(ensemble, [0.0] * n_trees, 0, Attacker(norm, budget))
+
+
+def random_decision(rng: np.random.Generator, task: str) -> dict[str, Any]:
+    """Who wins a tie, and how sure a binary model is of its decision."""
+    if task != "binary":
+        return {}
+    tie = pick(rng, ["positive", "negative"])
+    return {"tie": tie, "link": "logistic", "link_scale": pick(rng, LINK_SCALES)}
 
 
 def _random_attacker(
@@ -259,25 +276,24 @@ def _moved_decision(
     ensemble, base = case.ensemble, case.ensemble.base_score.copy()
     threshold = ensemble.threshold
     if ensemble.task == "binary":
-        # A score at the threshold is positive: going down must reach the next float below it.
+        # A score at the threshold is on one side: from there, the other side is the next float.
         threshold = float(attack.raw[0])
-        threshold = threshold if up else math.nextafter(threshold, math.inf)
+        if up and ensemble.tie == "negative":
+            threshold = math.nextafter(threshold, -math.inf)
+        elif not up and ensemble.tie == "positive":
+            threshold = math.nextafter(threshold, math.inf)
         threshold = _nudged(rng, threshold)
     elif ensemble.task == "multiclass":
         rival = max(score for c, score in enumerate(attack.raw) if c != output)
         behind = (rival - attack.raw[output]) * ensemble.average
         base[output] = _nudged(rng, float(Fraction(base[output]) + behind))
-    return Ensemble(
-        ensemble.nodes,
-        ensemble.roots,
-        ensemble.scores,
-        n_features=ensemble.n_features,
-        task=ensemble.task,
-        base_score=base,
-        threshold=threshold,
-        average=ensemble.average,
-        input_precision=ensemble.input_precision,
-    )
+    return changed(ensemble, base_score=base, threshold=threshold)
+
+
+def changed(ensemble: Ensemble, **fields: Any) -> Ensemble:
+    """The same ensemble but for some fields."""
+    kept = {name: getattr(ensemble, name) for name in Ensemble.__annotations__}
+    return Ensemble(**{**kept, **fields})
 
 
 def _nudged(rng: np.random.Generator, value: float) -> float:

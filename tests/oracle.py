@@ -1,7 +1,8 @@
 """The slow truth: robustness verification by enumeration, in exact rationals.
 
 Comes in: any ensemble (large-spread or not), an instance, an attacker.
-Goes out: status, worst margin, witness, radius, output range, as theorems by brute force.
+Goes out: status, worst margin, witness, radius, output range, as theorems by brute force;
+`oracle_properties` asks what else an attacker cannot do.
 
 The thresholds of all trees cut the line of each feature into cells (l, r]. All values in one cell
 take the same path through every tree, so the cheapest machine number of each cell stands for it,
@@ -94,6 +95,22 @@ def affords(budget: float, cost: Fraction, norm: float) -> bool:
     return cost <= (Fraction(budget) if norm in (0, math.inf) else Fraction(budget) ** int(norm))
 
 
+def rounded_down(value: Fraction) -> float:
+    """The largest double <= value."""
+    try:
+        nearest = value.numerator / value.denominator
+    except OverflowError:
+        nearest = math.inf if value > 0 else -math.inf
+    if nearest == -math.inf or (math.isfinite(nearest) and Fraction(nearest) <= value):
+        return nearest
+    return math.nextafter(nearest, -math.inf)
+
+
+def rounded_up(value: Fraction) -> float:
+    """The smallest double >= value."""
+    return -rounded_down(-value)
+
+
 # ── what the ensemble says ───────────────────────────────────────────────────────────────────
 
 
@@ -103,9 +120,13 @@ def raw_score(ensemble: Any, z: Sequence[float]) -> list[Fraction]:
 
 
 def decide(ensemble: Any, raw: Sequence[Fraction]) -> int:
-    """Position of the decided class: raw >= threshold, or the first of the largest scores."""
+    """Position of the decided class; binary: raw >= threshold, or > where ties are negative.
+
+    Otherwise the first of the largest scores.
+    """
     if ensemble.task == "binary":
-        return int(raw[0] >= Fraction(ensemble.threshold))
+        above = raw[0] - Fraction(ensemble.threshold)
+        return int(above > 0 or (above == 0 and getattr(ensemble, "tie", "positive") == "positive"))
     return list(raw).index(max(raw))
 
 
@@ -282,6 +303,15 @@ def radius(ensemble: Any, x: Sequence[float], label: int, attacker: Attacker) ->
     return math.inf if best is None else smallest_budget(best.cost, attacker.norm)
 
 
+def robustness(
+    ensemble: Any, rows: Sequence[Sequence[float]], labels: Sequence[int], attacker: Attacker
+) -> Fraction:
+    """The share of robust instances: one point of a robustness curve."""
+    pairs = zip(rows, labels, strict=True)
+    robust = sum(status(ensemble, x, label, attacker) == "robust" for x, label in pairs)
+    return Fraction(robust, len(rows))
+
+
 def output_range(
     ensemble: Any, x: Sequence[float], attacker: Attacker
 ) -> tuple[list[Fraction], list[Fraction]]:
@@ -297,10 +327,8 @@ def is_large_spread(ensemble: Any, attacker: Attacker) -> bool:
     """Any two thresholds of one changeable feature in two trees are more than 2k scale apart.
 
     For norm 0: no changeable feature is tested in two trees. Thresholds that no value within the
-    bounds can cross do not count, and a budget of 0 moves nothing.
+    bounds can cross do not count. All of this at a budget of 0 as well.
     """
-    if attacker.budget == 0:
-        return True
     if attacker.norm == 0:
         return not any(True for _ in _shared_thresholds(ensemble, attacker))
     return largest_budget(ensemble, attacker) > Fraction(attacker.budget)

@@ -76,7 +76,23 @@ SCORES: tuple[Callable[[np.random.Generator], float], ...] = (
     lambda rng: rng.normal() * 10.0 ** int(rng.integers(-12, 13)),
     # Sums of these are wrong in floating point unless taken in the right order.
     lambda rng: float(rng.choice([-1e16, 1e16, -1.0, 1.0, 0.5, -(2.0**-60), 2.0**-60])),
+    lambda rng: int(rng.integers(-8, 9)) * 1e-12,
+    lambda rng: int(rng.integers(-8, 9)) * 1e-300,
+    lambda rng: int(rng.integers(-8, 9)) * 5e-324,
+    lambda rng: int(rng.integers(-8, 9)) * 1e200,
+    lambda rng: rng.normal() * 10.0 ** int(rng.integers(-320, 290)),
+    lambda rng: float(rng.choice([-1e290, 1e290, -1.0, 1.0, 1e-300, -1e-300, 5e-324])),
 )
+# Numbers of float32, for models that add up in float32.
+NARROW_SCORES: tuple[Callable[[np.random.Generator], float], ...] = (
+    lambda rng: int(rng.integers(-8, 9)) / 8,
+    lambda rng: float(np.float32(int(rng.integers(-10, 11)) / 10)),
+    lambda rng: float(np.float32(rng.normal())),
+    lambda rng: int(rng.integers(-8, 9)) * 2.0**-27,  # probabilities that round to one half
+    lambda rng: int(rng.integers(-8, 9)) * 2.0**-149,
+    lambda rng: float(rng.choice([-(2.0**25), 2.0**25, -1.0, 1.0, 0.5, 2.0**-27])),
+)
+LINK_SCALES = (1.0, 1.0, 1.0, 2.0, 0.5, 0.1, 1e-3, 37.0)
 
 
 def pick(rng: np.random.Generator, options: Any) -> Any:

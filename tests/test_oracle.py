@@ -79,6 +79,43 @@ def test_decision_at_the_threshold_is_positive_and_argmax_takes_the_first():
     assert oracle.decide(three, [Fraction(0), Fraction(1), Fraction(1)]) == 1
 
 
+def test_negative_tie_takes_the_threshold_from_the_positive_class():
+    strict = Ensemble.from_trees(
+        [stump(0, 0.5, -1.0, 0.0)], n_features=1, task="binary", tie="negative"
+    )
+    assert oracle.decide(strict, [Fraction(0)]) == 0
+    assert oracle.decide(strict, [Fraction(1, 10**400)]) == 1
+    # Up to 0 is not far enough: nothing flips, and the worst margin is 0 all the same.
+    assert oracle.status(strict, [0.4], 0, Attacker(0, 1)) == "robust"
+    assert oracle.worst_margin(strict, [0.4], 0, Attacker(0, 1)) == 0
+    assert oracle.status(strict, [0.4], 1, Attacker(0, 1)) == "vulnerable"
+    assert oracle.radius(strict, [0.4], 0, Attacker(0, 1)) == INF
+    weak = Ensemble.from_trees([stump(0, 0.5, -1.0, 0.0)], n_features=1, tie="positive")
+    assert oracle.status(weak, [0.4], 0, Attacker(0, 1)) == "fragile"
+
+
+def test_tie_of_many_classes_goes_to_the_first_whatever_the_rule():
+    three = Ensemble.from_trees([leaf([0.0, 1.0, 1.0])], n_features=0)
+    assert oracle.decide(three, oracle.raw_score(three, [])) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "down", "up"),
+    [
+        (Fraction(1, 2), 0.5, 0.5),
+        (Fraction(1, 10), math.nextafter(0.1, 0), 0.1),  # the nearest double is above
+        (-Fraction(1, 10), -0.1, -math.nextafter(0.1, 0)),
+        (Fraction(1, 10**400), 0.0, 5e-324),
+        (-Fraction(1, 10**400), -5e-324, 0.0),
+        (Fraction(10) ** 400, 1.7976931348623157e308, INF),
+        (-(Fraction(10) ** 400), -INF, -1.7976931348623157e308),
+        (Fraction(0), 0.0, 0.0),
+    ],
+)
+def test_rounding_outward_reaches_the_next_double(value, down, up):
+    assert (oracle.rounded_down(value), oracle.rounded_up(value)) == (down, up)
+
+
 @pytest.mark.parametrize(
     ("norm", "budget", "expected"),
     [
@@ -148,6 +185,16 @@ def test_a_feature_shared_by_all_trees_is_paid_once():
     assert oracle.radius(shared, [0.0], 0, Attacker(0, 0)) == 1
 
 
+def test_robustness_is_the_share_of_robust_instances():
+    rows, labels = [[0.0, 0.0], [0.0, 0.0], [5.0, 5.0], [-9.0, 0.0]], [0, 1, 1, 0]
+    shares = [
+        oracle.robustness(TWO_STUMPS, rows, labels, Attacker(INF, budget))
+        for budget in (0.0, 1.0, 1.99, 2.0, 3.01)
+    ]
+    # The second is wrong; the third needs 2 to fall to 3, the first a little more than 3 to rise.
+    assert shares == [Fraction(3, 4)] * 3 + [Fraction(1, 2), Fraction(1, 4)]
+
+
 def test_contradictory_splits_are_never_reached():
     dead = split(0, 1.0, stump(0, 2.0, 0.0, 100.0), leaf(0.5))
     ensemble = Ensemble.from_trees([dead], n_features=1, task="regression")
@@ -193,6 +240,17 @@ def test_spread_at_exactly_twice_the_budget_is_not_large():
     assert oracle.is_large_spread(pair, Attacker(1, 0.25, bounds=within))
     crossing = ([0.0], [math.nextafter(0.75, 1)])
     assert not oracle.is_large_spread(pair, Attacker(1, 0.25, bounds=crossing))
+
+
+def test_spread_is_not_large_at_budget_0_unless_it_is_positive():
+    same = Ensemble.from_trees([stump(0, 0.25, 0.0, 1.0), stump(0, 0.25, 0.0, 1.0)], n_features=1)
+    close = Ensemble.from_trees(
+        [stump(0, 0.25, 0.0, 1.0), stump(0, math.nextafter(0.25, 1), 0.0, 1.0)], n_features=1
+    )
+    assert not oracle.is_large_spread(same, Attacker(1, 0.0))
+    assert oracle.is_large_spread(same, Attacker(1, 0.0, features=[]))
+    assert oracle.is_large_spread(close, Attacker(INF, 0.0))
+    assert not oracle.is_large_spread(close, Attacker(0, 0))
 
 
 def test_spread_within_one_tree_does_not_count():
