@@ -250,7 +250,8 @@ def _to_the_edge(rng: np.random.Generator, case: Case) -> Case:
     elif chance(rng, 0.35) and budget > 0:
         budget = math.nextafter(budget, 0)
     budget = _valid(budget)
-    ensemble = _moved_decision(rng, case, chosen, output, up=up)
+    ends = records[0] if chance(rng, 0.15) else chosen  # x itself may be undecided
+    ensemble = _moved_decision(rng, case, ends, output, up=up)
     label = _random_label(rng, ensemble, case.x)
     return replace(case, ensemble=ensemble, label=label, attacker=attacker._replace(budget=budget))
 
@@ -276,13 +277,13 @@ def _moved_decision(
     ensemble, base = case.ensemble, case.ensemble.base_score.copy()
     threshold = ensemble.threshold
     if ensemble.task == "binary":
+        threshold = at = float(attack.raw[0])
         # A score at the threshold is on one side: from there, the other side is the next float.
-        threshold = float(attack.raw[0])
         if up and ensemble.tie == "negative":
-            threshold = math.nextafter(threshold, -math.inf)
+            threshold = math.nextafter(at, -math.inf)
         elif not up and ensemble.tie == "positive":
-            threshold = math.nextafter(threshold, math.inf)
-        threshold = _nudged(rng, threshold)
+            threshold = math.nextafter(at, math.inf)
+        threshold = pick(rng, [at, _nudged(rng, threshold)])
     elif ensemble.task == "multiclass":
         rival = max(score for c, score in enumerate(attack.raw) if c != output)
         behind = (rival - attack.raw[output]) * ensemble.average

@@ -10,7 +10,7 @@ import pytest
 
 import carvegbm as cg
 import oracle
-from campaign import product_attacker
+from answers import product_attacker
 from crowded import crowded_case
 from generators import make_case
 from plain_trees import ensemble, hard, leaf, refused, split, stump

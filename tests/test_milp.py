@@ -13,7 +13,7 @@ import pytest
 
 import carvegbm as cg
 import oracle
-from campaign import product_attacker
+from answers import product_attacker
 from carvegbm import milp
 from carvegbm.ensemble import Ensemble
 from carvegbm.milp import reach, solving
