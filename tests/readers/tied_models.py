@@ -11,6 +11,7 @@ library's probability rounds to one half, some so large that it rounds to one.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -124,7 +125,9 @@ def _lightgbm_unbalanced(seed: int, _folder: Path) -> Fitted:
 def _lightgbm_early(seed: int, _folder: Path) -> Fitted:
     X, y = tied_data(np.random.default_rng([seed, 2]), 2)
     stop = lgb.early_stopping(1, verbose=False)
-    return _fit(seed, 2, _lgbm(seed), eval_set=[(X, y)], callbacks=[stop])
+    with warnings.catch_warnings():  # newer versions have another name for eval_set
+        warnings.simplefilter("ignore")
+        return _fit(seed, 2, _lgbm(seed), eval_set=[(X, y)], callbacks=[stop])
 
 
 def _lightgbm_file(kind: str, n_classes: int = 2, **options: Any) -> Callable[[int, Path], Fitted]:
