@@ -30,6 +30,7 @@ from random_trees import (
     WIDE_FAMILIES,
     Numbers,
     Planter,
+    Scores,
     chance,
     pick,
 )
@@ -51,8 +52,15 @@ class Case:
 # ── cases ────────────────────────────────────────────────────────────────────────────────────
 
 
-def make_case(seed: int, norm: float, kind: str = "random", task: str = "binary") -> Case:
-    """The case of a seed.
+def make_case(
+    seed: int,
+    norm: float,
+    kind: str = "random",
+    task: str = "binary",
+    *,
+    scores: Scores = SCORES,
+) -> Case:
+    """The case of a seed, with leaf scores of one of these families.
 
     Kinds: "random" and "edge" are large-spread, "any" and "any edge" need not be; "edge" sits on a
     boundary; "spread" has a budget at half the spread, or one float off; "knapsack" is
@@ -61,17 +69,20 @@ def make_case(seed: int, norm: float, kind: str = "random", task: str = "binary"
     rng = np.random.default_rng([seed, NORMS.index(norm), KINDS.index(kind), len(task)])
     if kind == "knapsack":
         return _to_the_edge(rng, _knapsack_case(rng, norm, task))
-    case = _random_case(rng, norm, task, apart=not kind.startswith("any"))
+    apart = not kind.startswith("any")
+    case = _random_case(rng, norm, task, scores, apart=apart)
     if kind.endswith("edge"):
         for _ in range(8):
             if len(_records(case, 0, up=True)) + len(_records(case, 0, up=False)) > 5:
                 break
-            case = _random_case(rng, norm, task, apart=not kind.startswith("any"))
+            case = _random_case(rng, norm, task, scores, apart=apart)
         return _to_the_edge(rng, case)
     return _to_the_spread(rng, case) if kind == "spread" else case
 
 
-def _random_case(rng: np.random.Generator, norm: float, task: str, *, apart: bool) -> Case:
+def _random_case(
+    rng: np.random.Generator, norm: float, task: str, scores: Scores, *, apart: bool
+) -> Case:
     narrow = chance(rng, 0.15)
     families = NARROW_FAMILIES if narrow else WIDE_FAMILIES
     numbers = families[pick(rng, sorted(families))]
@@ -79,7 +90,7 @@ def _random_case(rng: np.random.Generator, norm: float, task: str, *, apart: boo
     attacker = _random_attacker(rng, norm, numbers, n_features)
     missing = chance(rng, 0.2)
     single = narrow and chance(rng, 0.5)  # adds up in float32 as well
-    score = pick(rng, NARROW_SCORES if single else SCORES)
+    score = pick(rng, NARROW_SCORES if single else scores)
     n_outputs = int(rng.integers(2, 5)) if task == "multiclass" else 1
 
     # Moves to the right all help: many must be combined, as in a knapsack.

@@ -69,13 +69,17 @@ NARROW_FAMILIES = {
     "neighbours": _lattice(2.0**-23, origin=1.0, low=0),
     "tiny": _lattice(2.0**-149),
 }
-SCORES: tuple[Callable[[np.random.Generator], float], ...] = (
+Scores = tuple[Callable[[np.random.Generator], float], ...]
+USUAL_SCORES: Scores = (
     lambda rng: int(rng.integers(-8, 9)) / 8,
     lambda rng: int(rng.integers(-10, 11)) / 10,
     lambda rng: rng.normal(),
     lambda rng: rng.normal() * 10.0 ** int(rng.integers(-12, 13)),
     # Sums of these are wrong in floating point unless taken in the right order.
     lambda rng: float(rng.choice([-1e16, 1e16, -1.0, 1.0, 0.5, -(2.0**-60), 2.0**-60])),
+)
+SCORES: Scores = (
+    *USUAL_SCORES,
     lambda rng: int(rng.integers(-8, 9)) * 1e-12,
     lambda rng: int(rng.integers(-8, 9)) * 1e-300,
     lambda rng: int(rng.integers(-8, 9)) * 5e-324,
@@ -84,7 +88,7 @@ SCORES: tuple[Callable[[np.random.Generator], float], ...] = (
     lambda rng: float(rng.choice([-1e290, 1e290, -1.0, 1.0, 1e-300, -1e-300, 5e-324])),
 )
 # Numbers of float32, for models that add up in float32.
-NARROW_SCORES: tuple[Callable[[np.random.Generator], float], ...] = (
+NARROW_SCORES: Scores = (
     lambda rng: int(rng.integers(-8, 9)) / 8,
     lambda rng: float(np.float32(int(rng.integers(-10, 11)) / 10)),
     lambda rng: float(np.float32(rng.normal())),

@@ -17,6 +17,7 @@ import oracle
 from answers import product_attacker
 from carvegbm import _core
 from generators import NORMS, make_case
+from random_trees import USUAL_SCORES
 
 SHARED_NORMS = tuple(norm for norm in NORMS if norm != math.inf)  # moves share one budget
 TASKS = ("binary", "multiclass")
@@ -60,7 +61,9 @@ class Problem:
 
 
 def problem(seed, norm, kind="random", task="binary", n_rows=8, **options):
-    return Problem(make_case(seed, norm, kind, task), n_rows, seed=seed, **options)
+    return Problem(
+        make_case(seed, norm, kind, task, scores=USUAL_SCORES), n_rows, seed=seed, **options
+    )
 
 
 def random_scores(ensemble, seed):
@@ -242,7 +245,9 @@ def test_float32_rows_have_the_margins_of_their_values_as_doubles():
 
 def test_the_sample_has_forests_missing_values_float32_models_and_limits():
     """Otherwise agreement above would say little."""
-    cases = [make_case(seed, norm) for seed in range(50) for norm in (math.inf, 1)]
+    cases = [
+        make_case(seed, norm, scores=USUAL_SCORES) for seed in range(50) for norm in (math.inf, 1)
+    ]
     assert any(case.ensemble.average > 1 for case in cases)
     assert any(case.ensemble.input_precision == "float32" for case in cases)
     assert any(np.isnan(case.x).any() for case in cases)
