@@ -24,31 +24,12 @@ import numpy as np
 import carvegbm as cg
 import oracle
 import oracle_properties
-from generators import NORMS, Case, make_case
+from generators import MIX, NORMS, Case, make_case
 from oracle import rounded_down, rounded_up
 from random_trees import LARGEST_BUDGET, SMALLEST_BUDGET
 
 TIMEOUT = 60.0  # seconds per instance: nothing may need as much
 NO_TIME = 1e-9  # seconds per instance: what is said all the same must be true
-# (kind, task) by turns: half of them on a boundary (edge, spread, knapsack).
-MIX = (
-    ("random", "binary"),
-    ("edge", "binary"),
-    ("any", "binary"),
-    ("knapsack", "binary"),
-    ("random", "multiclass"),
-    ("edge", "multiclass"),
-    ("any", "multiclass"),
-    ("spread", "binary"),
-    ("random", "regression"),
-    ("any edge", "binary"),
-    ("any", "binary"),
-    ("edge", "binary"),
-    ("random", "binary"),
-    ("knapsack", "multiclass"),
-    ("any", "regression"),
-    ("any edge", "multiclass"),
-)
 ENGINES = ("auto", "search")
 LARGEST = sys.float_info.max
 
@@ -84,6 +65,16 @@ def check_verify(case: Case) -> str:
     assert hurried.status.tolist() in ([expected], ["unknown"]), f"no time: {hurried.status}"
     check_margins(case, hurried, known=False)
     return expected
+
+
+def check_milp(case: Case) -> str:
+    """The second opinion: the same status or none, and bounds that hold."""
+    expected = oracle.status(case.ensemble, case.x, case.label, case.attacker)
+    result = cg.verify(*question(case), engine="milp", timeout=TIMEOUT, threads=1)
+    (status,) = result.status.tolist()
+    assert status in (expected, "unknown"), f"{status} for {expected}"
+    check_margins(case, result, known=False)
+    return status
 
 
 def check_margins(case: Case, result: cg.Verification, *, known: bool) -> None:
@@ -335,9 +326,10 @@ def check_is_large_spread(case: Case) -> str:
 
 CLASSIFIERS = ("binary", "multiclass")
 ONE_OUTPUT = ("binary", "regression")
-# function: (check, tasks, norms)
+# function (milp: verify by that engine): (check, tasks, norms)
 ANSWERS: dict[str, tuple[Callable[[Case], str], tuple[str, ...], tuple[float, ...]]] = {
     "verify": (check_verify, CLASSIFIERS, NORMS),
+    "milp": (check_milp, CLASSIFIERS, NORMS),
     "attack": (check_attack, CLASSIFIERS, NORMS),
     "radius": (check_radius, CLASSIFIERS, NORMS),
     "robustness_curve": (check_robustness_curve, CLASSIFIERS, NORMS),

@@ -18,7 +18,6 @@ import pytest
 import carvegbm as cg
 import oracle
 from answers import (
-    MIX,
     check_attack,
     check_is_large_spread,
     check_margins,
@@ -29,7 +28,7 @@ from answers import (
     question,
     run,
 )
-from generators import NORMS, Case
+from generators import MIX, NORMS, Case
 
 
 def check(case: Case) -> str:

@@ -37,6 +37,25 @@ from random_trees import (
 
 NORMS = (0, 1, 2, 3, math.inf)
 KINDS = ("random", "edge", "spread", "any", "any edge", "knapsack")
+# (kind, task) by turns: half of them on a boundary (edge, spread, knapsack).
+MIX = (
+    ("random", "binary"),
+    ("edge", "binary"),
+    ("any", "binary"),
+    ("knapsack", "binary"),
+    ("random", "multiclass"),
+    ("edge", "multiclass"),
+    ("any", "multiclass"),
+    ("spread", "binary"),
+    ("random", "regression"),
+    ("any edge", "binary"),
+    ("any", "binary"),
+    ("edge", "binary"),
+    ("random", "binary"),
+    ("knapsack", "multiclass"),
+    ("any", "regression"),
+    ("any edge", "multiclass"),
+)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 import oracle
-from answers import MIX, product_attacker
+from answers import product_attacker
 from campaign import check
-from generators import KINDS, NORMS, Case, make_case
+from generators import KINDS, MIX, NORMS, Case, make_case
 from lightgbm_text import lightgbm_text
 from random_trees import LARGEST_BUDGET, SMALLEST_BUDGET
 

@@ -17,7 +17,7 @@ import oracle_properties
 from answers import ANSWERS, arguments_of
 from generators import make_case
 
-CASES = 4 * settings.default.max_examples  # per function
+CASES = 3 * settings.default.max_examples  # per function
 
 
 def agrees(function: str, seed: int) -> None:
@@ -30,7 +30,7 @@ def agrees(function: str, seed: int) -> None:
 
 @pytest.mark.parametrize("function", ANSWERS)
 def test_every_answer_agrees_with_the_oracle(function):
-    for seed in range(CASES):
+    for seed in range(CASES // 5 if function == "milp" else CASES):  # it takes its time
         agrees(function, seed)
 
 
