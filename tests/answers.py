@@ -136,7 +136,7 @@ def check_attack(case: Case) -> str:
             assert found.distance[0] == cost, f"distance {found.distance[0]!r} for {cost!r}"
             if not found.borderline[0]:  # then the rounded sum tells the same
                 label_there = ensemble.decide([z])[0] == ensemble.classes[label]
-                assert label_there != right, f"{z} is borderline"
+                assert label_there != right, f"{z} is not marked as borderline"
     return "none" if expected is None else "witness"
 
 
