@@ -24,7 +24,7 @@ import numpy as np
 import carvegbm as cg
 import oracle
 import oracle_properties
-from generators import MIX, NORMS, Case, make_case
+from generators import MIX, NORMS, Case, make_case, moved_to_confidence
 from oracle import rounded_down, rounded_up
 from random_trees import LARGEST_BUDGET, SMALLEST_BUDGET
 
@@ -260,8 +260,10 @@ def check_high_confidence(case: Case) -> str:
     (raw,) = oracle.raw_score(case.ensemble, case.x)
     at = oracle_properties.probability(abs(Fraction(case.ensemble.link_scale) * raw))
     limits = {0.5, *at, math.nextafter(at[0], 0), math.nextafter(at[1], 1)}
-    limits = {q for q in limits if 0.5 <= q < 1}
-    return _check_limits(case, cg.high_confidence, oracle_properties.high_confidence, limits)
+    answers = cg.high_confidence, oracle_properties.high_confidence
+    for q in (0.55, 0.75, 0.99):
+        _check_limits(moved_to_confidence(case, q), *answers, {q, math.nextafter(q, 0)})
+    return _check_limits(case, *answers, {q for q in limits if 0.5 <= q < 1})
 
 
 def _around(value: Fraction) -> set[float]:

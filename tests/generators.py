@@ -321,6 +321,19 @@ def _moved_decision(
     return changed(ensemble, base_score=base, threshold=threshold)
 
 
+def moved_to_confidence(case: Case, q: float) -> Case:
+    """The case with all raw scores moved so that the decision on x is about q sure, to rounding."""
+    ensemble = case.ensemble
+    raw = oracle.raw_score(ensemble, case.x)
+    sign = 1 if oracle.decide(ensemble, raw) == 1 else -1
+    goal = Fraction(sign * math.log(q / (1 - q)) / ensemble.link_scale)
+    base = Fraction(float(ensemble.base_score[0])) + (goal - raw[0]) * ensemble.average
+    threshold = Fraction(ensemble.threshold) + goal - raw[0]
+    return replace(
+        case, ensemble=changed(ensemble, base_score=[float(base)], threshold=float(threshold))
+    )
+
+
 def changed(ensemble: Ensemble, **fields: Any) -> Ensemble:
     """The same ensemble but for some fields."""
     kept = {name: getattr(ensemble, name) for name in Ensemble.__annotations__}
