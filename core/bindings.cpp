@@ -218,9 +218,7 @@ NB_MODULE(_core, module) {
             Owned<double> upper(n);
             Owned<double> example(n * X.shape(1));
             Owned<double> distance(n);
-            Owned<double> total(n);
-            const carve::WitnessOutput witness{example.data.get(), distance.data.get(),
-                                               total.data.get()};
+            const carve::WitnessOutput witness{example.data.get(), distance.data.get()};
             const carve::VerifyOptions options{carve::Method::efficient, -1, per_instance, seconds};
             run(progress, [&](const auto& tick) {
                 return carve::verify_rows(ensemble, attacker, rows, label, options,
@@ -230,13 +228,11 @@ NB_MODULE(_core, module) {
             });
             return nb::make_tuple(status.release<1>(n), right.release<1>(n), margin.release<1>(n),
                                   lower.release<1>(n), upper.release<1>(n),
-                                  example.release<2>(n, X.shape(1)), distance.release<1>(n),
-                                  total.release<1>(n));
+                                  example.release<2>(n, X.shape(1)), distance.release<1>(n));
         },
         "ensemble"_a, "attacker"_a, "X"_a, "labels"_a, "per_instance"_a, "seconds"_a, "threads"_a,
         "progress"_a.none(),
-        "(status, right, margin, worst margin at least, at most, example, distance, margin at the "
-        "example) per row");
+        "(status, right, margin, worst margin at least, at most, example, distance) per row");
 
     module.def(
         "radius",
@@ -277,9 +273,7 @@ NB_MODULE(_core, module) {
             Owned<double> taken(n);
             Owned<double> example(kept * X.shape(1));
             Owned<double> distance(kept);
-            Owned<double> total(kept);
-            const carve::WitnessOutput examples{example.data.get(), distance.data.get(),
-                                                total.data.get()};
+            const carve::WitnessOutput examples{example.data.get(), distance.data.get()};
             run(progress, [&](const auto& tick) {
                 return carve::search_verify_rows(
                     ensemble, attacker, rows, label, {seconds, exact_worst, large_spread},
@@ -290,13 +284,12 @@ NB_MODULE(_core, module) {
             return nb::make_tuple(status.release<1>(n), right.release<1>(n), margin.release<1>(n),
                                   lower.release<1>(n), upper.release<1>(n), engine.release<1>(n),
                                   taken.release<1>(n), example.release<2>(kept, X.shape(1)),
-                                  distance.release<1>(kept), total.release<1>(kept));
+                                  distance.release<1>(kept));
         },
         "ensemble"_a, "attacker"_a, "X"_a, "labels"_a, "seconds"_a, "exact_worst"_a,
         "large_spread"_a, "witness"_a, "threads"_a, "progress"_a.none(),
         "(status, right, margin, worst margin at least, at most, engine: 1 large-spread or 2 "
-        "search, seconds, example, distance, margin at the example) per row; the last three are "
-        "empty unless `witness`");
+        "search, seconds, example, distance) per row; the last two are empty unless `witness`");
 
     module.def(
         "search_radius",

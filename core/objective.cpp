@@ -74,7 +74,7 @@ Enclosure Objective::enclose(const ExactSum& total) const {
 
 double Objective::rounded(const LongSum& sum, const std::vector<std::int32_t>& leaves) const {
     const double found = sum.rounded() / ensemble_->average;
-    if (std::fabs(sum.rounded()) > 2 * long_error_ && found != 0)
+    if (std::fabs(sum.rounded()) * unit_roundoff > long_error_ && found != 0)
         return found;
     const int sign = compare(sum, leaves, 0);
     const Enclosure around = enclose(sum, leaves);

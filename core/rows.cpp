@@ -36,7 +36,6 @@ class RowVerifier {
         double margin = nan;
         Enclosure worst{-infinity, infinity};
         bool has_witness = false;
-        double witness_margin = nan;
     };
 
     template <class Number> Result verify(const Number* row, int label) {
@@ -122,7 +121,6 @@ class RowVerifier {
         if (!objective.wins(total.sign()) || !solver_.affords(z_.data()))
             throw std::logic_error("a witness failed its own check");
         result.has_witness = true;
-        result.witness_margin = rounded(objective.enclose(total), total.sign());
     }
 
     // A wrong instance: can one attack make `label` win against every other class?
@@ -304,7 +302,6 @@ bool verify_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows&
                 else
                     std::fill_n(example, rows.columns, nan);
                 witness->distance[i] = result.has_witness ? verifier.distance() : nan;
-                witness->margin[i] = result.witness_margin;
             });
         }
     };

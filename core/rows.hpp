@@ -40,7 +40,6 @@ struct VerifyOutput { // an entry per instance
 struct WitnessOutput { // an entry (row) per instance; NaN where there is no witness
     double* example;
     double* distance;
-    double* margin; // of the class that held the decision, at the witness
 };
 
 // `label` is a class index per instance. All functions return false iff `tick` cancelled.

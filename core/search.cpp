@@ -86,8 +86,9 @@ bool Search::settle() {
     const std::int64_t closed_at = closed_at_;
     goal_ = Goal::value;
     exactly_ = true;
-    // No more effort than the search itself: this is about the last digits.
-    most_nodes_ = 2 * nodes_ + 64;
+    // This is about the last digits: no more effort than the search itself, or than a moment.
+    const auto size = static_cast<std::int64_t>(reduction_.entries.size());
+    most_nodes_ = 2 * nodes_ + 64 + 20'000'000 / (size + 1000);
     const bool finished = descend(best_ + reduction_.doubt + 1);
     exactly_ = false;
     goal_ = goal;

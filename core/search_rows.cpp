@@ -36,7 +36,6 @@ class RowSearcher {
         Enclosure worst{-infinity, infinity};
         Engine engine = Engine::search;
         bool has_witness = false;
-        double witness_margin = nan;
         double seconds = 0;
     };
 
@@ -226,7 +225,6 @@ class RowSearcher {
             !attacker_.affords(changed_, instance_.x, z_.data()))
             throw std::logic_error("a witness failed its own check");
         result.has_witness = true;
-        result.witness_margin = rounded(objective.enclose(total), total.sign());
     }
 
     const Ensemble& ensemble_;
@@ -280,7 +278,6 @@ bool search_verify_rows(const Ensemble& ensemble, const Attacker& attacker, cons
                 else
                     std::fill_n(example, rows.columns, nan);
                 witness->distance[i] = result.has_witness ? slot->distance() : nan;
-                witness->margin[i] = result.witness_margin;
             });
         }
     };

@@ -52,10 +52,14 @@ def test_restricted_auto_leaves_the_rest_undecided():
     assert result.status.tolist() == ["robust", "unknown", "robust", "robust"]
 
 
-def test_large_spread_engine_takes_budget_0_of_any_ensemble():
+def test_budget_0_moves_nothing_whether_the_ensemble_is_large_spread_or_not():
     for norm in NORMS:
-        result = cg.verify(SHARED, X, Y, cg.Attacker(norm, 0), engine="large-spread")
-        assert result.status.tolist() == ["robust"] * 4
+        nobody = cg.Attacker(norm, 0)
+        for engine in ("auto", "search", "milp"):
+            result = cg.verify(SHARED, X, Y, nobody, engine=engine)
+            assert result.status.tolist() == ["robust"] * 4
+        with pytest.raises(cg.NotLargeSpreadError, match="no budget would be|whatever the budget"):
+            cg.verify(SHARED, X, Y, nobody, engine="large-spread")
 
 
 def test_what_the_large_spread_engine_cannot_decide_goes_on_to_search():

@@ -69,7 +69,8 @@ def test_a_larger_budget_reaches_the_leaves_of_larger_gain(budget, highest):
     tree = figure_ensemble(task="regression")
     for norm in (1, 2, "inf"):
         attacker = cg.Attacker(norm=norm, budget=budget)
-        assert [float(v[0]) for v in cg.output_range(tree, [X], attacker)] == [0.2, highest]
+        found = cg.output_range(tree, [X], attacker)
+        assert (found.lowest[0], found.highest[0]) == (0.2, highest)
 
 
 def test_adversarial_gain_of_the_fourth_leaf_is_its_score_less_the_first_ones():
@@ -77,7 +78,8 @@ def test_adversarial_gain_of_the_fourth_leaf_is_its_score_less_the_first_ones():
     tree = figure_ensemble(task="regression")
     moved = [math.nextafter(10.0, 99), 0.1]
     attacker = cg.Attacker(norm="inf", budget=99.0, bounds=([moved[0], 0.0], [99.0, 99.0]))
-    lowest, highest = cg.output_range(tree, [moved], attacker)
+    found = cg.output_range(tree, [moved], attacker)
+    lowest, highest = found.lowest, found.highest
     assert (lowest[0], highest[0]) == (0.3, 0.6)
     gain = Fraction(highest[0]) - Fraction(tree.raw_score([X])[0])
     assert gain == Fraction(0.6) - Fraction(0.2)

@@ -27,7 +27,7 @@ tasks = pytest.mark.parametrize("task", ["binary", "multiclass"])
 
 def search_verify(case: Case, *, exact=False, seconds=60.0):
     """Status, margin, bounds on the worst margin, engine and witness of one case."""
-    status, right, margin, lower, upper, engine, _, example, distance, _ = _core.search_verify(
+    status, right, margin, lower, upper, engine, _, example, distance = _core.search_verify(
         case.ensemble.core,
         product_attacker(case.attacker).core(case.ensemble),
         np.array([case.x]),

@@ -79,9 +79,12 @@ def test_tie_is_decided_on_the_numbers_and_not_on_their_rounded_difference(low, 
         assert cg.is_large_spread(apart(low, high), apart_by) == exact
 
 
-def test_budget_zero_moves_nothing():
+def test_budget_zero_is_no_exception():
+    """Large-spread is spread > 2 * budget (norm 0: no feature in two trees), as documented."""
     for norm in (0, *NUMBERS):
-        assert cg.is_large_spread(apart(0.5, 0.5), cg.Attacker(norm, 0))
+        assert not cg.is_large_spread(apart(0.5, 0.5), cg.Attacker(norm, 0))
+        near = apart(0.5, math.nextafter(0.5, 1))
+        assert cg.is_large_spread(near, cg.Attacker(norm, 0)) == (norm != 0)
 
 
 def test_distances_are_measured_in_units_of_scale():
@@ -199,11 +202,11 @@ def test_refusal_names_the_closest_pair_in_units_of_scale():
         assert caught.value.largest_budget == math.nextafter(largest, 0)
 
 
-def test_refusal_for_norm_0_says_that_only_budget_0_is_allowed():
+def test_refusal_for_norm_0_says_that_no_budget_is_allowed():
     with pytest.raises(cg.NotLargeSpreadError) as caught:
         require_large_spread(apart(0.0, 9.0), cg.Attacker(0, 1))
     assert caught.value.largest_budget == 0
-    for word in ("feature 0", "tree 0", "tree 1", "norm 0", "is 0"):
+    for word in ("feature 0", "tree 0", "tree 1", "norm 0", "whatever the budget"):
         assert word in str(caught.value)
 
 

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
 from carvegbm.engines import STATUSES, Engine, OnViolation, Settings, decide
-from carvegbm.ensemble import Ensemble
-from carvegbm.link import may_round_to_a_tie, rounding_error
+from carvegbm.link import class_indices, may_round_to_a_tie
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.readers import load
 
@@ -53,24 +52,14 @@ def attack(
         found = decide(ensemble, attacker, rows, labels, settings, witness=True, tick=tick)
     assert found.example is not None
     assert found.distance is not None
-    assert found.example_margin is not None
     names = np.array(STATUSES)[found.status]
     success = (names == "fragile") | (names == "broken")
     borderline = np.zeros(len(rows), dtype=bool)
-    borderline[success] = _are_borderline(
-        ensemble, found.example[success], found.example_margin[success]
-    )
+    if success.any():
+        raw = ensemble.raw_score(found.example[success])
+        kept = (class_indices(ensemble, raw) == labels[success]) == found.right[success]
+        borderline[success] = kept | may_round_to_a_tie(ensemble, raw)
     return Attack(success, found.example, found.distance, names, borderline, attacker)
-
-
-def _are_borderline(
-    ensemble: Ensemble, examples: npt.NDArray[np.float64], margins: npt.NDArray[np.float64]
-) -> npt.NDArray[np.bool_]:
-    """Whether the library's rounding, of the raw score or of its probability, may hide the flip."""
-    if len(examples) == 0:
-        return np.zeros(0, dtype=bool)
-    close = np.abs(margins) <= rounding_error(ensemble)
-    return np.asarray(close | may_round_to_a_tie(ensemble, ensemble.raw_score(examples)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,7 +103,6 @@ class Decisions:
     seconds: npt.NDArray[np.float64]
     example: npt.NDArray[np.float64] | None = None
     distance: npt.NDArray[np.float64] | None = None
-    example_margin: npt.NDArray[np.float64] | None = None
 
 
 def check_spread(ensemble: Ensemble, attacker: Attacker, on_violation: str | None) -> bool:
@@ -220,7 +219,6 @@ def _undecided(
         np.zeros(n),
         np.full(rows.shape, np.nan) if witness else None,
         np.full(n, np.nan) if witness else None,
-        np.full(n, np.nan) if witness else None,
     )
 
 
@@ -240,9 +238,9 @@ def _by_large_spread(
     threads = check_threads(settings.threads)
     core, attacker_core = ensemble.core, attacker.core(ensemble)
     started = time.monotonic()
-    example = distance = example_margin = None
+    example = distance = None
     if witness:
-        status, right, margin, lower, upper, example, distance, example_margin = _core.attack(
+        status, right, margin, lower, upper, example, distance = _core.attack(
             core, attacker_core, rows, labels, per_instance, seconds, threads, tick
         )
     else:
@@ -269,7 +267,6 @@ def _by_large_spread(
         np.full(len(rows), each),
         example,
         distance,
-        example_margin,
     )
 
 
@@ -297,13 +294,12 @@ def _by_search(
         check_threads(settings.threads),
         tick,
     )
-    status, right, margin, lower, upper, engine, taken, example, distance, example_margin = found
+    status, right, margin, lower, upper, engine, taken, example, distance = found
     names = np.where(status == _UNKNOWN, "", _SEARCH_ENGINES[engine])
     decisions = Decisions(status, right, margin, lower, upper, names, taken)
     if witness:
         decisions.example = example
         decisions.distance = distance
-        decisions.example_margin = example_margin
     return decisions
 
 
@@ -338,7 +334,7 @@ def _by_milp(
         done += 1
         if verdict is not None:
             x = np.asarray(rows[row], dtype=np.float64)
-            _record(ensemble, attacker, decisions, row, x, int(labels[row]), verdict)
+            _record(ensemble, attacker, decisions, row, x, verdict)
         if tick is not None:
             tick(done)
 
@@ -352,7 +348,6 @@ def _record(
     decisions: Decisions,
     row: int,
     x: npt.NDArray[np.float64],
-    label: int,
     verdict: milp.Verdict,
 ) -> None:
     """Add what milp found about one instance to what was known."""
@@ -366,13 +361,8 @@ def _record(
     if decisions.example is None or verdict.witness is None:
         return
     assert decisions.distance is not None
-    assert decisions.example_margin is not None
     decisions.example[row] = verdict.witness
     decisions.distance[row] = attacker.distance(ensemble, x, verdict.witness)
-    at_witness = _undecided(
-        ensemble, attacker, verdict.witness[None], np.array([label], dtype=np.int32), False
-    )
-    decisions.example_margin[row] = at_witness.margin[0]
 
 
 def _check_grid(grid: int | None, attacker: Attacker) -> int:

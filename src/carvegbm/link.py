@@ -6,6 +6,7 @@ may name another. Verdicts do not rest on any of this: they compare exact sums.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["class_indices", "may_round_to_a_tie", "rounding_error"]
+__all__ = ["class_indices", "may_round_to_a_tie"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,20 +36,38 @@ def class_indices(ensemble: Ensemble, raw: Floats) -> npt.NDArray[np.intp]:
 
 
 def may_round_to_a_tie(ensemble: Ensemble, raw: Floats) -> npt.NDArray[np.bool_]:
-    """Where the library's probabilities of two classes are too close to tell them apart."""
-    if ensemble.compares != "probability":
-        return np.zeros(len(raw), dtype=bool)
-    shares = _probabilities(ensemble, raw)
-    if shares.ndim == 1:
-        shares = np.column_stack([1 - shares, shares])
-    second, first = np.partition(shares, -2, axis=1)[:, -2:].T
-    return np.asarray(first - second <= _UNITS_OF_DOUBT * _unit(ensemble) * first)
+    """Where rounding may name another class: the two first are too close to tell them apart.
+
+    That is, by their raw scores, which the library may add up in another order, or by their
+    probabilities, where it compares these.
+    """
+    if raw.ndim == 2:
+        close = _lead(raw) <= 2 * _rounding_error(ensemble)
+    else:
+        close = np.abs(raw - ensemble.threshold) <= _rounding_error(ensemble)
+    if ensemble.compares == "probability":
+        shares = _probabilities(ensemble, raw)
+        if shares.ndim == 1:
+            shares = np.column_stack([1 - shares, shares])
+        # No probability is beyond 1, so that units of 1 are units of the largest, or more.
+        close |= _lead(shares) <= _UNITS_OF_DOUBT * _unit(ensemble)
+    return np.asarray(close)
 
 
-def rounding_error(ensemble: Ensemble) -> float:
-    """How far the source library's rounded raw score can be from the exact sum, at most."""
-    sums = 2 * _unit(ensemble) * (ensemble.n_trees + 2)
-    return sums * float(ensemble.core.magnitude) / ensemble.average
+def _lead(scores: Floats) -> Floats:
+    """By how much the first class leads the second."""
+    second, first = np.partition(scores, -2, axis=1)[:, -2:].T
+    return np.asarray(first - second)
+
+
+def _rounding_error(ensemble: Ensemble) -> float:
+    """How far the source library's rounded raw score can be from the exact sum, at most.
+
+    Less the threshold, which takes one rounding more; a quotient below the normal numbers is
+    rounded absolutely.
+    """
+    sums = 2 * _unit(ensemble) * (ensemble.n_trees + 3)
+    return sums * float(ensemble.core.magnitude) / ensemble.average + 2 * math.ulp(0.0)
 
 
 def _unit(ensemble: Ensemble) -> float:

@@ -91,9 +91,11 @@ def test_published_binary_models_have_the_trees_of_their_dumps(model, dump, shar
         binary.scores.sum(axis=1),
         n_features=binary.n_features,
         task="binary",
+        tie="negative",
         link="logistic",
         input_precision="float32",
         sum_precision="float32",
+        compares="probability",
     )
     assert load(shared_data / "models" / dump, n_features=binary.n_features) == one_output
 

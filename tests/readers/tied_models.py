@@ -173,7 +173,6 @@ LIGHTGBM = {
     "lightgbm rf": Family(_lightgbm(**_BAGGED), 0),
     "lightgbm cross_entropy": Family(_lightgbm(objective="cross_entropy"), 100),
     "lightgbm regression": Family(_lightgbm(objective=["regression", "huber"]), 100),
-    "lightgbm poisson": Family(_lightgbm(objective=["poisson", "tweedie"]), 0),
     "lightgbm multiclass": Family(_lightgbm(3), 100),
     "lightgbm multiclassova": Family(_lightgbm(3, objective="multiclassova"), 100),
     "lightgbm multiclassova, 2 classes": Family(
@@ -262,7 +261,6 @@ XGBOOST = {
     "xgboost logitraw": Family(_xgboost(objective="binary:logitraw", base_score=0.5), 0),
     "xgboost squared error": Family(_xgboost(objective="reg:squarederror", base_score=0.5), 100),
     "xgboost absolute error": Family(_xgboost(objective="reg:absoluteerror"), 100),
-    "xgboost poisson": Family(_xgboost(objective="count:poisson"), 0),
     "xgboost softprob": Family(_xgboost(3), 100),
     "xgboost softmax": Family(_xgboost(3, objective="multi:softmax"), 100),
     "xgboost dart": Family(_xgboost(booster="dart", rate_drop=0.5, base_score=0.5), 100),

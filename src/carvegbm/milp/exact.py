@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["exact_sum"]
+__all__ = ["exact_sum", "rounded_down"]
 
 _HALF = 26
 
@@ -37,3 +38,11 @@ def exact_sum(values: npt.NDArray[np.float64]) -> Fraction:
         total += ((int(high[shift]) << _HALF) + int(low[shift])) << shift
     power = least - 53
     return Fraction(total << power) if power >= 0 else Fraction(total, 1 << -power)
+
+
+def rounded_down(number: Fraction | float) -> float:
+    """The largest double <= number."""
+    if isinstance(number, float):
+        return number
+    nearest = float(number)
+    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, -math.inf)

@@ -16,6 +16,7 @@ from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
 from carvegbm.milp.clock import Clock, OutOfTime
+from carvegbm.milp.exact import rounded_down
 from carvegbm.milp.highs import INFEASIBLE, SOLVED
 from carvegbm.milp.instance import Instance, Scene
 from carvegbm.milp.objective import Objective
@@ -192,7 +193,8 @@ def _solve(question: _Question, objective: Objective) -> Answer:
             flips = _pursue(question, objective, known)
     witness = known.z.copy() if flips or not objective.decides else None
     seconds = question.clock.seconds - started
-    return Answer(flips, float(known.lower), float(max(known.values)), witness, seconds)
+    lower, upper = rounded_down(known.lower), -rounded_down(-max(known.values))
+    return Answer(flips, lower, upper, witness, seconds)
 
 
 @dataclass
