@@ -46,7 +46,7 @@ def test_any_seed_agrees_with_the_oracle(seed, norm, kind, task):
 @norms
 def test_sample_holds_every_status_and_both_sides_of_the_condition(norm):
     """Otherwise agreement would say little."""
-    cases = [make_case(seed, norm, "edge") for seed in range(64)]
+    cases = [make_case(seed, norm, "edge") for seed in range(128)]
     statuses = [oracle.status(c.ensemble, c.x, c.label, c.attacker) for c in cases]
     assert set(statuses) == {"robust", "fragile", "vulnerable", "broken"}
     kinds = ("random", "edge", "knapsack")

@@ -58,7 +58,7 @@ def test_budget_0_moves_nothing_whether_the_ensemble_is_large_spread_or_not():
         for engine in ("auto", "search", "milp"):
             result = cg.verify(SHARED, X, Y, nobody, engine=engine)
             assert result.status.tolist() == ["robust"] * 4
-        with pytest.raises(cg.NotLargeSpreadError, match="no budget would be|whatever the budget"):
+        with pytest.raises(cg.NotLargeSpreadError, match=r"no budget would be|whatever the budget"):
             cg.verify(SHARED, X, Y, nobody, engine="large-spread")
 
 

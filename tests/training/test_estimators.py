@@ -203,7 +203,9 @@ def test_robust_score_is_the_share_of_robust_instances(norm, budget):
 def test_regression_outputs_lie_in_the_reachable_range():
     X, y = problems.numbers()
     model = regressor(budget=0.01).fit(X, y)
-    lowest, highest = model.output_range(X)
+    found = model.output_range(X)
+    assert found.exact.all()
+    lowest, highest = found.lowest, found.highest
     moved = X + np.random.default_rng(0).uniform(-0.01, 0.01, X.shape)
     raw = model.predict(moved)
     assert ((lowest <= raw + 1e-12) & (raw - 1e-12 <= highest)).all()
@@ -255,7 +257,7 @@ def test_frames_give_their_names_to_the_model_and_the_attacker():
     model = classifier(norm=0, budget=1, features=["income [k]", "age"]).fit(frame, y)
     assert model.booster_.feature_name()[:2] == ["age", "income__k_"]
     assert list(model.feature_names_in_) == names
-    assert model.attacker_.features.tolist() == [0, 1]
+    assert model.attacker_.features == (0, 1)
     assert model.ensemble_.feature_names[0] == "age"
     model.verify(frame, y)
     with pytest.raises(ValueError, match="feature names"):
@@ -648,10 +650,10 @@ def test_rows_that_the_rest_of_the_package_refuses_are_refused_in_training(way, 
     X, y = problems.two_classes(60)
     call = every_way_in(classifier(budget=0.001).fit(X, y), X, y)[way]
 
-    def refusing(X):
+    def refusing(X, *names):
         if isinstance(X, np.ma.MaskedArray):
             raise cg.DataError("X is masked")
-        return as_rows(X)
+        return as_rows(X, *names)
 
     for module in ("instances", "ensemble", "training.inputs"):
         monkeypatch.setattr(f"carvegbm.{module}.as_rows", refusing)
