@@ -109,8 +109,7 @@ def call(case: Case, row: int, engine: Any, function: str, limit: float) -> bool
         return bool(cg.verify(model, X, y, attacker, **how).status[0] != "unknown")
     if function == "radius":
         return bool(cg.radius(model, X, y, norm=attacker.norm, **how).exact[0])
-    cg.output_range(model, X, attacker, **how)
-    return False  # it does not say
+    return bool(cg.output_range(model, X, attacker, **how).exact[0])
 
 
 # ── Ctrl-C ───────────────────────────────────────────────────────────────────────────────────

@@ -97,6 +97,9 @@ LongSum LargeSpreadSolver::collect(const Objective& objective) {
     const double gain_slack = 8 * unit_roundoff * std::max(ensemble_.magnitude, 1e-280);
     knapsack_.clear({grid_cells_ > 0 ? 0 : costs_.slack(), gain_slack});
     option_leaves_.clear();
+    const SameGain same = [&](std::int32_t a, std::int32_t b) {
+        return !objective.less(a, b) && !objective.less(b, a);
+    };
     LongSum margin = objective.start();
     for (int tree = 0; tree < ensemble_.n_trees(); ++tree) {
         std::int32_t home = -1;
@@ -121,9 +124,7 @@ LongSum LargeSpreadSolver::collect(const Objective& objective) {
             if (grid_cells_ > 0)
                 option.cost = std::floor(std::max(0.0, option.cost - costs_.slack()) * grid_cells_);
         }
-        knapsack_.add_group(tree, options_, [&](std::int32_t a, std::int32_t b) {
-            return !objective.less(a, b) && !objective.less(b, a);
-        });
+        knapsack_.add_group(tree, options_, same);
     }
     return margin;
 }

@@ -69,11 +69,13 @@ def radius(
     from carvegbm import _core
 
     n_threads = check_threads(threads)
-    open_ = np.arange(len(rows))
+    open_, hard = np.arange(len(rows)), False
     with progress_bar(progress, len(rows), "measuring") as tick:
         if engine != "search":
             core_attacker = kind.with_budget(reachable).core(ensemble)
-            share = timeout if engine == "large-spread" else LARGE_SPREAD_SLICE * timeout
+            # L-infinity takes no time worth mentioning, and neither does nothing at all.
+            hard = not math.isinf(p) and reachable > 0
+            share = LARGE_SPREAD_SLICE * timeout if engine == "auto" and hard else timeout
             # What is passed on is not done: it is counted when search has looked at it.
             low, upper = _core.radius(
                 ensemble.core,
@@ -90,7 +92,7 @@ def radius(
         if engine != "large-spread" and len(open_):
             core_attacker = kind.with_budget(wanted).core(ensemble)
             some = np.ascontiguousarray(rows[open_])
-            share = timeout if engine == "search" else (1 - LARGE_SPREAD_SLICE) * timeout
+            share = (1 - LARGE_SPREAD_SLICE) * timeout if hard else timeout
             low, high = _core.search_radius(
                 ensemble.core,
                 core_attacker,
