@@ -113,8 +113,12 @@ RadiusBounds RadiusSearch::solve(int label, const Stopwatch& stopwatch) {
         const ExactSum total = objectives_(label, rival).total(leaves);
         if (objectives_(label, rival).wins(total.sign()))
             return {0, 0};
-        const double first = attacker_.norm == 0 ? 1 : std::max(nearest_, 1e-100) * 1.5;
-        rivals.push_back({rival, total.to_double(), 0, infinity, first, 0});
+        const bool counts = attacker_.norm == 0;
+        const double first = counts ? 1 : std::max(nearest_, 1e-100) * 1.5;
+        // What crosses no threshold changes nothing.
+        const bool near = !counts && 0 < nearest_ && nearest_ < infinity;
+        const double lower = near ? nearest_ * (1 - 8 * unit_roundoff) : 0;
+        rivals.push_back({rival, total.to_double(), lower, infinity, first, 0});
     }
     std::ranges::sort(rivals, {}, &Rival::margin); // the most dangerous first
     // Every rival gets its share of the time that is left; who is not done goes on with what the

@@ -243,3 +243,38 @@ def test_exact_margin_is_found_where_it_is_asked_for():
         assert result.status.tolist() == ["robust"]
         if exact:
             assert result.worst_margin.tolist() == [case.worst_margin]
+
+
+# ── progress ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rows_that_are_passed_on_are_not_counted_as_done():
+    case, seen = hard(40), []
+    result = cg.verify(
+        case.ensemble, [case.x] * 3, [1] * 3, case.attacker,
+        engine="search", timeout=0.3, threads=1, progress=seen.append,
+    )  # fmt: skip
+    assert result.status.tolist() == ["unknown"] * 3
+    *meanwhile, last = seen
+    assert len(meanwhile) > 3
+    assert set(meanwhile) == {0}
+    assert last == 3
+
+
+def test_what_a_knapsack_did_not_decide_in_time_is_not_given_to_it_again(monkeypatch):
+    from carvegbm import _core
+
+    asked = []
+    real = _core.search_verify
+
+    def spying(*arguments):
+        asked.append(arguments[6])  # may it take the large-spread path?
+        return real(*arguments)
+
+    monkeypatch.setattr(_core, "search_verify", spying)
+    cuts = np.random.default_rng(0).uniform(0.5, 1, size=24)
+    trees = [stump(i, cut, 0.0, -cut - 0.1) for i, cut in enumerate(cuts.tolist())]
+    model = ensemble(*trees, n_features=24, base_score=float(cuts.sum() / 2 + 0.6))
+    attacker = cg.Attacker(1, float(cuts.sum() / 2))
+    cg.verify(model, [[0.0] * 24], [1], attacker, timeout=1e-6)
+    assert asked == [False]

@@ -258,3 +258,38 @@ def test_deep_trees_that_test_a_feature_twice_pay_for_it_once():
     tree = split(0, 0.5, leaf(-1.0), split(0, 0.75, leaf(-1.0), stump(1, 0.25)))
     (r,) = cg.radius(ensemble(tree, n_features=2), [[0.0, 0.0]], [0], norm=1).radius
     assert r == pytest.approx(1.0)
+
+
+# ── many classes ─────────────────────────────────────────────────────────────────────────────
+
+
+def one_hard_and_one_easy_rival():
+    """Class 1 is as hard to bring up as a spin glass of 40; class 2 takes over beyond 3."""
+    glass = hard(40)
+    easy = {"feature": 40, "threshold": 3.0, "left": leaf(0.0), "right": leaf(1e6)}
+
+    def spread_out(tree, place):
+        if "score" in tree:
+            scores = [0.0, 0.0, 0.0]
+            scores[place] = tree["score"]
+            return {"score": scores}
+        sides = {side: spread_out(tree[side], place) for side in ("left", "right")}
+        return tree | sides
+
+    trees = [spread_out(tree, 0) for tree in glass.ensemble.to_trees()] + [spread_out(easy, 2)]
+    base = [float(glass.ensemble.base_score[0]), 0.0, -1000.0]  # the hard one comes first
+    return ensemble(*trees, n_features=41, base_score=base)
+
+
+def test_a_hard_rival_takes_neither_the_time_nor_the_bounds_of_an_easy_one():
+    model = one_hard_and_one_easy_rival()
+    found = cg.radius(model, [[0.0] * 41], [0], norm="inf", engine="search", timeout=0.5)
+    assert found.upper.tolist() == [math.nextafter(3.0, math.inf)]
+    assert 0.49 < found.lower[0] <= found.upper[0]
+
+
+def test_no_radius_is_below_the_nearest_threshold_even_without_time():
+    model = ensemble(stump(0, 0.5), stump(0, 0.75), stump(1, -0.25), n_features=2)
+    for norm in (1, 2, "inf"):
+        found = cg.radius(model, [[0.0, 0.0]], [0], norm=norm, engine="search", timeout=1e-9)
+        assert 0.2 < found.lower[0] <= 0.75 <= found.upper[0]
