@@ -9,6 +9,7 @@ import pickle
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,6 +119,7 @@ def test_scale_is_one_number_one_per_feature_or_a_mapping(scale, found):
     ("scale", "words"),
     [
         ([1, 2, 3], ["scale", "one per feature (2)", "[1.0, 2.0, 3.0]"]),
+        ([2], ["scale", "one per feature (2)", "[2.0]"]),
         ({"weight": 1}, ["unknown feature 'weight'", "age, height"]),
         ({2: 1}, ["feature 2"]),
     ],
@@ -145,6 +147,9 @@ def test_scales_that_do_not_fit_the_model_are_refused(scale, words):
         ({0: "wide"}, ["scale", "'wide'"]),
         ({0.5: 1}, ["0.5"]),
         (np.ones((2, 2)), ["scale"]),
+        ([[1], [1, 2]], ["scale", "[[1], [1, 2]]"]),
+        ({1.0, 2.0}, ["scale"]),
+        (np.array([1 + 2j, 1]), ["scale"]),
         (1 + 2j, ["scale", "(1+2j)"]),
     ],
     ids=repr,
@@ -196,6 +201,7 @@ def test_features_that_the_model_lacks_are_refused(features, words):
         ("age", ["'age'"]),
         ({"age": 1}, ["age"]),
         (0, ["0"]),
+        (np.array(3), ["array(3)"]),
     ],
     ids=repr,
 )
@@ -247,6 +253,7 @@ def test_bounds_that_do_not_fit_the_model_are_refused(bounds, words):
         ({"age": 1}, ["pair", "1"]),
         ({"age": (0, "1")}, ["bounds"]),
         (("0", "1"), ["lower bound", "'0'"]),
+        ({0, 1}, ["pair"]),
     ],
     ids=repr,
 )
@@ -433,6 +440,31 @@ def test_changing_what_was_given_does_not_change_the_attacker():
     for value in (mapped.scale, mapped.bounds):
         with pytest.raises(TypeError):
             value["age"] = 2
+
+
+def test_a_series_goes_by_its_labels_not_by_their_order():
+    height_first = ["height", "age"]
+    scale = pd.Series([3.0, 2.0], index=height_first)
+    assert limits(scale=scale).scale.tolist() == [2, 3]
+    lower, upper = pd.Series([3, 2], index=height_first), pd.Series([9, 8], index=height_first)
+    for bounds in ((lower, upper), (lower, upper[::-1])):
+        found = limits(bounds=bounds)
+        assert (found.lower.tolist(), found.upper.tolist()) == ([2, 3], [8, 9])
+    assert limits(bounds=(0, upper)).upper.tolist() == [8, 9]
+    mask = pd.Series([True, False], index=height_first)
+    assert limits(features=mask).changeable.tolist() == [0, 1]
+    assert limits(features=pd.Series(["height"])).changeable.tolist() == [0, 1]
+    assert limits(scale=pd.Series([2.0, 3.0])).scale.tolist() == [2, 3]
+    with refused("same labels"):
+        cg.Attacker(1, 1, bounds=(lower, pd.Series([9], index=["age"])))
+    with refused("label"):
+        cg.Attacker(1, 1, scale=pd.Series([1.0, 2.0], index=["age", "age"]))
+
+
+def test_one_feature_named_twice_is_refused():
+    for options in ({"scale": {"age": 2, 0: 3}}, {"bounds": {"age": (0, 1), 0: (0, 2)}}):
+        with refused("names age twice"):
+            limits(**options)
 
 
 def test_a_name_is_not_the_position_it_looks_like():

@@ -7,7 +7,7 @@ Goes out: the same, checked, and resolved against an ensemble for the core.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,8 @@ class Attacker:
         k ≥ 0; a whole number for norm 0.
     scale : float, iterable or mapping, optional
         Distances in a feature are measured in units of its scale; one number for all features,
-        one per feature, or a mapping from feature (name or position) to its scale. Default 1.
+        one per feature, or a mapping from feature (name or position) to its scale. A pandas Series
+        is a mapping from its labels, here and below. Default 1.
     features : iterable, optional
         The features the attacker may change, by name or position, or a mask with a truth value per
         feature. Default: all.
@@ -206,11 +207,11 @@ class Attacker:
 def check_norm(norm: int | float | str) -> int | float:
     """A norm as 0, 1, 2, … or math.inf."""
     message = f"norm must be 0, 1, 2, … (at most {_LARGEST_NORM}) or inf, got {norm!r}"
-    if isinstance(norm, bool):
+    if isinstance(norm, bool | np.bool_):
         raise CarveError(message)
     try:
         value = float(norm)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise CarveError(message) from None
     if value == math.inf:
         return math.inf
@@ -219,11 +220,11 @@ def check_norm(norm: int | float | str) -> int | float:
     return int(value)
 
 
-def _check_budget(norm: int | float, budget: float) -> float:
+def _check_budget(norm: int | float, budget: Any) -> float:
     try:
         value = float(budget)
     except (TypeError, ValueError, OverflowError):
-        raise CarveError(f"budget must be a number, got {budget!r}") from None
+        raise CarveError(f"budget must be a number, got {_shown(budget)}") from None
     if not value >= 0:
         raise CarveError(f"budget must be >= 0, got {value:g}")
     if norm == 0 and math.isfinite(value) and value != int(value):
@@ -238,8 +239,18 @@ def _check_budget(norm: int | float, budget: float) -> float:
 # ── what is given, copied and checked ────────────────────────────────────────────────────────
 
 
+def _by_label(given: Any) -> Any:
+    """A pandas Series as the mapping it is: its values belong to labels, not to places."""
+    if hasattr(given, "index") and hasattr(given, "items") and not hasattr(given, "columns"):
+        if not given.index.is_unique:
+            raise CarveError("a Series of limits needs a label for each value, and no label twice")
+        return dict(given.items())
+    return given
+
+
 def _frozen_scale(given: Any) -> Any:
     """A scale as one float, a tuple of them, or a read-only mapping to them; all within range."""
+    given = _by_label(given)
     if isinstance(given, Mapping):
         return MappingProxyType(
             {_feature(f): _check_scale(_number(s, "scale", given), f) for f, s in given.items()}
@@ -259,8 +270,11 @@ def _check_scale(scale: float, feature: int | str | None) -> float:
 
 def _frozen_features(given: Any) -> tuple[int | str, ...] | tuple[bool, ...]:
     """Features by name or position, or a mask of truth values, as a tuple."""
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise CarveError(f"features must be a list of names or positions, got {given!r}")
+    if hasattr(given, "index") and getattr(getattr(given, "dtype", None), "kind", "") == "b":
+        given = [label for label, chosen in _by_label(given).items() if chosen]
+    no_list = isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable)
+    if no_list or (isinstance(given, np.ndarray) and given.ndim != 1):
+        raise CarveError(f"features must be a list of names or positions, got {_shown(given)}")
     features = list(given)
     if features and all(isinstance(feature, bool | np.bool_) for feature in features):
         return tuple(bool(feature) for feature in features)
@@ -278,17 +292,37 @@ def _positions(features: tuple[int | str, ...] | tuple[bool, ...], n: int) -> li
 
 def _frozen_bounds(given: Any) -> Any:
     """A pair of floats or of tuples of them, or a read-only mapping to pairs; lower <= upper."""
-    if isinstance(given, Mapping):
+    if isinstance(given, Mapping) or hasattr(given, "columns"):
+        if not isinstance(given, Mapping):
+            raise CarveError("bounds must be a pair (lower, upper) or a mapping, got a frame")
         pairs = {}
         for feature, pair in given.items():
             low, high = (_number(end, "bounds", given) for end in _pair(pair))
             pairs[_feature(feature)] = _check_pair(low, high, _called(feature))
         return MappingProxyType(pairs)
-    low, high = _pair(given)
+    low, high = map(_by_label, _pair(given))
+    if isinstance(low, Mapping) or isinstance(high, Mapping):
+        return _frozen_bounds(_paired(low, high))
     lows, highs = _numbers(low, "lower bound"), _numbers(high, "upper bound")
     if isinstance(lows, float) and isinstance(highs, float):
         return _check_pair(lows, highs, "")
     return lows, highs  # compared where the number of features is known
+
+
+def _paired(low: Any, high: Any) -> dict[Any, tuple[Any, Any]]:
+    """Two ends, one or both of them by label, as a mapping to pairs."""
+    labels = list(low if isinstance(low, Mapping) else high)
+    for end in (low, high):
+        if isinstance(end, Mapping):
+            if set(end) != set(labels):
+                raise CarveError("bounds by label need the same labels for both ends")
+        elif not np.isscalar(end):
+            raise CarveError(f"bounds by label need labels for both ends, got {_shown(end)}")
+
+    def at(end: Any, label: Any) -> Any:
+        return end[label] if isinstance(end, Mapping) else end
+
+    return {label: (at(low, label), at(high, label)) for label in labels}
 
 
 def _check_pair(low: float, high: float, feature: str) -> tuple[float, float]:
@@ -300,10 +334,12 @@ def _check_pair(low: float, high: float, feature: str) -> tuple[float, float]:
 
 def _pair(given: Any) -> tuple[Any, Any]:
     try:
+        if isinstance(given, Set):  # it has no first and no second
+            raise TypeError
         low, high = given
     except (TypeError, ValueError):
         raise CarveError(
-            f"bounds must be a pair (lower, upper) or a mapping to such pairs, got {given!r}"
+            f"bounds must be a pair (lower, upper) or a mapping to such pairs, got {_shown(given)}"
         ) from None
     return low, high
 
@@ -322,7 +358,7 @@ def _called(feature: int | str) -> str:
 
 def _numbers(given: Any, what: str) -> float | tuple[float, ...]:
     """One number, or as many as an iterable holds."""
-    if isinstance(given, str | bytes | Mapping) or np.ndim(given) > 1:
+    if isinstance(given, str | bytes | Mapping | Set):  # a set has no order
         raise _no_number(given, what)
     if isinstance(given, Iterable) and not (isinstance(given, np.ndarray) and given.ndim == 0):
         items = list(given)
@@ -332,7 +368,7 @@ def _numbers(given: Any, what: str) -> float | tuple[float, ...]:
 
 def _number(item: Any, what: str, given: Any) -> float:
     try:
-        if isinstance(item, str | bytes):  # which float() would read
+        if isinstance(item, str | bytes | complex | np.complexfloating):  # which float() may read
             raise TypeError
         number = float(item)
     except (TypeError, ValueError, OverflowError):
@@ -343,8 +379,15 @@ def _number(item: Any, what: str, given: Any) -> float:
 
 
 def _no_number(given: Any, what: str) -> CarveError:
-    shown = " ".join(repr(given).split())
-    return CarveError(f"{what} must be one number, one per feature or a mapping, got {shown}")
+    return CarveError(
+        f"{what} must be one number, one per feature or a mapping, got {_shown(given)}"
+    )
+
+
+def _shown(given: Any) -> str:
+    """In one line, whatever it is."""
+    text = " ".join(repr(given).split())
+    return text if len(text) <= 120 else text[:119] + "…"
 
 
 def _rebuild(norm: float, budget: float, scale: Any, features: Any, bounds: Any) -> Attacker:
@@ -358,15 +401,23 @@ def _per_feature(
     n = ensemble.n_features
     if isinstance(given, Mapping):
         values = np.full(n, default)
+        taken: dict[int, Any] = {}
         for feature, value in given.items():
-            values[ensemble.feature_index(feature)] = value
+            index = ensemble.feature_index(feature)
+            if index in taken:
+                raise CarveError(
+                    f"{what} names {ensemble.feature_name(index)} twice, as {taken[index]!r} and "
+                    f"{feature!r}"
+                )
+            taken[index] = feature
+            values[index] = value
         return values
-    try:
-        return np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), (n,)))
-    except ValueError:
+    if isinstance(given, tuple) and len(given) != n:
+        shown = _shown(list(given))
         raise CarveError(
-            f"{what} must be one number, one per feature ({n}) or a mapping, got {list(given)!r}"
-        ) from None
+            f"{what} must be one number, one per feature ({n}) or a mapping, got {shown}"
+        )
+    return np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), (n,)))
 
 
 def _plain(value: Any) -> Any:
