@@ -127,3 +127,11 @@ def test_fingerprint_is_that_of_another_process_unless_the_kind_is_unknown():
     assert printed[0] == digest_of({"b": 0.1, "a": [1, "x", None]})
     assert printed[1] != digest_of(len)
     assert digest_of(len) == digest_of(len)
+
+
+def test_what_is_masked_tells_and_what_the_mask_hides_does_not():
+    numbers, mask = np.array([1.0, 2.0, 3.0]), [False, True, False]
+    one = np.ma.masked_array(numbers, mask)
+    assert digest_of(one) == digest_of(np.ma.masked_array([1.0, 9.0, 3.0], mask))
+    assert digest_of(one) != digest_of(np.ma.masked_array(numbers, [True, False, False]))
+    assert digest_of(one) != digest_of(numbers)

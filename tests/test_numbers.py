@@ -7,13 +7,14 @@ import decimal
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import carvegbm as cg
-from carvegbm.instances import first_where
+from carvegbm.instances import as_rows, first_where
 from plain_trees import ensemble, refused, stump
 
 MODEL = ensemble(stump(0, 0.5), stump(1, 0.5, missing="left"), n_features=2)
@@ -223,3 +224,17 @@ def _exactly(value):
     if isinstance(value, np.integer):
         return int(value), 1
     return value if np.isinf(value) else value.as_integer_ratio()
+
+
+def test_masks_in_a_list_of_rows_are_kept():
+    rows = [np.ma.masked_equal([1.0, 2.0], 2.0), np.ma.masked_array([3.0, 4.0])]
+    np.testing.assert_array_equal(as_rows(rows), [[1.0, np.nan], [3.0, 4.0]])
+
+
+@pytest.mark.parametrize("kind", ["Int64", "UInt64", "int64[pyarrow]", "uint64[pyarrow]"])
+def test_a_whole_number_beside_a_null_is_not_rounded_unseen(kind):
+    frame = pd.DataFrame({"a": pd.array([2**53 + 1, None], dtype=kind)})
+    with refused("9007199254740993", "'a'"):
+        as_rows(frame)
+    fine = pd.DataFrame({"a": pd.array([2**53 + 2, None], dtype=kind)})
+    np.testing.assert_array_equal(as_rows(fine), [[2.0**53 + 2], [np.nan]])

@@ -49,6 +49,10 @@ def digest_of(value: Any) -> str:
 def _pieces(value: Any) -> Iterable[bytes | memoryview]:
     if isinstance(value, Ensemble):
         return [b"ensemble", digest_of(fields_of(value)).encode()]
+    if isinstance(value, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(value)
+        shown = np.where(mask, np.zeros(1, dtype=value.dtype), np.asarray(value))
+        return [b"masked", digest_of(shown).encode(), digest_of(mask).encode()]
     if isinstance(value, np.ndarray):
         return _of_array(value)
     if isinstance(value, np.generic):

@@ -12,7 +12,7 @@ from carvegbm.columns import column_names, order_of
 from carvegbm.errors import DataError
 from carvegbm.numbers import as_numbers, frame_numbers
 
-__all__ = ["as_labels", "as_rows", "check_threads", "first_where"]
+__all__ = ["as_labels", "as_rows", "check_threads", "first_where", "holds_masks"]
 
 
 def as_rows(
@@ -28,6 +28,8 @@ def as_rows(
     if hasattr(X, "toarray"):
         X = X.toarray()
     try:
+        if isinstance(X, list | tuple) and holds_masks(X):
+            X = np.ma.stack([np.ma.asarray(row) for row in X])
         array = np.asanyarray(X) if names is None else frame_numbers(X, names)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"X must be numbers: {' '.join(str(error).split())}") from None
@@ -35,6 +37,13 @@ def as_rows(
         raise DataError(f"X must have two dimensions (rows, features), got {array.ndim}")
     rows = as_numbers(array, "X")
     return np.ascontiguousarray(rows if order is None else np.take(rows, order, axis=1))
+
+
+def holds_masks(values: Any) -> bool:
+    """Whether entries are masked, or may be: a masked array, or a list with one among its rows."""
+    if isinstance(values, list | tuple):
+        return any(isinstance(row, np.ma.MaskedArray) for row in values)
+    return isinstance(values, np.ma.MaskedArray)
 
 
 def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDArray[np.int32]:

@@ -85,7 +85,9 @@ def _values(column: Any, what: str) -> npt.NDArray[Any]:
         raise _refusal(what, f"categories ({kind.splitlines()[0][:40]})")
     if kind.lstrip("u").startswith("int"):
         # Beside a null, a whole number would become a double unseen.
-        nulls = getattr(column, "null_count", 0)
+        nulls = getattr(column, "null_count", None)  # pyarrow's, polars' a method
+        if nulls is None:
+            nulls = bool(getattr(column, "hasnans", False))  # pandas'
         to_list = getattr(column, "to_pylist", getattr(column, "to_list", None))
         if to_list is not None and (nulls() if callable(nulls) else nulls):
             return np.array(to_list(), dtype=object)

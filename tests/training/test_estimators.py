@@ -18,7 +18,6 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import carvegbm as cg
-from carvegbm.instances import as_rows
 from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
 from carvegbm.training.tuning import tune
 from training import problems
@@ -645,20 +644,25 @@ def test_an_iterator_or_a_masked_label_is_refused_in_one_line(way):
     assert "row 7 is masked" in str(caught.value)
 
 
-@pytest.mark.parametrize("way", WAYS_IN)
-def test_rows_that_the_rest_of_the_package_refuses_are_refused_in_training(way, monkeypatch):
+@pytest.mark.parametrize("way", [way for way in WAYS_IN if not way.startswith("refit")])
+def test_what_a_mask_hides_is_missing_in_training_too(way):
     X, y = problems.two_classes(60)
     call = every_way_in(classifier(budget=0.001).fit(X, y), X, y)[way]
+    for masked in (np.ma.masked_array(X, mask=X > 0.9), [np.ma.masked_greater(x, 0.9) for x in X]):
+        with pytest.raises(cg.DataError, match=r"nan|NaN|missing"):
+            call(X=masked)
 
-    def refusing(X, *names):
-        if isinstance(X, np.ma.MaskedArray):
-            raise cg.DataError("X is masked")
-        return as_rows(X, *names)
 
-    for module in ("instances", "ensemble", "training.inputs"):
-        monkeypatch.setattr(f"carvegbm.{module}.as_rows", refusing)
-    with pytest.raises(cg.DataError, match="X is masked"):
-        call(X=np.ma.masked_array(X, mask=X > 0.9))
+def test_a_refit_takes_what_a_mask_hides_as_missing():
+    X, y = problems.two_classes(60)
+    model, attacker = classifier(budget=0.001).fit(X, y), cg.Attacker("inf", 0.001)
+    hidden = X > 0.9
+    masked, missing = np.ma.masked_array(X, mask=hidden), np.where(hidden, np.nan, X)
+    one, other = (
+        cg.robust_refit(model.ensemble_, x, y, attacker, steps=5) for x in (masked, missing)
+    )
+    assert one == other
+    assert one != cg.robust_refit(model.ensemble_, X, y, attacker, steps=5)
 
 
 def test_rows_to_predict_go_through_the_same_door():

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
-from carvegbm.instances import as_rows, first_where
+from carvegbm.instances import as_rows, first_where, holds_masks
 
 __all__ = [
     "blank_ensemble",
@@ -45,6 +45,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> npt.NDArray[An
     `reset`: remember the number and names of features in the estimator, instead of checking them.
     """
     _require_values(X, "X")
+    X = _unmasked(X)
     try:
         rows: npt.NDArray[Any] = _validate(estimator, X, reset=reset)
     except ValueError as error:
@@ -61,6 +62,7 @@ def check_pair(
     where = "" if what == "X" else f"{what}: "
     _require_values(X, f"{where}X")
     require_labels(y, f"{where}y")
+    X = _unmasked(X)
     try:
         rows, labels = _validate(estimator, X, y, reset=reset, multi_output=False, y_numeric=False)
     except ValueError as error:
@@ -91,8 +93,13 @@ def _require_values(values: Any, what: str) -> None:
         )
 
 
+def _unmasked(X: Any) -> Any:
+    """Masked entries as what they are, missing values: scikit-learn would look under the mask."""
+    return as_rows(X) if holds_masks(X) else X
+
+
 def _require_numbers(X: Any, where: str) -> None:
-    """Refuse what the rest of the package refuses: scikit-learn lets masks and dates pass."""
+    """Refuse what the rest of the package refuses: scikit-learn lets dates pass."""
     if type(X) is np.ndarray and X.dtype.kind in "biuf":
         return
     try:

@@ -171,7 +171,7 @@ class Trials:
 
     @cached_property
     def _fingerprint(self) -> str:
-        data = [np.asarray(part) for part in (self.X, self.y, self.X_valid, self.y_valid)]
+        data = [np.asanyarray(part) for part in (self.X, self.y, self.X_valid, self.y_valid)]
         names = (getattr(self.X, "columns", None), self.feature_names)
         return digest_of([data, [None if given is None else list(given) for given in names]])
 
