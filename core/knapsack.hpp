@@ -18,7 +18,7 @@ namespace carve {
 
 struct Option {
     double cost;
-    double gain; // > 0
+    double gain; // >= 0: a difference of several outputs may be rounded to 0
     std::int32_t leaf;
 };
 
@@ -56,7 +56,8 @@ class Knapsack {
     };
     // The options chosen by the last call below.
     std::vector<Pick> picks;
-    // The last call below ran out of time or memory: its choice is affordable, not the best.
+    // The last call below ran out of time or memory: of `maximise` there is a choice within the
+    // capacity, rounded; of the exact calls there is none.
     bool gave_up() const { return gave_up_; }
     // No choice within the capacity gains more than this, exactly; of the last call that maximised.
     double most_gain() const { return most_gain_; }

@@ -161,18 +161,26 @@ Outcome LargeSpreadSolver::attack_by_cost(const Objective& objective) {
     const auto totals = knapsack_.maximise(costs_.capacity() + costs_.slack(), stopwatch_);
     const LongSum worst = total_of_picks(objective);
     const bool fits = totals.cost <= costs_.capacity() - costs_.slack() || picks_fit();
-    if (knapsack_.gave_up())
-        return give_up(objective, margin, knapsack_.most_gain());
-    if (fits && knapsack_.is_certain())
+    if (fits && !knapsack_.gave_up() && knapsack_.is_certain())
         return conclude(objective, margin, worst);
-    const ExactCosts costs = exact_costs();
-    knapsack_.maximise_exactly(
-        costs_.capacity(), costs.of_budget(attacker_.budget),
-        [&](int tree, std::int32_t leaf) { return exact_option(objective, costs, tree, leaf); },
-        stopwatch_);
-    if (knapsack_.gave_up())
-        return give_up(objective, margin, knapsack_.most_gain());
-    return conclude(objective, margin, total_of_picks(objective));
+    const std::vector<std::int32_t> reached = leaf_;
+    if (!knapsack_.gave_up()) {
+        const ExactCosts costs = exact_costs();
+        knapsack_.maximise_exactly(
+            costs_.capacity(), costs.of_budget(attacker_.budget),
+            [&](int tree, std::int32_t leaf) { return exact_option(objective, costs, tree, leaf); },
+            stopwatch_);
+        if (!knapsack_.gave_up())
+            return conclude(objective, margin, total_of_picks(objective));
+    }
+    // What was found may be enough all the same.
+    Outcome outcome = give_up(objective, margin, knapsack_.most_gain());
+    if (fits) {
+        leaf_ = reached;
+        outcome.worst.upper = std::min(outcome.worst.upper, objective.enclose(worst, leaf_).upper);
+        outcome.wins = outcome.decided = objective.wins(objective.sign(worst, leaf_));
+    }
+    return outcome;
 }
 
 // Costs are rounded down and the budget up: what is found bounds the true attack from below.
@@ -195,7 +203,9 @@ Outcome LargeSpreadSolver::give_up(const Objective& objective, const LongSum& ma
     leaf_ = home_;
     Outcome outcome = conclude(objective, margin, margin);
     const double lower = margin.rounded() - gain - objective.rounding_error();
-    outcome.worst.lower = std::min(outcome.worst.lower, next_down(lower / ensemble_.average));
+    outcome.worst.lower = std::isfinite(lower)
+                              ? std::min(outcome.worst.lower, next_down(lower / ensemble_.average))
+                              : -infinity;
     outcome.wins = false;
     outcome.decided = false;
     return outcome;

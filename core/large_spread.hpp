@@ -40,8 +40,11 @@ class LargeSpreadSolver {
     }
     template <class Number> void load(const Number* row, const Stopwatch& stopwatch) {
         instance_.load(row);
-        stopwatch_ = stopwatch;
+        limit(stopwatch);
     }
+    // From here on, the instance may take this long.
+    void limit(const Stopwatch& stopwatch) { stopwatch_ = stopwatch; }
+    const Stopwatch& stopwatch() const { return stopwatch_; }
     // Is the ensemble large-spread as far as this instance is concerned? All below rests on it.
     bool is_large_spread();
 

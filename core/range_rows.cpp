@@ -22,8 +22,7 @@ class Pusher {
     Pusher(const Ensemble& ensemble, const Attacker& attacker, const RangeOptions& options,
            const std::atomic<bool>& cancelled)
         : ensemble_(ensemble), options_(options), cancelled_(cancelled),
-          solver_(ensemble, attacker, -1, options.search ? options.seconds / 4 : options.seconds,
-                  cancelled),
+          solver_(ensemble, attacker, -1, options.seconds, cancelled),
           instance_(ensemble, attacker), search_(ensemble, attacker),
           home_(static_cast<std::size_t>(ensemble.n_trees())) {}
 
@@ -38,12 +37,13 @@ class Pusher {
     }
     const std::vector<std::int32_t>& home() const { return home_; }
 
-    // Of two questions about one instance, the first may take half of the time.
-    SearchOutcome push(const Objective& objective, Goal goal, bool is_first) {
-        const Stopwatch limit = started_.within(is_first ? started_.left() / 2 : infinity);
+    // May take `share` of the time that is left.
+    SearchOutcome push(const Objective& objective, Goal goal, double share) {
+        const Stopwatch limit = started_.within(share * started_.left());
         SearchOutcome outcome;
         outcome.least = {-infinity, objective.enclose(objective.total(home_)).upper};
         if (large_spread_) {
+            solver_.limit(options_.search ? limit.within(limit.left() / 2) : limit);
             const Outcome found = solver_.attack(objective);
             outcome.least = found.worst;
             if (found.decided) {
@@ -57,6 +57,9 @@ class Pusher {
         found.least.lower = std::max(found.least.lower, outcome.least.lower);
         return found;
     }
+
+    // Is there enough time for another attempt to get further than one with half of it?
+    bool has_time() const { return started_.left() > 0.3 * options_.seconds; }
 
   private:
     const Ensemble& ensemble_;
@@ -97,30 +100,39 @@ bool range_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& 
                 const TickFunction& tick) {
     const Objective down = Objective::output(ensemble, false);
     const Objective up = Objective::output(ensemble, true);
-    return for_rows(ensemble, attacker, rows, options, threads, tick,
-                    [&](Pusher& pusher, std::int64_t i) {
-                        const Enclosure lowest = pusher.push(down, Goal::value, true).least;
-                        const Enclosure highest = pusher.push(up, Goal::value, false).least;
-                        output.lowest_lower[i] = lowest.lower;
-                        output.lowest_upper[i] = lowest.upper;
-                        output.highest_lower[i] = -highest.upper;
-                        output.highest_upper[i] = -highest.lower;
-                    });
+    const auto known = [](const Enclosure& end) { return end.upper <= next_up(end.lower); };
+    return for_rows(
+        ensemble, attacker, rows, options, threads, tick, [&](Pusher& pusher, std::int64_t i) {
+            Enclosure lowest = pusher.push(down, Goal::value, 0.5).least;
+            const Enclosure highest = pusher.push(up, Goal::value, 1).least;
+            if (!known(lowest) && pusher.has_time()) { // which the other end left over
+                const Enclosure again = pusher.push(down, Goal::value, 1).least;
+                lowest = {std::max(lowest.lower, again.lower), std::min(lowest.upper, again.upper)};
+            }
+            output.lowest_lower[i] = lowest.lower;
+            output.lowest_upper[i] = lowest.upper;
+            output.highest_lower[i] = -highest.upper;
+            output.highest_upper[i] = -highest.lower;
+        });
 }
 
 bool change_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
                  std::span<const double> limit, const RangeOptions& options, std::uint8_t* answer,
                  int threads, const TickFunction& tick) {
     const auto judge = [&](Pusher& pusher) {
-        bool open = false;
-        for (const bool rises : {false, true}) {
+        const auto ask = [&](bool rises, double share) {
             const Objective objective = Objective::change(ensemble, pusher.home(), rises, limit);
-            const Verdict verdict = pusher.push(objective, Goal::decide, !rises).verdict;
-            if (verdict == Verdict::wins)
-                return Answer::fails;
-            open = open || verdict == Verdict::undecided;
-        }
-        return open ? Answer::unknown : Answer::holds;
+            return pusher.push(objective, Goal::decide, share).verdict;
+        };
+        Verdict falls = ask(false, 0.5);
+        if (falls == Verdict::wins)
+            return Answer::fails;
+        const Verdict rises = ask(true, 1);
+        if (falls == Verdict::undecided && rises == Verdict::never && pusher.has_time())
+            falls = ask(false, 1);
+        if (falls == Verdict::wins || rises == Verdict::wins)
+            return Answer::fails;
+        return falls == Verdict::never && rises == Verdict::never ? Answer::holds : Answer::unknown;
     };
     return for_rows(ensemble, attacker, rows, options, threads, tick,
                     [&](Pusher& pusher, std::int64_t i) {

@@ -28,7 +28,7 @@ class RowVerifier {
                 const std::atomic<bool>& cancelled)
         : objectives_(objectives), options_(options), wants_witness_(wants_witness),
           solver_(ensemble, attacker, options.grid, options.seconds, cancelled),
-          z_(static_cast<std::size_t>(ensemble.n_features)) {}
+          whole_(options.seconds, cancelled), z_(static_cast<std::size_t>(ensemble.n_features)) {}
 
     struct Result {
         Status status = Status::unknown;
@@ -40,6 +40,7 @@ class RowVerifier {
 
     template <class Number> Result verify(const Number* row, int label) {
         solver_.load(row);
+        whole_ = solver_.stopwatch();
         if (options_.per_instance && !solver_.is_large_spread())
             return predict(label);
         Result result;
@@ -50,6 +51,7 @@ class RowVerifier {
         for (int rival = 0; rival < objectives_.classes(); ++rival) {
             if (rival == label)
                 continue;
+            share_time(rival < label ? rival : rival - 1);
             const Outcome outcome = attack(objectives_(label, rival));
             decided = decided && outcome.decided;
             result.right = result.right && outcome.holds;
@@ -77,6 +79,14 @@ class RowVerifier {
     double distance() const { return solver_.distance(z_.data()); }
 
   private:
+    // Of the time that is left, every rival to come has its share; `done` are through.
+    void share_time(int done) {
+        const int to_come = objectives_.classes() - 1 - done;
+        if (objectives_.classes() == 2)
+            return;
+        solver_.limit(to_come > 1 ? whole_.within(whole_.left() / to_come) : whole_);
+    }
+
     Outcome attack(const Objective& objective) {
         Outcome outcome = solver_.attack(objective);
         if (options_.method == Method::basic && options_.grid < 0 && outcome.decided) {
@@ -136,6 +146,7 @@ class RowVerifier {
             if (rival == label)
                 continue;
             const Objective& objective = objectives_(rival, label);
+            solver_.limit(whole_);
             const Outcome outcome = attack(objective);
             result.worst.upper = std::min(result.worst.upper, -outcome.worst.lower);
             if (single)
@@ -176,6 +187,7 @@ class RowVerifier {
     VerifyOptions options_;
     bool wants_witness_;
     LargeSpreadSolver solver_;
+    Stopwatch whole_; // of the instance
     std::vector<double> z_;
 };
 
@@ -209,11 +221,11 @@ class RowRadius {
             instance_.load(row);
             level = std::min(last_, level_of(nearest_threshold(ensemble_, attacker_, instance_)));
         }
-        for (double lower = 0;; ++level) {
-            const RadiusBounds found = radius_within(row, label, level, lower, stopwatch);
+        lower_.assign(static_cast<std::size_t>(objectives_.classes()), 0.0);
+        for (;; ++level) {
+            const RadiusBounds found = radius_within(row, label, level, stopwatch);
             if (found.upper < infinity || found.lower < infinity || level >= last_ || cancelled_)
                 return found;
-            lower = levels_[level]->attacker.budget; // and no attack that costs less
         }
     }
 
@@ -231,9 +243,9 @@ class RowRadius {
         return std::max(lowest_level, budget > 0 ? std::ilogb(budget) / 2 + 1 : lowest_level);
     }
 
-    // Infinite where no budget of this level flips; where time ran out, `lower` as given.
+    // Infinite where no budget of this level flips. Every rival has its share of the time.
     template <class Number>
-    RadiusBounds radius_within(const Number* row, int label, int level, double lower,
+    RadiusBounds radius_within(const Number* row, int label, int level,
                                const Stopwatch& stopwatch) {
         auto& slot = levels_[level];
         if (!slot) {
@@ -243,19 +255,30 @@ class RowRadius {
             slot = std::make_unique<Level>(ensemble_, std::move(grown), cancelled_);
         }
         slot->solver.load(row, stopwatch);
-        double smallest = nan;
+        RadiusBounds bounds{infinity, infinity};
         bool decided = true;
+        int to_come = objectives_.classes() - 1;
         for (int rival = 0; rival < objectives_.classes(); ++rival) {
             if (rival == label)
                 continue;
+            if (to_come > 1)
+                slot->solver.limit(stopwatch.within(stopwatch.left() / to_come));
+            else
+                slot->solver.limit(stopwatch);
+            --to_come;
             const double found = slot->solver.radius(objectives_(label, rival));
+            double& lower = lower_[static_cast<std::size_t>(rival)];
             if (found == LargeSpreadSolver::undecided)
                 decided = false;
             else
-                smallest = std::fmin(smallest, found);
+                lower = std::isnan(found) ? slot->attacker.budget : found;
+            if (found >= 0)
+                bounds.upper = std::min(bounds.upper, found);
+            bounds.lower = std::min(bounds.lower, lower);
         }
-        const double upper = std::isnan(smallest) ? infinity : smallest;
-        return {decided || upper == 0 ? upper : std::min(lower, upper), upper};
+        if (decided)
+            return {bounds.upper, bounds.upper};
+        return {std::min(bounds.lower, bounds.upper), bounds.upper};
     }
 
     const Ensemble& ensemble_;
@@ -264,7 +287,8 @@ class RowRadius {
     double seconds_;
     const std::atomic<bool>& cancelled_;
     Instance instance_;
-    int last_; // the level of the attacker's own budget
+    int last_;                  // the level of the attacker's own budget
+    std::vector<double> lower_; // per rival: no budget up to this flips
     std::map<int, std::unique_ptr<Level>> levels_;
 };
 

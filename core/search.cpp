@@ -59,7 +59,7 @@ SearchOutcome Search::run(Instance& instance, const Objective& objective, Goal g
     }
     if (wins_)
         outcome.verdict = Verdict::wins;
-    else if (finished)
+    else if (finished && goal != Goal::value)
         outcome.verdict = Verdict::never;
     if (goal == Goal::decide && wins_) // an attack was found, and that was all
         lower = reduction_.least;
@@ -67,7 +67,7 @@ SearchOutcome Search::run(Instance& instance, const Objective& objective, Goal g
     const Enclosure reached = objective.enclose(best_total_);
     outcome.least = {known ? reached.lower : std::min(reached.lower, lower_bound(lower)),
                      reached.upper};
-    if (outcome.verdict == Verdict::never && goal != Goal::value)
+    if (outcome.verdict == Verdict::never)
         outcome.least.lower = std::max(outcome.least.lower, 0.0);
     outcome.has_attack = wins_;
     return outcome;

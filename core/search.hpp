@@ -27,9 +27,9 @@ enum class Goal : std::uint8_t {
 };
 
 struct SearchOutcome {
-    Verdict verdict = Verdict::undecided;
+    Verdict verdict = Verdict::undecided; // with Goal::value: never `never`, nobody asked
     // Of the smallest total the attacker can reach, as a raw score: an attack reaches what `upper`
-    // is rounded up from.
+    // is rounded up from. Without meaning where an attack must win against others as well.
     Enclosure least{};
     bool has_attack = false; // one that wins; see Search::perturb
 };

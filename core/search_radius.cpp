@@ -74,17 +74,20 @@ bool RadiusSearch::grow(Rival& rival, const Objective& objective, double last,
 bool RadiusSearch::close_in(Rival& rival, const Objective& objective, double upper,
                             const Stopwatch& stopwatch) {
     const bool counts = attacker_.norm == 0;
+    if (rival.lower >= upper)
+        return true;
     if (!grow(rival, objective, std::min(attacker_.budget, upper), stopwatch))
         return false;
     // By halves, and by trying just below what is known.
-    while (rival.lower < rival.upper) {
-        const double below = counts ? rival.upper - 1 : std::nextafter(rival.upper, 0.0);
+    while (rival.lower < std::min(rival.upper, upper)) {
+        const double end = std::min(rival.upper, upper);
+        const double below = counts ? end - 1 : std::nextafter(end, 0.0);
         if (below <= rival.lower) {
-            rival.lower = rival.upper;
+            rival.lower = end;
             break;
         }
-        const double middle = rival.lower + (rival.upper - rival.lower) / 2;
-        const bool wide = rival.upper - rival.lower > 0.02 * rival.upper;
+        const double middle = rival.lower + (end - rival.lower) / 2;
+        const bool wide = end - rival.lower > 0.02 * end;
         const bool halve =
             !counts && wide && rival.trials++ % 4 != 3 && middle > rival.lower && middle < below;
         const double budget = halve ? middle : below;
@@ -116,7 +119,8 @@ RadiusBounds RadiusSearch::solve(int label, const Stopwatch& stopwatch) {
         const bool counts = attacker_.norm == 0;
         const double first = counts ? 1 : std::max(nearest_, 1e-100) * 1.5;
         // What crosses no threshold changes nothing.
-        const bool near = !counts && 0 < nearest_ && nearest_ < infinity;
+        // (Subnormal numbers round absolutely: they bound nothing.)
+        const bool near = !counts && 1e-290 < nearest_ && nearest_ < infinity;
         const double lower = near ? nearest_ * (1 - 8 * unit_roundoff) : 0;
         rivals.push_back({rival, total.to_double(), lower, infinity, first, 0});
     }

@@ -58,8 +58,9 @@ class RowSearcher {
             for (const auto leaf : home_)
                 objective.add(total, leaf);
             const double margin = objective.rounded(total, home_);
-            around.lower = std::min(around.lower, objective.enclose(total, home_).lower);
-            around.upper = std::min(around.upper, objective.enclose(total, home_).upper);
+            const Enclosure enclosed = objective.enclose(total, home_);
+            around.lower = std::min(around.lower, enclosed.lower);
+            around.upper = std::min(around.upper, enclosed.upper);
             result.right = result.right && !objective.wins(objective.sign(total, home_));
             result.margin = std::fmin(result.margin, margin);
             rivals_.push_back({rival, margin});

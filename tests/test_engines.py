@@ -274,7 +274,8 @@ def test_what_a_knapsack_did_not_decide_in_time_is_not_given_to_it_again(monkeyp
     monkeypatch.setattr(_core, "search_verify", spying)
     cuts = np.random.default_rng(0).uniform(0.5, 1, size=24)
     trees = [stump(i, cut, 0.0, -cut - 0.1) for i, cut in enumerate(cuts.tolist())]
-    model = ensemble(*trees, n_features=24, base_score=float(cuts.sum() / 2 + 0.6))
     attacker = cg.Attacker(1, float(cuts.sum() / 2))
+    lowest = cg.output_range(ensemble(*trees, n_features=24), [[0.0] * 24], attacker).lowest[0]
+    model = ensemble(*trees, n_features=24, base_score=1e-9 - lowest)  # just robust
     cg.verify(model, [[0.0] * 24], [1], attacker, timeout=1e-6)
     assert asked == [False]
