@@ -528,3 +528,32 @@ def test_labels_that_the_model_does_not_know_are_refused(classes, y, words):
 def test_regression_has_no_labels():
     with refused("regression", "output_range", kind=cg.DataError):
         example(task="regression").check_labels([0.0], 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"average": 2.9}, "average"),
+        ({"n_features": 1.9}, "n_features"),
+        ({"n_features": "1"}, "n_features"),
+        ({"threshold": 2**53 + 1}, "threshold"),
+        ({"threshold": "0.5"}, "threshold"),
+    ],
+    ids=repr,
+)
+def test_numbers_that_would_be_rounded_are_refused(options, word):
+    given = {"n_features": 1, **options}
+    with pytest.raises(cg.ModelError, match=f"{word} must be"):
+        cg.Ensemble.from_trees([{"score": 1.0}], **given)
+
+
+@pytest.mark.parametrize("number", ["0.5", 2**53 + 1], ids=repr)
+def test_texts_and_whole_numbers_beyond_doubles_are_no_thresholds_or_scores(number):
+    fine = {"score": 1.0}
+    for tree in (
+        {"feature": 0, "threshold": number, "left": fine, "right": fine},
+        {"score": number},
+        {"score": [number, 1.0]},
+    ):
+        with pytest.raises(cg.ModelError):
+            cg.Ensemble.from_trees([tree], n_features=1)

@@ -177,3 +177,9 @@ def test_disk_that_is_full_is_named_by_the_file(tmp_path):
         fail()
     assert caught.value.filename == str(path)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_name_too_long_to_be_written_is_refused_before_the_work(tmp_path):
+    with refused("cannot write", "too long"):
+        check_output(tmp_path / ("n" * 250 + ".csv"))
+    assert list(tmp_path.iterdir()) == []

@@ -196,6 +196,12 @@ def test_no_attack_changes_more_than_a_huge_limit(c):
     assert cg.small_neighbourhood(STUMP, [[0.45]], ATTACKER, c=c).tolist() == ["holds"]
 
 
+def test_a_limit_that_is_no_double_is_taken_as_it_is():
+    model = ensemble(stump(0, 0.5, 0.0, 1.0), average=3)
+    for c, expected in ((Fraction(1, 3), "holds"), (1 / 3, "fails"), (10**400, "holds")):
+        assert cg.stability(model, [[0.45]], ATTACKER, c=c).tolist() == [expected]
+
+
 def test_a_limit_smaller_than_all_numbers_is_none_at_all():
     attacker = cg.Attacker("inf", 1e-100)
     constant, step = ensemble(leaf(1.0)), ensemble(stump(0, 0.0, 0.0, 5e-324))
@@ -263,7 +269,7 @@ def test_properties_are_unknown_where_the_range_is(answer):
     assert answer(TWICE, [[0.1], [0.45]], ATTACKER, **limit).tolist() == ["holds", "fails"]
 
 
-@pytest.mark.parametrize("c", [-1, math.nan, "much", None])
+@pytest.mark.parametrize("c", [-1, math.nan, "much", "1", None])
 def test_change_must_not_be_negative(c):
     with refused("c must be a number >= 0", repr(c)):
         cg.stability(STUMP, [[0.0]], ATTACKER, c=c)
@@ -271,13 +277,25 @@ def test_change_must_not_be_negative(c):
         cg.small_neighbourhood(STUMP, [[0.0]], ATTACKER, c=c)
 
 
-@pytest.mark.parametrize("q", [0.4, 1, math.nan, "sure", None])
+@pytest.mark.parametrize("q", [0.4, 1, math.nan, "sure", "0.7", None])
 def test_confidence_is_a_probability_of_at_least_one_half(q):
     with refused("q must be a probability", str(q)):
         cg.high_confidence(STUMP, [[0.0]], ATTACKER, q=q)
 
 
+@pytest.mark.parametrize("answer", [cg.stability, cg.small_neighbourhood, cg.high_confidence])
+@pytest.mark.parametrize("option", ["grid", "basic", "exact_margin", "method"])
+def test_options_of_other_functions_are_refused(answer, option):
+    limit = {"q": 0.6} if answer is cg.high_confidence else {"c": 0.5}
+    with pytest.raises(TypeError, match=option):
+        answer(STUMP, [[0.45]], ATTACKER, **limit, **{option: 1})
+
+
 def test_properties_name_the_models_they_cannot_take():
+    for answer in (cg.stability, cg.small_neighbourhood, cg.output_range):
+        limit = {} if answer is cg.output_range else {"c": 1}
+        with refused(f"{answer.__name__} needs a model with one output"):
+            answer(ensemble(leaf([1, 2, 3])), [[0.0]], ATTACKER, **limit)
     with refused("norm inf", "2"):
         cg.small_neighbourhood(STUMP, [[0.0]], cg.Attacker(2, 1), c=1)
     with refused("logistic link", "'identity'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import warnings
 from fractions import Fraction
@@ -234,3 +235,23 @@ def test_largest_budget_is_infinite_or_zero_for_norm_0():
     assert largest_budget(apart(0.0, 9.0), cg.Attacker(0, 1)) == 0
     assert largest_budget(apart(0.0), cg.Attacker(0, 1)) == math.inf
     assert largest_budget(apart(0.0, 9.0), cg.Attacker(0, 1, features=[1])) == math.inf
+
+
+def test_attackers_of_other_threads_are_not_mistaken_for_this_one(monkeypatch):
+    """While one closest pair is looked for, another thread asks about another attacker."""
+    spread_module = importlib.import_module("carvegbm.spread")  # `cg.spread` is the function
+    model = apart(0.25, 0.75)
+    near, far = cg.Attacker("inf", 0.3), cg.Attacker("inf", 0.3, scale=0.1)
+    real = spread_module._find_closest_pair
+
+    def interrupted(ensemble, attacker):
+        found = real(ensemble, attacker)
+        if attacker is near:
+            monkeypatch.setattr(spread_module, "_find_closest_pair", real)
+            assert cg.is_large_spread(ensemble, far)
+        return found
+
+    monkeypatch.setattr(spread_module, "_find_closest_pair", interrupted)
+    assert not cg.is_large_spread(model, near)
+    assert cg.is_large_spread(model, far)
+    assert not cg.is_large_spread(model, near)

@@ -44,6 +44,8 @@ def is_confident(ensemble: Ensemble, rows: npt.NDArray[Any], q: float) -> tuple[
 
 def _check_level(q: Any) -> Fraction:
     try:
+        if isinstance(q, str | bytes):
+            raise TypeError
         level = float(q)
     except (TypeError, ValueError, OverflowError):
         raise CarveError(f"q must be a probability in [0.5, 1), got {q!r}") from None

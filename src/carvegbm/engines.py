@@ -160,6 +160,8 @@ def decide(
         some = cast("Rows", np.ascontiguousarray(rows[unknown]))
         tick = counted_from(len(rows) - len(unknown), tick)
         others = _search_then_milp(ensemble, attacker, some, labels[unknown], rest, witness, tick)
+        others.worst_lower = np.maximum(others.worst_lower, decisions.worst_lower[unknown])
+        others.worst_upper = np.minimum(others.worst_upper, decisions.worst_upper[unknown])
         for field in fields(Decisions):
             if getattr(decisions, field.name) is not None:
                 getattr(decisions, field.name)[unknown] = getattr(others, field.name)

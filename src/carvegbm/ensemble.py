@@ -20,7 +20,7 @@ from carvegbm.errors import DataError, ModelError
 from carvegbm.instances import as_labels, as_rows, check_threads
 from carvegbm.link import class_indices
 from carvegbm.nested import NODE
-from carvegbm.wellformed import check_trees
+from carvegbm.wellformed import check_trees, double, whole
 
 if TYPE_CHECKING:
     from carvegbm import _core
@@ -149,15 +149,15 @@ class Ensemble:
         _set(self, "roots", np.array(roots, dtype=np.int32, order="C"))
         _set(self, "scores", score_rows)
         _set(self, "base_score", base)
-        _set(self, "threshold", float(threshold))
+        _set(self, "threshold", double(threshold, "threshold"))
         _set(self, "tie", tie)
-        _set(self, "n_features", int(n_features))
+        _set(self, "n_features", whole(n_features, "n_features"))
         _set(self, "task", task)
         _set(self, "classes", _classes(task, n_outputs, classes))
         _set(self, "feature_names", None if feature_names is None else tuple(feature_names))
         _set(self, "link", link)
         _set(self, "link_scale", float(link_scale))
-        _set(self, "average", int(average))
+        _set(self, "average", whole(average, "average"))
         _set(self, "input_precision", input_precision)
         _set(self, "sum_precision", sum_precision)
         _set(self, "compares", compares)

@@ -35,8 +35,8 @@ def check_output(path: Any, suffixes: tuple[str, ...] | None = RESULTS) -> Path:
         raise CarveError(f"{target} is a folder; give the name of a file")
     if target.exists() and not target.is_file():
         raise CarveError(f"{target} is not a file that can be replaced; give another name")
-    try:
-        tempfile.TemporaryFile(dir=target.parent).close()
+    try:  # under the name it will be written under: one may be too long
+        tempfile.NamedTemporaryFile(prefix=f".{target.name}.", dir=target.parent).close()
     except OSError as error:
         raise CarveError(f"cannot write {target}: {error.strerror}") from None
     if suffixes is not None and target.suffix == ".parquet":

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import ModelError
+from carvegbm.wellformed import double
 
 __all__ = ["NODE", "from_arrays", "to_arrays"]
 
@@ -64,7 +65,7 @@ def to_arrays(
             rows.extend([(0.0, -1, -1, -1, -1)] * 2)
             try:
                 rows[position] = (
-                    float(node["threshold"]),
+                    double(node["threshold"], "a threshold"),
                     _feature(node["feature"]),
                     *children,
                     {"left": 1, "right": 0, None: -1}[node.get("missing")],
@@ -106,6 +107,7 @@ def _feature(feature: Any) -> int:
 
 def _score_list(score: Any, tree: int) -> list[float]:
     try:
-        return [float(s) for s in np.atleast_1d(score)]
+        scores = score if isinstance(score, list | tuple) else np.atleast_1d(score).tolist()
+        return [double(s, "a score") for s in scores]
     except (TypeError, ValueError):
         raise ModelError(f"tree {tree}: a score must be a number or a list of numbers") from None

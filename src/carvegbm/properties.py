@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Rational
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -165,7 +166,7 @@ def stability(
     >>> cg.stability(model, [[0.45], [0.9]], cg.Attacker("inf", 0.1), c=0.5).tolist()
     ['fails', 'holds']
     """
-    return _stays_within(model, X, attacker, _limit(c), **options)
+    return _stays_within("stability", model, X, attacker, _limit(c), **options)
 
 
 def small_neighbourhood(
@@ -185,7 +186,8 @@ def small_neighbourhood(
     """
     if not math.isinf(attacker.norm):
         raise CarveError(f"small_neighbourhood is defined for norm inf, got {attacker.norm}")
-    return _stays_within(model, X, attacker, _limit(c) * Fraction(attacker.budget), **options)
+    limit = _limit(c) * Fraction(attacker.budget)
+    return _stays_within("small_neighbourhood", model, X, attacker, limit, **options)
 
 
 def high_confidence(
@@ -205,8 +207,7 @@ def high_confidence(
     >>> cg.high_confidence(model, [[0.45], [0.9]], cg.Attacker("inf", 0.1), q=0.7).tolist()
     ['fails', 'holds']
     """
-    progress = options.pop("progress", None)
-    settings = Settings(**options)
+    settings, progress = _settings(**options)
     ensemble = load(model)
     if ensemble.task != "binary" or ensemble.link != "logistic":
         raise CarveError(
@@ -236,24 +237,31 @@ def high_confidence(
     return answers
 
 
-def _stays_within(
-    model: Any,
-    X: npt.ArrayLike,
-    attacker: Attacker,
-    limit: Fraction,
+def _settings(
     *,
+    engine: Engine = "auto",
+    timeout: float = 10.0,
+    threads: int | None = None,
+    on_violation: OnViolation | None = None,
     progress: Progress = None,
-    **options: Any,
+) -> tuple[Settings, Progress]:
+    """The options of properties; others are refused, as those of any function."""
+    return Settings(engine, timeout, threads, on_violation), progress
+
+
+def _stays_within(
+    what: str, model: Any, X: npt.ArrayLike, attacker: Attacker, limit: Fraction, **options: Any
 ) -> Answers:
     """Whether no attack changes the raw score by more than the limit, exactly."""
-    settings = Settings(**options)
-    ensemble = _single_output(load(model), "stability")
+    settings, progress = _settings(**options)
+    ensemble = _single_output(load(model), what)
     rows = ensemble.check_data(X)
     attacker.check_instances(ensemble, rows)
     from carvegbm import _core
 
-    # Two sums of one leaf per tree differ by no more than this; the core need not know larger ones.
-    most = 2 * Fraction(float(ensemble.core.magnitude)) * 2
+    # Two sums of one leaf per tree differ by no more than twice their magnitude, which is rounded:
+    # with four times it, the core's whole numbers know all limits that matter.
+    most = 4 * Fraction(float(ensemble.core.magnitude))
     total = min(limit * ensemble.average, most)
     with progress_bar(progress, len(rows), "verifying") as tick:
         found = _core.stays_within(
@@ -269,18 +277,20 @@ def _stays_within(
 
 
 def _limit(c: Any) -> Fraction:
+    """A number >= 0 as the rational it is; one beyond all doubles is more than any change."""
+    most = Fraction(float(np.finfo(np.float64).max))
     try:
-        return Fraction(_checked_number(c))
+        if isinstance(c, str | bytes):
+            raise TypeError
+        if isinstance(c, Rational):  # a whole number, or a fraction, as it is
+            number = Fraction(c)
+        else:
+            number = most if float(c) == math.inf else Fraction(float(c))
     except (TypeError, ValueError, OverflowError):
-        raise CarveError(f"c must be a number >= 0, got {c!r}") from None
-
-
-def _checked_number(c: Any) -> float:
-    number = float(c)
-    if not number >= 0:
-        raise ValueError
-    # What is infinite is more than any change.
-    return min(number, float(np.finfo(np.float64).max))
+        number = Fraction(-1)
+    if number < 0:
+        raise CarveError(f"c must be a number >= 0, got {c!r}")
+    return min(number, most)
 
 
 def _as_doubles(number: Fraction) -> list[float]:

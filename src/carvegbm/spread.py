@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -149,9 +149,11 @@ def _closest_pair(ensemble: Ensemble, attacker: Attacker | None) -> _Pair | None
     are asked about the same attacker: what was found last is kept.
     """
     key = None if attacker is None else (attacker.scale, attacker.features, attacker.bounds)
-    if "closest pair" not in ensemble.known or ensemble.known["closest pair"][0] != key:
-        ensemble.known["closest pair"] = (key, _find_closest_pair(ensemble, attacker))
-    return cast("_Pair | None", ensemble.known["closest pair"][1])
+    found: tuple[Any, _Pair | None] | None = ensemble.known.get("closest pair")
+    if found is None or found[0] != key:  # another thread may put in another attacker's meanwhile
+        found = (key, _find_closest_pair(ensemble, attacker))
+        ensemble.known["closest pair"] = found
+    return found[1]
 
 
 def _find_closest_pair(ensemble: Ensemble, attacker: Attacker | None) -> _Pair | None:

@@ -66,7 +66,7 @@ def verify(
         Who decides. "auto": the large-spread algorithms where the condition holds for the
         instance, else search for a slice of the time limit, else milp for the rest.
     timeout : float, default 10
-        Seconds per instance for search and milp; an instance not decided by then is "unknown".
+        Seconds per instance; an instance not decided by then is "unknown".
     threads : int, optional
         All cores by default.
     method : {"efficient", "basic"}
@@ -82,7 +82,7 @@ def verify(
         and leave those undecided for which it does not hold. `engine="large-spread"` raises.
     exact_margin : bool, default False
         Let search find the worst margin itself and not only its sign; takes longer. (The
-        large-spread engine always finds it.)
+        large-spread engine finds it wherever it decides, but for `grid`.)
     progress : bool or callable, optional
         A bar on a terminal by default; a callable gets the number of finished rows.
 
@@ -156,12 +156,12 @@ class Verification:
     def worst_margin(self) -> npt.NDArray[np.float64]:
         """The margin after the best attack, to the last rounding; NaN where it is not known.
 
-        Known means that no double lies between the bounds. The best attack is the one that pushes
-        hardest against the decision, that is, down where the instance is right, up where it is
-        wrong.
+        Known means that no double lies between the bounds; of the two this is the worse one. The
+        best attack is the one that pushes hardest against the decision, that is, down where the
+        instance is right, up where it is wrong.
         """
         lower, upper = self.worst_margin_lower, self.worst_margin_upper
-        return np.where(are_neighbours(lower, upper), np.where(self.right, upper, lower), np.nan)
+        return np.where(are_neighbours(lower, upper), np.where(self.right, lower, upper), np.nan)
 
     @property
     def accuracy(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,36 @@ from carvegbm.errors import ModelError
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["check_trees"]
+__all__ = ["check_trees", "double", "whole"]
+
+
+def whole(given: Any, what: str) -> int:
+    """A whole number as it is given, not as rounding would make it."""
+    try:
+        number = int(given)
+        if isinstance(given, str | bytes) or number != given:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(f"{what} must be a whole number, got {_shown(given)}") from None
+    return number
+
+
+def double(given: Any, what: str) -> float:
+    """A number that is a double, as it is given."""
+    try:
+        number = float(given)
+        if isinstance(given, str | bytes) or (isinstance(given, int) and int(number) != given):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(
+            f"{what} must be a number that a double holds, got {_shown(given)}"
+        ) from None
+    return number
+
+
+def _shown(given: Any) -> str:
+    text = f"{given!r}"
+    return text if len(text) <= 40 else text[:39] + "…"
 
 
 def check_trees(ensemble: Ensemble) -> None:

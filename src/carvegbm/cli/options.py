@@ -145,9 +145,7 @@ Engine = Annotated[
 ]
 Timeout = Annotated[
     float,
-    typer.Option(
-        metavar="SECONDS", parser=_number, help="Time limit per instance for search and milp."
-    ),
+    typer.Option(metavar="SECONDS", parser=_number, help="Time limit per instance."),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the interrupted run that --output began.")

@@ -1,7 +1,7 @@
 """The solver's side: HiGHS, alone in a process that can be killed.
 
 Comes in, on standard input: the parent's sys.path, then one program after the other, as plain
-arrays. Goes out, on standard output: a greeting, then an `Solution` per program.
+arrays. Goes out, on standard output: a greeting, then a `Solution` per program.
 
 Run as a script by `worker`. Imports nothing of the package, and SciPy only where it is used: the
 path on which to find it comes with the first message.
@@ -74,7 +74,7 @@ def solve(program: dict[str, Any], received: float) -> Solution:
 
 
 def main() -> None:
-    """Solution until the other side hangs up."""
+    """Solve programs until the other side hangs up."""
     with contextlib.suppress(AttributeError, OSError):  # Ctrl-C is the parent's business
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Whatever libraries print goes nowhere: the pipe is for answers only.

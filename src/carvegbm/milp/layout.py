@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from functools import cached_property
 from typing import NamedTuple
 
@@ -65,12 +64,7 @@ class Layout:
 
 def layout_of(ensemble: Ensemble) -> Layout:
     """The layout of an ensemble, made once as long as it lives."""
-    layout = _known.get(id(ensemble))
+    layout: Layout | None = ensemble.known.get("milp layout")
     if layout is None:
-        layout = _known.setdefault(id(ensemble), Layout(ensemble))
-        weakref.finalize(ensemble, _known.pop, id(ensemble), None).atexit = False
+        layout = ensemble.known["milp layout"] = Layout(ensemble)
     return layout
-
-
-# By identity: to compare ensembles takes as long as to make the layout.
-_known: dict[int, Layout] = {}
