@@ -48,27 +48,32 @@ SearchOutcome Search::run(Instance& instance, const Objective& objective, Goal g
     for (const auto& tree : reduction_.trees)
         best_ += reduction_.leaves[tree.leaf_begin].value;
     closed_at_ = unbounded;
-    const bool won_already = goal == Goal::decide && wins_;
-    bool finished = won_already || descend(goal == Goal::decide ? need_ : best_);
-    std::int64_t lower = std::min(closed_at_, best_);
-    // Totals in units are rounded down: too close to zero, they do not tell who wins.
-    if (goal == Goal::minimise && finished && !wins_ && best_ < need_) {
+    // Who wins comes first, and takes little of the time that the least total takes; totals in
+    // units, which are rounded down, would not tell it where they are too close to zero.
+    if (goal != Goal::value) {
         goal_ = Goal::decide;
-        finished = descend(need_);
+        const bool decided = wins_ || descend(need_);
         goal_ = goal;
+        if (decided)
+            outcome.verdict = wins_ ? Verdict::wins : Verdict::never;
     }
-    if (wins_)
-        outcome.verdict = Verdict::wins;
-    else if (finished && goal != Goal::value)
-        outcome.verdict = Verdict::never;
-    if (goal == Goal::decide && wins_) // an attack was found, and that was all
-        lower = reduction_.least;
+    // An attack that was found says nothing of better ones.
+    std::int64_t lower = goal == Goal::decide && wins_ ? reduction_.least : closed_at_;
+    bool finished = false;
+    if (goal != Goal::decide && (goal == Goal::value || outcome.verdict != Verdict::undecided)) {
+        closed_at_ = unbounded;
+        finished = descend(best_);
+        lower = closed_at_;
+    }
+    lower = std::min(lower, best_);
     const bool known = goal != Goal::decide && finished && settle();
     const Enclosure reached = objective.enclose(best_total_);
     outcome.least = {known ? reached.lower : std::min(reached.lower, lower_bound(lower)),
                      reached.upper};
     if (outcome.verdict == Verdict::never)
         outcome.least.lower = std::max(outcome.least.lower, 0.0);
+    if (goal == Goal::value && wins_)
+        outcome.verdict = Verdict::wins;
     outcome.has_attack = wins_;
     return outcome;
 }

@@ -90,16 +90,17 @@ class RowSearcher {
     struct Rival {
         int id;
         double margin;
+        double lower = -infinity; // of its worst margin
+        bool open = true;         // not known whether it can take over
     };
 
-    SearchOutcome attack(const Objective& objective, const Stopwatch& stopwatch) {
+    SearchOutcome attack(const Objective& objective, Goal goal, const Stopwatch& stopwatch) {
         if (!large_spread_)
-            return search_.run(instance_, objective,
-                               options_.exact_worst ? Goal::minimise : Goal::decide, stopwatch);
+            return search_.run(instance_, objective, goal, stopwatch);
         const Outcome found = solver_.attack(objective);
         if (!found.decided) {
             large_spread_ = false;
-            return attack(objective, stopwatch);
+            return attack(objective, goal, stopwatch);
         }
         SearchOutcome outcome;
         outcome.verdict = found.wins ? Verdict::wins : Verdict::never;
@@ -109,27 +110,49 @@ class RowSearcher {
     }
 
     void attack_right(Result& result, int label, const Stopwatch& stopwatch) {
-        result.worst.lower = infinity;
-        bool undecided = false;
-        bool wins = false;
-        for (std::size_t i = 0; i < rivals_.size(); ++i) {
-            const Objective& objective = objectives_(label, rivals_[i].id);
-            const SearchOutcome outcome = attack(objective, stopwatch);
-            result.worst.lower = std::min(result.worst.lower, outcome.least.lower);
-            const bool better = outcome.least.upper < result.worst.upper;
-            result.worst.upper = std::min(result.worst.upper, outcome.least.upper);
-            undecided = undecided || outcome.verdict == Verdict::undecided;
-            if (outcome.has_attack && (!wins || better)) {
-                keep_witness(result, objective);
-                wins = true;
+        // Who can take over comes first: the least margin may take all of the time.
+        if (!options_.exact_worst || rivals_.size() > 1)
+            attack_all(result, label, Goal::decide, stopwatch);
+        if (options_.exact_worst)
+            attack_all(result, label, Goal::minimise, stopwatch);
+        result.worst.lower = std::ranges::min(rivals_, {}, &Rival::lower).lower;
+        result.status = result.has_witness                           ? Status::fragile
+                        : std::ranges::any_of(rivals_, &Rival::open) ? Status::unknown
+                                                                     : Status::robust;
+    }
+
+    // Every rival has its share of the time; who is late goes on with what others leave over.
+    void attack_all(Result& result, int label, Goal goal, const Stopwatch& stopwatch) {
+        std::vector<Rival*> late;
+        for (Rival& rival : rivals_)
+            late.push_back(&rival);
+        while (!late.empty()) {
+            std::vector<Rival*> later;
+            for (std::size_t i = 0; i < late.size(); ++i) {
+                const auto left = static_cast<double>(late.size() - i);
+                const Stopwatch limit =
+                    left > 1 ? stopwatch.within(stopwatch.left() / left) : stopwatch;
+                attack_one(result, *late[i], objectives_(label, late[i]->id), goal, limit);
+                if (result.has_witness && goal == Goal::decide)
+                    return;
+                if (late[i]->open && limit.expired()) // otherwise it is too large to search
+                    later.push_back(late[i]);
             }
-            if (wins && !options_.exact_worst) {
-                if (i + 1 < rivals_.size())
-                    result.worst.lower = -infinity;
-                break;
-            }
+            if (stopwatch.expired() || goal != Goal::decide)
+                return;
+            late = std::move(later);
         }
-        result.status = wins ? Status::fragile : undecided ? Status::unknown : Status::robust;
+    }
+
+    void attack_one(Result& result, Rival& rival, const Objective& objective, Goal goal,
+                    const Stopwatch& limit) {
+        const SearchOutcome outcome = attack(objective, goal, limit);
+        rival.lower = std::max(rival.lower, outcome.least.lower);
+        rival.open = rival.open && outcome.verdict == Verdict::undecided;
+        const bool better = outcome.least.upper < result.worst.upper;
+        result.worst.upper = std::min(result.worst.upper, outcome.least.upper);
+        if (outcome.has_attack && (!result.has_witness || better))
+            keep_witness(result, objective);
     }
 
     // A wrong instance: can one attack make `label` win against every other class?
@@ -139,7 +162,8 @@ class RowSearcher {
         double hardest_upper = -infinity;
         for (const Rival& rival : rivals_) {
             const Objective& objective = objectives_(rival.id, label);
-            const SearchOutcome outcome = attack(objective, stopwatch);
+            const SearchOutcome outcome =
+                attack(objective, options_.exact_worst ? Goal::minimise : Goal::decide, stopwatch);
             result.worst.upper = std::min(result.worst.upper, -outcome.least.lower);
             if (rivals_.size() == 1)
                 result.worst.lower = std::max(result.worst.lower, -outcome.least.upper);

@@ -279,3 +279,14 @@ def test_what_a_knapsack_did_not_decide_in_time_is_not_given_to_it_again(monkeyp
     model = ensemble(*trees, n_features=24, base_score=1e-9 - lowest)  # just robust
     cg.verify(model, [[0.0] * 24], [1], attacker, timeout=1e-6)
     assert asked == [False]
+
+
+def test_asking_for_the_worst_margin_itself_does_not_cost_the_verdict():
+    """Who wins is settled at once; how badly is as hard as a spin glass."""
+    case = hard(40)
+    model = ensemble(*case.ensemble.to_trees(), n_features=40, base_score=1000.0)
+    ask = {"engine": "search", "exact_margin": True, "timeout": 0.3}
+    result = cg.verify(model, [case.x], [1], case.attacker, **ask)
+    assert result.status.tolist() == ["robust"]
+    assert np.isnan(result.worst_margin[0])
+    assert 0 <= result.worst_margin_lower[0] < result.worst_margin_upper[0]
