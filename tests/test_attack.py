@@ -6,6 +6,7 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import carvegbm as cg
@@ -84,3 +85,11 @@ def test_dict_is_json_and_text_counts_the_flipped():
     assert document["status"] == found.status.tolist()
     assert str(found) == "2 of 4 instances can be flipped by Attacker(norm=inf, budget=0.1)"
     assert len(found) == 4
+
+
+def test_examples_stand_in_the_models_order_and_say_so():
+    model = ensemble(stump(0, 0.5), n_features=2, feature_names=["a", "b"])
+    frame = pd.DataFrame({"b": [9.0], "a": [0.45]})
+    found = cg.attack(model, frame, [0], cg.Attacker("inf", 0.1))
+    assert found.feature_names == ("a", "b")
+    assert found.examples[0].tolist() == [math.nextafter(0.5, 1), 9.0]

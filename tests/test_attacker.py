@@ -495,3 +495,20 @@ def test_attacker_as_plain_values_is_json():
         "features": [0],
         "bounds": {"0": [0, 1.5], "1": [None, 2]},
     }
+
+
+@pytest.mark.parametrize("given", [0.02, ("inf", 0.02), "inf", None], ids=repr)
+def test_what_is_no_attacker_is_refused_by_every_question(given):
+    X, y = [[0.4, 0.4]], [1]
+    model = ensemble(stump(0, 0.5), n_features=2, link="logistic")
+    for ask in (
+        lambda: cg.verify(model, X, y, given),
+        lambda: cg.attack(model, X, y, given),
+        lambda: cg.output_range(model, X, given),
+        lambda: cg.stability(model, X, given, c=1),
+        lambda: cg.small_neighbourhood(model, X, given, c=1),
+        lambda: cg.high_confidence(model, X, given, q=0.7),
+        lambda: cg.is_large_spread(model, given),
+    ):
+        with refused("attacker must be an Attacker(norm, budget)", repr(given)):
+            ask()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.engines import STATUSES, Engine, OnViolation, Settings, decide
 from carvegbm.link import class_indices, may_round_to_a_tie
 from carvegbm.progress import Progress, progress_bar
@@ -43,6 +43,7 @@ def attack(
     >>> found.success.tolist(), found.examples.tolist(), found.distance.tolist()
     ([False, True], [[nan], [0.5]], [nan, 0.25])
     """
+    require_attacker(attacker)
     settings = Settings(engine, timeout, threads, on_violation)
     ensemble = load(model)
     rows = ensemble.check_data(X)
@@ -59,7 +60,15 @@ def attack(
         raw = ensemble.raw_score(found.example[success])
         kept = (class_indices(ensemble, raw) == labels[success]) == found.right[success]
         borderline[success] = kept | may_round_to_a_tie(ensemble, raw)
-    return Attack(success, found.example, found.distance, names, borderline, attacker)
+    return Attack(
+        success,
+        found.example,
+        found.distance,
+        names,
+        borderline,
+        attacker,
+        ensemble.feature_names,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +78,8 @@ class Attack:
     success: npt.NDArray[np.bool_]
     """The decision can be flipped: the instance is fragile, or broken."""
     examples: npt.NDArray[np.float64]
-    """The witnesses, a row per instance; NaN where there is none."""
+    """The witnesses, a row per instance; NaN where there is none. Columns stand in the order of the
+    model's features, whatever that of a frame was; see `feature_names`."""
     distance: npt.NDArray[np.float64]
     """The smallest budget that affords the witness; NaN where there is none."""
     status: npt.NDArray[np.str_]
@@ -79,6 +89,8 @@ class Attack:
     raw score or of its probability: it flips the exact sum, and the library's own label may
     differ."""
     attacker: Attacker = field(repr=False)
+    feature_names: tuple[str, ...] | None = field(default=None, repr=False)
+    """The columns of the witnesses, where the model names its features."""
 
     def __len__(self) -> int:
         return len(self.success)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from carvegbm import _core
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["LARGEST_BUDGET", "Attacker", "Limits"]
+__all__ = ["LARGEST_BUDGET", "Attacker", "Limits", "require_attacker"]
 
 LARGEST_BUDGET = 1e100
 """Budgets and scales beyond 1e±100 have no use and would leave the range of doubles."""
@@ -56,7 +56,7 @@ class Attacker:
     scale : float, iterable or mapping, optional
         Distances in a feature are measured in units of its scale; one number for all features,
         one per feature, or a mapping from feature (name or position) to its scale. A pandas Series
-        is a mapping from its labels, here and below. Default 1.
+        is a mapping from its labels, here and below. Default 1, also of features not named.
     features : iterable, optional
         The features the attacker may change, by name or position, or a mask with a truth value per
         feature. Default: all.
@@ -202,6 +202,12 @@ class Attacker:
             if (value := getattr(self, name)) is not None
         )
         return f"Attacker(norm={self.norm}, budget={self.budget:g}{rest})"
+
+
+def require_attacker(given: Any) -> None:
+    """Refuse what is no `Attacker`, such as a budget alone."""
+    if not isinstance(given, Attacker):
+        raise CarveError(f"attacker must be an Attacker(norm, budget), got {_shown(given)}")
 
 
 def check_norm(norm: int | float | str) -> int | float:

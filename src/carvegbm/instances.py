@@ -79,10 +79,16 @@ def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDA
     if not np.all(known):
         row = int(np.argmin(np.broadcast_to(known, (rows,))))
         raise DataError(
-            f"unknown label {labels[row]!s} in row {row}; the model's classes are "
-            f"{', '.join(map(str, classes.tolist()))}; name them with classes=…"
+            f"unknown label {_quoted(labels[row])} in row {row}; the model's classes are "
+            f"{', '.join(map(_quoted, classes.tolist()))}; name them with classes=…"
         )
     return index.astype(np.int32)
+
+
+def _quoted(label: Any) -> str:
+    """Text in quotes, so that "0" is not taken for 0."""
+    plain = label.item() if isinstance(label, np.generic) else label
+    return repr(plain) if isinstance(plain, str) else str(label)
 
 
 _VALUES_AT_ONCE = 1 << 20

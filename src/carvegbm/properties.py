@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.confidence import is_confident
 from carvegbm.engines import STATUSES, Engine, OnViolation, Rows, Settings, check_spread, decide
 from carvegbm.ensemble import Ensemble
@@ -65,6 +65,7 @@ def output_range(
     >>> found.lowest.tolist(), found.highest.tolist(), found.exact.tolist()
     ([-1.0, 1.0], [1.0, 1.0], [True, True])
     """
+    require_attacker(attacker)
     settings = Settings(engine, timeout, threads, on_violation)
     ensemble = _single_output(load(model), "output_range")
     rows = ensemble.check_data(X)
@@ -184,6 +185,7 @@ def small_neighbourhood(
     >>> cg.small_neighbourhood(model, [[0.45]], cg.Attacker("inf", 0.1), c=100).tolist()
     ['holds']
     """
+    require_attacker(attacker)
     if not math.isinf(attacker.norm):
         raise CarveError(f"small_neighbourhood is defined for norm inf, got {attacker.norm}")
     limit = _limit(c) * Fraction(attacker.budget)
@@ -207,6 +209,7 @@ def high_confidence(
     >>> cg.high_confidence(model, [[0.45], [0.9]], cg.Attacker("inf", 0.1), q=0.7).tolist()
     ['fails', 'holds']
     """
+    require_attacker(attacker)
     settings, progress = _settings(**options)
     ensemble = load(model)
     if ensemble.task != "binary" or ensemble.link != "logistic":
@@ -253,6 +256,7 @@ def _stays_within(
     what: str, model: Any, X: npt.ArrayLike, attacker: Attacker, limit: Fraction, **options: Any
 ) -> Answers:
     """Whether no attack changes the raw score by more than the limit, exactly."""
+    require_attacker(attacker)
     settings, progress = _settings(**options)
     ensemble = _single_output(load(model), what)
     rows = ensemble.check_data(X)
@@ -311,8 +315,8 @@ def _as_doubles(number: Fraction) -> list[float]:
 def _single_output(ensemble: Ensemble, what: str) -> Ensemble:
     if ensemble.n_outputs != 1:
         raise CarveError(
-            f"{what} needs a model with one output, this one has {ensemble.n_outputs}; "
-            "use verify for multiclass models"
+            f"{what} needs a model with one output, this one has {ensemble.n_outputs}, one score "
+            "per class; use verify"
         )
     return ensemble
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from carvegbm.attacker import LARGEST_BUDGET, Attacker
+from carvegbm.attacker import LARGEST_BUDGET, Attacker, require_attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import NotLargeSpreadError
 from carvegbm.readers import load
@@ -75,6 +75,7 @@ def is_large_spread(model: Any, attacker: Attacker) -> bool:
     >>> cg.is_large_spread(model, cg.Attacker("inf", 0.25))
     False
     """
+    require_attacker(attacker)
     return _violation(load(model), attacker) is None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import warnings
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -287,7 +288,16 @@ def _npz_table(
 
     x, y = found[0]
     names = tuple(map(str, array("feature_names"))) if "feature_names" in there else None
-    return Table(_features(name, array(x)), _labels(name, array(y)), names, y)
+    features, labels = _features(name, array(x)), _labels(name, array(y))
+    if {"success", "distance", "borderline"} <= there.keys():  # as `carvegbm attack` writes it
+        attacked = array("success").astype(bool)
+        if not attacked.any():
+            raise DataError(f"{name}: holds no attack that succeeded; there is nothing to look at")
+        if len(attacked) == len(features) == len(labels) and not attacked.all():
+            left_out = int(np.count_nonzero(~attacked))
+            warnings.warn(f"{name}: {left_out} rows without an attack are left out", stacklevel=2)
+            features, labels = features[attacked], labels[attacked]
+    return Table(features, labels, names, y)
 
 
 def _member(name: str, archive: zipfile.ZipFile, entry: str, file: IO[bytes]) -> npt.NDArray[Any]:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.engines import STATUSES, Engine, OnViolation, Settings, decide
 from carvegbm.errors import CarveError
 from carvegbm.progress import Progress, progress_bar
@@ -101,6 +101,7 @@ def verify(
     """
     if method not in ("efficient", "basic"):
         raise CarveError(f"method must be 'efficient' or 'basic', got {method!r}")
+    require_attacker(attacker)
     settings = Settings(
         engine, timeout, threads, on_violation, method == "basic", grid, exact_margin
     )

@@ -207,3 +207,13 @@ def test_demo_shows_the_attack_as_text(capsys):
     assert "that one changed pixel" in out
     assert out.count("[") == 2
     assert "L∞, budget 0.04" in out
+
+
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_a_model_at_the_default_path_is_not_replaced_unasked(
+    command, refuses, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.txt").write_text("precious")
+    refuses(command, "data.csv", "--budget", "0.01", words=["model.txt", "already", "-o"])
+    assert (tmp_path / "model.txt").read_text() == "precious"

@@ -117,7 +117,7 @@ def verify(
             )
             for name, values in _arrays(found).items():
                 arrays[name][flipped] = values
-        _save_attack(witnesses, arrays, given.y)
+        _save_attack(witnesses, arrays, given)
 
     result = running.verify(
         Question(given.model, given.X, given.y, attacker, settings),
@@ -206,7 +206,7 @@ def attack(
         on_violation=on_violation,
     )
     if out is not None:
-        _save_attack(out, _arrays(found), given.y)
+        _save_attack(out, _arrays(found), given)
     if json:
         output.print_json({"model": model, "data": data or model, **found.to_dict()})
         return
@@ -346,9 +346,12 @@ def _no_attack(shape: tuple[int, ...]) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _save_attack(path: Path, arrays: dict[str, npt.NDArray[Any]], y: npt.NDArray[Any]) -> None:
+def _save_attack(path: Path, arrays: dict[str, npt.NDArray[Any]], given: inputs.Inputs) -> None:
+    named = (
+        {} if given.model.feature_names is None else {"feature_names": given.model.feature_names}
+    )
     with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, y=y, **arrays)
+        np.savez_compressed(file, allow_pickle=False, y=given.y, **arrays, **named)
 
 
 def _say_written(*paths: Path | None) -> None:

@@ -41,7 +41,9 @@ def spread(
     ensemble = inputs.load_model(model)
     value = carvegbm.spread(ensemble)
     document: dict[str, Any] = {"model": model, "spread": value}
-    rows = [("spread", output.number(value)), ("budgets below", output.number(value / 2))]
+    rows = [("spread", output.number(value))]
+    if str(norm) != "0":  # whose budget is a number of features
+        rows.append(("large-spread for budgets below", output.number(value / 2)))
     if budget is not None:
         attacker = inputs.load_attacker(norm, budget, scale=scale, features=features, bounds=bounds)
         answer = bool(carvegbm.is_large_spread(ensemble, attacker))

@@ -47,6 +47,8 @@ def verify(
         total = len(question.X)
         if parts:
             output.note(f"resuming after {_rows(parts)} of {total} rows")
+        elif resume:
+            output.note("there is nothing to resume; beginning with the first row")
         try:
             _verify_rest(question, parts, threads, journal)
             result = whole(parts, question)

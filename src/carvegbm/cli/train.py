@@ -25,7 +25,10 @@ Data = Annotated[
 ]
 Valid = Annotated[
     str | None,
-    typer.Option(metavar="DATA", help="Validation data; by default a fifth is split off."),
+    typer.Option(
+        metavar="DATA",
+        help="Validation data; where some are needed, by default a fifth is split off.",
+    ),
 ]
 Trees = Annotated[int, typer.Option(metavar="N", help="Rounds of boosting, at most.")]
 LearningRate = Annotated[float, typer.Option(metavar="R", help="Weight of every tree.")]
@@ -41,7 +44,13 @@ Parameter = Annotated[
     ),
 ]
 ModelOut = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Model file to write; by default model.txt, if there is none yet.",
+    ),
 ]
 Certified = Annotated[
     bool,
@@ -104,7 +113,7 @@ def train(
     param: Parameter = None,
     seed: Seed = 0,
     threads: options.Threads = None,
-    out: ModelOut = Path("model.txt"),
+    out: ModelOut = None,
     quiet: Quiet = False,
     json: options.Json = False,
 ) -> None:
@@ -114,7 +123,7 @@ def train(
     an ordinary LightGBM model.
     """
     read = inputs.files_read(data=data, label=label, valid=valid, scale=scale, bounds=bounds)
-    check_model_path(out, read)
+    out = check_model_path(out, read)
     validates = valid is not None or early_stopping is not None or certified
     if metric is not None and not validates:
         raise CarveError(
@@ -178,12 +187,19 @@ def train(
 # ── shared with the command tune ─────────────────────────────────────────────────────────────
 
 
-def check_model_path(path: Path, read: dict[str, str]) -> None:
-    """Refuse a model path that could not be written in the end, or that is read."""
+def check_model_path(given: Path | None, read: dict[str, str]) -> Path:
+    """The path to write the model to; refused if it could not be written in the end, or is read.
+
+    What stands at the default path is not replaced unasked.
+    """
     from carvegbm.files import check_apart, check_output
 
+    path = Path("model.txt") if given is None else given
+    if given is None and path.exists():
+        raise CarveError(f"{path} is there already; name the file to write with -o")
     check_output(path, None)
     check_apart({"--output": path}, read)
+    return path
 
 
 def certified_parameters(

@@ -73,7 +73,7 @@ def tune(
     ] = None,
     seed: training.Seed = 0,
     threads: options.Threads = None,
-    out: training.ModelOut = Path("model.txt"),
+    out: training.ModelOut = None,
     quiet: training.Quiet = False,
     json: options.Json = False,
 ) -> None:
@@ -83,7 +83,7 @@ def tune(
     command is given again.
     """
     read = inputs.files_read(data=data, label=label, valid=valid, scale=scale, bounds=bounds)
-    training.check_model_path(out, read)
+    out = training.check_model_path(out, read)
     if weight is not None and criterion != "tradeoff":
         raise CarveError("--weight has no meaning without --criterion tradeoff")
     options_of_certified = training.certified_parameters(certified, quietness, clean_loss)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError, ModelError
 from carvegbm.instances import check_threads
@@ -97,8 +97,7 @@ def robust_refit(
     >>> better.robust_score(X[300:400], y[300:400]) >= model.robust_score(X[300:400], y[300:400])
     True
     """
-    if not isinstance(attacker, Attacker):
-        raise CarveError(f"attacker must be an Attacker(norm, budget), got {attacker!r}")
+    require_attacker(attacker)
     given = load(model, classes=classes)
     if given.task == "regression":
         raise CarveError("a robust refit needs classes to defend; the model is a regression")
