@@ -636,3 +636,15 @@ def test_nothing_to_resume_is_said(cli, tmp_path):
 def test_budgets_of_norm_0_are_not_half_a_spread(cli):
     assert "budgets below" in cli("spread", "sample", "--norm", "1")[1]
     assert "budgets below" not in cli("spread", "sample", "--norm", "0")[1]
+
+
+@pytest.mark.parametrize("command", ["verify", "attack", "radius"])
+def test_every_command_says_that_it_was_interrupted(command, cli, monkeypatch):
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cg, command, interrupted)
+    options = ["sample"] if command == "radius" else ["sample", "--budget", "0.01"]
+    code, out, err = cli(command, *options)
+    assert (code, out) == (130, "")
+    assert err.splitlines()[-1] == "carvegbm: interrupted"

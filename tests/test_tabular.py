@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from carvegbm.errors import DataError
 from carvegbm.tabular import load_table
+from plain_trees import refused
 
 X = np.array([[0.5, 1.0, -2.0], [math.nan, 2.5, 1e-300]])
 HEADER_CSV = "width,height,depth,label\n0.5,1,-2,1\n,2.5,1e-300,0\n"
@@ -389,3 +390,17 @@ def test_damaged_files_cause_nothing_but_a_data_error(
         load_table(path, n_features=3)
     except DataError as error:
         one_line(error)
+
+
+def test_a_feature_taken_for_the_label_is_pointed_out(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("outcome,age,mean area\n0,1.0,2.0\n1,3.0,4.0\n")
+    with refused("'mean area' was taken for the label", "--label", "'outcome'"):
+        load_table(path).ordered_as(["age", "mean_area"], "data.csv")
+
+
+def test_a_column_without_a_name_may_be_an_index(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text(",age,label\n0,1.0,0\n1,3.0,1\n")
+    with refused("unexpected ''", "index=False"):
+        load_table(path).ordered_as(["age"], "data.csv")

@@ -20,7 +20,7 @@ from typing import Any
 
 from carvegbm.errors import DataError
 
-__all__ = ["column_names", "feature_called", "listed", "order_of"]
+__all__ = ["column_names", "feature_called", "is_same_name", "listed", "order_of"]
 
 _MADE_UP = ("{}", "f{}", "Column_{}", "column_{}")  # by pandas, XGBoost, LightGBM, polars
 _SHOWN = 8
@@ -91,6 +91,11 @@ def feature_called(name: str, names: Sequence[str] | None) -> int:
     raise DataError(f"unknown feature {name!r}; the model names {there}")
 
 
+def is_same_name(one: str, other: str) -> bool:
+    """Whether two names are spellings of one."""
+    return _key(one) == _key(other)
+
+
 def listed(names: Iterable[str], *, quote: bool = True) -> str:
     """The first few names in one line.
 
@@ -137,4 +142,6 @@ def _misfit(
     unexpected = [name for name, key in zip(columns, keys, strict=True) if key not in needed]
     if unexpected:
         parts.append(f"has the unexpected {listed(unexpected)}")
+    if unexpected == [""]:
+        remedy = "a column without a name may be the index of a frame; write it with index=False"
     return f"{what} {' and '.join(parts)}; {remedy}"

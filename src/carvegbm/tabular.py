@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm import _text
-from carvegbm.columns import order_of
+from carvegbm.columns import is_same_name, order_of
 from carvegbm.errors import DataError
 from carvegbm.numbers import as_numbers, frame_numbers
 
@@ -69,7 +69,14 @@ class Table:
         """
         if names is None or self.feature_names is None:
             return self
-        order = order_of(self.feature_names, names, what)
+        try:
+            order = order_of(self.feature_names, names, what)
+        except DataError as error:
+            if any(self.label_name and is_same_name(self.label_name, name) for name in names):
+                raise DataError(
+                    f"{error}; {self.label_name!r} was taken for the label, name it with --label"
+                ) from None
+            raise
         if order is None:
             return self
         return replace(

@@ -62,6 +62,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code: Any = app(args=given or ["--help"], prog_name="carvegbm", standalone_mode=False)
         with naming("standard output"):
             sys.stdout.flush()
+        if code == 130:  # the parser of the command line makes a code of Ctrl-C
+            return _fail("interrupted", 130)
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", 130)

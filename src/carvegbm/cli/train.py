@@ -180,8 +180,8 @@ def train(
         if task == "classification":
             say_classes(out, model.classes_)
     if model.stopped_because_ == "interrupted":
-        output.note(f"interrupted; {out} holds what was trained so far")
-        raise typer.Exit(130)
+        output.note(f"{out} holds what was trained so far")
+        raise KeyboardInterrupt
 
 
 # ── shared with the command tune ─────────────────────────────────────────────────────────────
