@@ -64,8 +64,6 @@ class LargeSpreadSolver {
     // The smallest budget that affords what `perturb` did.
     double distance(const double* z) const { return attacker_.distance(changed_, instance_.x, z); }
     const Instance& instance() const { return instance_; }
-    // Per tree: the leaf the instance falls into; as of the last attack or radius.
-    const std::vector<std::int32_t>& home() const { return home_; }
     // Makes `perturb` and `predict` start from the unchanged instance.
     void forget_attack() { changed_.clear(); }
     bool affords(const double* z) const { return attacker_.affords(changed_, instance_.x, z); }
