@@ -231,11 +231,11 @@ def check_output_range(case: Case) -> str:
         exact = are_neighbours(*lowest) and are_neighbours(*highest)
         assert found.exact.tolist() == [exact]
         assert exact or not decided, f"{options}: lowest in {lowest}, highest in {highest}"
-        if exact:
-            assert lowest[0] <= found.lowest[0] <= lowest[1]
-            assert highest[0] <= found.highest[0] <= highest[1]
-        else:
-            assert np.isnan([found.lowest[0], found.highest[0]]).all()
+        for end, bounds in ((found.lowest[0], lowest), (found.highest[0], highest)):
+            if are_neighbours(*bounds):
+                assert bounds[0] <= end <= bounds[1]
+            else:
+                assert np.isnan(end)
     return "constant" if low == high else "range"
 
 
