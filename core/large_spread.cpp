@@ -208,6 +208,7 @@ Outcome LargeSpreadSolver::give_up(const Objective& objective, const LongSum& ma
                               : -infinity;
     outcome.wins = false;
     outcome.decided = false;
+    outcome.is_best = false;
     return outcome;
 }
 

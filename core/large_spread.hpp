@@ -25,6 +25,7 @@ struct Outcome {         // totals are given as raw scores, that is, divided by 
     bool wins = false;   // the attacker can bring it to the other side
     bool proven = true;  // false, in grid mode only: `wins` is an alarm, not a proof
     bool decided = true; // false: ran out of time or memory; `wins` says nothing
+    bool is_best = true; // false: ran out of time or memory; `worst` is no more than bounded
 };
 
 class LargeSpreadSolver {

@@ -46,7 +46,7 @@ class Pusher {
             solver_.limit(options_.search ? limit.within(limit.left() / 2) : limit);
             const Outcome found = solver_.attack(objective);
             outcome.least = found.worst;
-            if (found.decided) {
+            if (found.is_best || (found.decided && goal == Goal::decide)) {
                 outcome.verdict = found.wins ? Verdict::wins : Verdict::never;
                 return outcome;
             }
@@ -55,6 +55,7 @@ class Pusher {
             return outcome;
         SearchOutcome found = search_.run(instance_, objective, goal, limit);
         found.least.lower = std::max(found.least.lower, outcome.least.lower);
+        found.least.upper = std::min(found.least.upper, outcome.least.upper);
         return found;
     }
 

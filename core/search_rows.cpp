@@ -98,7 +98,7 @@ class RowSearcher {
         if (!large_spread_)
             return search_.run(instance_, objective, goal, stopwatch);
         const Outcome found = solver_.attack(objective);
-        if (!found.decided) {
+        if (!found.decided || (goal == Goal::minimise && !found.is_best)) {
             large_spread_ = false;
             return attack(objective, goal, stopwatch);
         }

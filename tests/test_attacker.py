@@ -455,6 +455,16 @@ def test_a_series_goes_by_its_labels_not_by_their_order():
     assert limits(features=mask).changeable.tolist() == [0, 1]
     assert limits(features=pd.Series(["height"])).changeable.tolist() == [0, 1]
     assert limits(scale=pd.Series([2.0, 3.0])).scale.tolist() == [2, 3]
+    loose = pd.Series([True, False], index=height_first, dtype=object)
+    assert limits(features=loose).changeable.tolist() == [0, 1]
+    pairs = pd.Series({"height": (3, 9), "age": (2, 8)})
+    assert limits(bounds=pairs).lower.tolist() == [2, 3]
+    for wrong in ({"bounds": lower}, {"features": pd.Series([True, None])}):
+        with pytest.raises(cg.CarveError):
+            cg.Attacker(1, 1, **wrong)
+    for frame in ({"features": lower.to_frame()}, {"bounds": lower.to_frame()}):
+        with pytest.raises(cg.CarveError):
+            cg.Attacker(1, 1, **frame)
     with refused("same labels"):
         cg.Attacker(1, 1, bounds=(lower, pd.Series([9], index=["age"])))
     with refused("label"):

@@ -95,6 +95,12 @@ def test_a_knapsack_that_times_out_still_bounds_the_range():
     assert (found.lowest_lower <= lowest).all()
     assert (found.lowest_upper >= lowest).all()
     assert cg.stability(model, [[0.0] * 20], attacker, c=-lowest[0], **late) == ["unknown"]
+    # An attack that was found in time says nothing of better ones, whatever the sign of the score.
+    for method in ("efficient", "basic"):
+        flipped = ensemble(*trees, n_features=20)
+        verdict = cg.verify(flipped, [[0.0] * 20], [1], attacker, method=method, **late)
+        assert verdict.worst_margin_lower[0] <= lowest[0] <= verdict.worst_margin_upper[0]
+        assert np.isnan(verdict.worst_margin[0])
 
 
 def test_ends_lie_between_the_doubles_next_to_them():
@@ -200,6 +206,9 @@ def test_a_limit_that_is_no_double_is_taken_as_it_is():
     model = ensemble(stump(0, 0.5, 0.0, 1.0), average=3)
     for c, expected in ((Fraction(1, 3), "holds"), (1 / 3, "fails"), (10**400, "holds")):
         assert cg.stability(model, [[0.45]], ATTACKER, c=c).tolist() == [expected]
+    for kind in (np.int64, np.int32, np.uint8, np.float32):
+        assert cg.stability(model, [[0.45]], ATTACKER, c=kind(1)).tolist() == ["holds"]
+        assert cg.small_neighbourhood(model, [[0.45]], ATTACKER, c=kind(9)).tolist() == ["holds"]
 
 
 def test_a_limit_smaller_than_all_numbers_is_none_at_all():

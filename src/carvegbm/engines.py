@@ -51,6 +51,7 @@ STATUSES = ("robust", "fragile", "vulnerable", "broken", "unknown")
 
 LARGE_SPREAD_SLICE = 0.25  # the share of the time limit that auto gives to a hard knapsack
 _SEARCH_SLICE = 0.6  # … and, of what is left, to search before milp
+_LEAST_FOR_MILP = 0.1  # seconds: with less, auto does not begin with it
 _SEARCH_ENGINES = np.array(["", "large-spread", "search"], dtype="<U12")
 _UNKNOWN = STATUSES.index("unknown")
 
@@ -318,7 +319,8 @@ def _by_milp(
     from carvegbm import milp
 
     left = settings.timeout - decisions.seconds
-    unknown = np.flatnonzero((decisions.status == _UNKNOWN) & (left > 0)).tolist()
+    least = _LEAST_FOR_MILP if settings.engine == "auto" else 0.0
+    unknown = np.flatnonzero((decisions.status == _UNKNOWN) & (left > least)).tolist()
     if not unknown:
         return
     scene, done = milp.Scene(ensemble, attacker), 0

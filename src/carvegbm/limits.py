@@ -37,11 +37,15 @@ LARGEST_BUDGET = 1e100
 
 def _by_label(given: Any) -> Any:
     """A pandas Series as the mapping it is: its values belong to labels, not to places."""
-    if hasattr(given, "index") and hasattr(given, "items") and not hasattr(given, "columns"):
-        if not given.index.is_unique:
-            raise CarveError("a Series of limits needs a label for each value, and no label twice")
-        return dict(given.items())
-    return given
+    if not _is_series(given):
+        return given
+    if not given.index.is_unique:
+        raise CarveError("a Series of limits needs a label for each value, and no label twice")
+    return dict(given.items())
+
+
+def _is_series(given: Any) -> bool:
+    return hasattr(given, "iloc") and not hasattr(given, "columns")
 
 
 def frozen_scale(given: Any) -> Any:
@@ -66,10 +70,10 @@ def _check_scale(scale: float, feature: int | str | None) -> float:
 
 def frozen_features(given: Any) -> tuple[int | str, ...] | tuple[bool, ...]:
     """Features by name or position, or a mask of truth values, as a tuple."""
-    if hasattr(given, "index") and getattr(getattr(given, "dtype", None), "kind", "") == "b":
+    if _is_series(given) and all(isinstance(value, bool | np.bool_) for value in given):
         given = [label for label, chosen in _by_label(given).items() if chosen]
     no_list = isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable)
-    if no_list or (isinstance(given, np.ndarray) and given.ndim != 1):
+    if no_list or hasattr(given, "columns") or (isinstance(given, np.ndarray) and given.ndim != 1):
         raise CarveError(f"features must be a list of names or positions, got {shown(given)}")
     features = list(given)
     if features and all(isinstance(feature, bool | np.bool_) for feature in features):
@@ -88,9 +92,10 @@ def positions(features: tuple[int | str, ...] | tuple[bool, ...], n: int) -> lis
 
 def frozen_bounds(given: Any) -> Any:
     """A pair of floats or of tuples of them, or a read-only mapping to pairs; lower <= upper."""
-    if isinstance(given, Mapping) or hasattr(given, "columns"):
-        if not isinstance(given, Mapping):
-            raise CarveError("bounds must be a pair (lower, upper) or a mapping, got a frame")
+    given = _by_label(given)
+    if hasattr(given, "columns"):
+        raise CarveError("bounds must be a pair (lower, upper) or a mapping, got a frame")
+    if isinstance(given, Mapping):
         pairs = {}
         for feature, pair in given.items():
             low, high = (_number(end, "bounds", given) for end in _pair(pair))

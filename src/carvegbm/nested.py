@@ -109,5 +109,7 @@ def _score_list(score: Any, tree: int) -> list[float]:
     try:
         scores = score if isinstance(score, list | tuple) else np.atleast_1d(score).tolist()
         return [double(s, "a score") for s in scores]
+    except ModelError as error:
+        raise ModelError(f"tree {tree}: {error}") from None
     except (TypeError, ValueError):
         raise ModelError(f"tree {tree}: a score must be a number or a list of numbers") from None

@@ -287,7 +287,7 @@ def _limit(c: Any) -> Fraction:
         if isinstance(c, str | bytes):
             raise TypeError
         if isinstance(c, Rational):  # a whole number, or a fraction, as it is
-            number = Fraction(c)
+            number = Fraction(int(c.numerator), int(c.denominator))  # NumPy's overflow
         else:
             number = most if float(c) == math.inf else Fraction(float(c))
     except (TypeError, ValueError, OverflowError):

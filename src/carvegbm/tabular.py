@@ -297,10 +297,12 @@ def _npz_table(
     names = tuple(map(str, array("feature_names"))) if "feature_names" in there else None
     features, labels = _features(name, array(x)), _labels(name, array(y))
     if {"success", "distance", "borderline"} <= there.keys():  # as `carvegbm attack` writes it
-        attacked = array("success").astype(bool)
+        attacked = array("success")
+        if attacked.dtype != np.bool_ or attacked.shape != (len(features),):
+            raise DataError(f"{name}: success must be one truth value per row of {x}")
         if not attacked.any():
             raise DataError(f"{name}: holds no attack that succeeded; there is nothing to look at")
-        if len(attacked) == len(features) == len(labels) and not attacked.all():
+        if not attacked.all() and len(labels) == len(features):
             left_out = int(np.count_nonzero(~attacked))
             warnings.warn(f"{name}: {left_out} rows without an attack are left out", stacklevel=2)
             features, labels = features[attacked], labels[attacked]

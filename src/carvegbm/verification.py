@@ -82,7 +82,7 @@ def verify(
         and leave those undecided for which it does not hold. `engine="large-spread"` raises.
     exact_margin : bool, default False
         Let search find the worst margin itself and not only its sign; takes longer. (The
-        large-spread engine finds it wherever it decides, but for `grid`.)
+        large-spread engine finds it unless it runs out of time, or works on a `grid`.)
     progress : bool or callable, optional
         A bar on a terminal by default; a callable gets the number of finished rows.
 
