@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,15 @@ def test_worker_ends_when_its_parent_is_killed_in_the_middle_of_a_program():
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to find the worker")
+def children_of(pid: int) -> list[int]:
+    """The processes that any thread of a process has started."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # a thread may end while it is looked at
+            found += map(int, task.read_text().split())
+    return found
+
+
 def test_ctrl_c_on_the_command_line_exits_with_130(tmp_path):
     import lightgbm
 
@@ -161,8 +171,7 @@ def test_ctrl_c_on_the_command_line_exits_with_130(tmp_path):
     )
     children: list[int] = []
     while not children and process.poll() is None:
-        tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
-        children = [int(pid) for task in tasks for pid in task.read_text().split()]
+        children = children_of(process.pid)
     process.send_signal(signal.SIGINT)
     started = time.monotonic()
     out, err = process.communicate(timeout=LONG)
