@@ -81,10 +81,8 @@ class RowVerifier {
   private:
     // Of the time that is left, every rival to come has its share; `done` are through.
     void share_time(int done) {
-        const int to_come = objectives_.classes() - 1 - done;
-        if (objectives_.classes() == 2)
-            return;
-        solver_.limit(to_come > 1 ? whole_.within(whole_.left() / to_come) : whole_);
+        if (objectives_.classes() > 2)
+            solver_.limit(whole_.share(static_cast<std::size_t>(objectives_.classes() - 1 - done)));
     }
 
     Outcome attack(const Objective& objective) {
@@ -256,15 +254,11 @@ class RowRadius {
         slot->solver.load(row, stopwatch);
         RadiusBounds bounds{infinity, infinity};
         bool decided = true;
-        int to_come = objectives_.classes() - 1;
+        auto to_come = static_cast<std::size_t>(objectives_.classes() - 1);
         for (int rival = 0; rival < objectives_.classes(); ++rival) {
             if (rival == label)
                 continue;
-            if (to_come > 1)
-                slot->solver.limit(stopwatch.within(stopwatch.left() / to_come));
-            else
-                slot->solver.limit(stopwatch);
-            --to_come;
+            slot->solver.limit(stopwatch.share(to_come--));
             const double found = slot->solver.radius(objectives_(label, rival));
             double& lower = lower_[static_cast<std::size_t>(rival)];
             if (found == LargeSpreadSolver::undecided)

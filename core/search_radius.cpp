@@ -135,8 +135,7 @@ RadiusBounds RadiusSearch::solve(int label, const Stopwatch& stopwatch) {
     while (!open.empty() && !stopwatch.expired()) {
         std::vector<Rival*> late;
         for (std::size_t i = 0; i < open.size(); ++i) {
-            const double share = stopwatch.left() / static_cast<double>(open.size() - i);
-            const Stopwatch limit = stopwatch.within(share);
+            const Stopwatch limit = stopwatch.share(open.size() - i);
             const bool done = close_in(*open[i], objectives_(label, open[i]->id), upper, limit);
             if (!done && limit.expired()) // otherwise it is too large to search, however long
                 late.push_back(open[i]);

@@ -129,9 +129,7 @@ class RowSearcher {
         while (!late.empty()) {
             std::vector<Rival*> later;
             for (std::size_t i = 0; i < late.size(); ++i) {
-                const auto left = static_cast<double>(late.size() - i);
-                const Stopwatch limit =
-                    left > 1 ? stopwatch.within(stopwatch.left() / left) : stopwatch;
+                const Stopwatch limit = stopwatch.share(late.size() - i);
                 attack_one(result, *late[i], objectives_(label, late[i]->id), goal, limit);
                 if (result.has_witness && goal == Goal::decide)
                     return;

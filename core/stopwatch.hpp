@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 
 namespace carve {
 
@@ -22,6 +23,8 @@ class Stopwatch {
     }
     // One that stops after so many seconds, and no later than this one.
     Stopwatch within(double seconds) const { return {std::min(seconds, left()), *cancelled_}; }
+    // The share of the first of so many that are to come, of the time that is left.
+    Stopwatch share(std::size_t among) const { return within(left() / static_cast<double>(among)); }
 
   private:
     Clock::time_point start_;

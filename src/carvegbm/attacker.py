@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.errors import CarveError, DataError
+from carvegbm.errors import CarveError, DataError, shown
 from carvegbm.instances import first_where
 from carvegbm.limits import (
     LARGEST_BUDGET,
@@ -24,7 +24,6 @@ from carvegbm.limits import (
     frozen_scale,
     per_feature,
     positions,
-    shown,
 )
 
 if TYPE_CHECKING:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.attacker import Attacker
+from carvegbm.engines import Rows, undecided
 from carvegbm.errors import CarveError
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ __all__ = ["is_confident"]
 Bools = npt.NDArray[np.bool_]
 
 
-def is_confident(ensemble: Ensemble, rows: npt.NDArray[Any], q: float) -> tuple[Bools, Bools]:
+def is_confident(ensemble: Ensemble, rows: Rows, q: float) -> tuple[Bools, Bools]:
     """(the class decided is the positive one, its probability is >= q), per row."""
     level = _check_level(q)
     positive, raw = _decisions(ensemble, rows)
@@ -54,17 +56,11 @@ def _check_level(q: Any) -> Fraction:
     return Fraction(level)
 
 
-def _decisions(ensemble: Ensemble, rows: npt.NDArray[Any]) -> tuple[Bools, npt.NDArray[np.float64]]:
+def _decisions(ensemble: Ensemble, rows: Rows) -> tuple[Bools, npt.NDArray[np.float64]]:
     """(the exact decision is the positive class, the raw score to within a few roundings)."""
-    from carvegbm import _core
-    from carvegbm.attacker import Attacker
-
-    nobody = Attacker(math.inf, 0).core(ensemble)
     ones = np.ones(len(rows), dtype=np.int32)
-    _, positive, margin, _, _ = _core.verify(
-        ensemble.core, nobody, rows, ones, False, -1, False, math.inf, 0, None
-    )
-    return positive, margin + ensemble.threshold
+    known = undecided(ensemble, Attacker(math.inf, 0), rows, ones, witness=False)
+    return known.right, known.margin + ensemble.threshold
 
 
 def _exact_raw(ensemble: Ensemble, x: npt.NDArray[np.float64]) -> Fraction:

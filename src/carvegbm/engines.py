@@ -39,6 +39,7 @@ __all__ = [
     "Settings",
     "check_spread",
     "decide",
+    "undecided",
 ]
 
 Engine = Literal["auto", "large-spread", "search", "milp"]
@@ -169,7 +170,7 @@ def decide(
         decisions.seconds[unknown] += slice_ if math.isfinite(slice_) else 0.0
         return decisions
     if settings.engine == "milp":
-        decisions = _undecided(ensemble, attacker, rows, labels, witness)
+        decisions = undecided(ensemble, attacker, rows, labels, witness)
         _by_milp(ensemble, attacker, rows, labels, settings, decisions, tick)
         return decisions
     if settings.engine == "search" or not math.isfinite(settings.timeout):
@@ -197,7 +198,7 @@ def _search_then_milp(
     return decisions
 
 
-def _undecided(
+def undecided(
     ensemble: Ensemble,
     attacker: Attacker,
     rows: Rows,

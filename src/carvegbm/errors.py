@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["CarveError", "DataError", "ModelError", "NotLargeSpreadError"]
+__all__ = ["CarveError", "DataError", "ModelError", "NotLargeSpreadError", "shown"]
+
+
+def shown(given: object) -> str:
+    """What a user gave, in one line of a message, whatever it is."""
+    text = " ".join(repr(given).split())
+    return text if len(text) <= 120 else text[:119] + "…"
 
 
 class CarveError(ValueError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.errors import CarveError
+from carvegbm.errors import CarveError, shown
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
@@ -28,7 +28,6 @@ __all__ = [
     "frozen_scale",
     "per_feature",
     "positions",
-    "shown",
 ]
 
 LARGEST_BUDGET = 1e100
@@ -184,12 +183,6 @@ def _no_number(given: Any, what: str) -> CarveError:
     return CarveError(
         f"{what} must be one number, one per feature or a mapping, got {shown(given)}"
     )
-
-
-def shown(given: Any) -> str:
-    """In one line, whatever it is."""
-    text = " ".join(repr(given).split())
-    return text if len(text) <= 120 else text[:119] + "…"
 
 
 def per_feature(

@@ -17,6 +17,7 @@ from carvegbm.instances import check_threads
 from carvegbm.progress import Progress, counted_from, progress_bar
 from carvegbm.readers import load
 from carvegbm.spread import largest_budget
+from carvegbm.verification import describe_interval, plain_column
 
 __all__ = ["Curve", "Radius", "radius", "robustness_curve"]
 
@@ -152,9 +153,9 @@ class Radius(np.lib.mixins.NDArrayOperatorsMixin):
         return {
             "norm": "inf" if math.isinf(self.norm) else int(self.norm),
             "instances": len(self),
-            "radius": _finite(self.radius),
-            "lower": _finite(self.lower),
-            "upper": _finite(self.upper),
+            "radius": plain_column(self.radius),
+            "lower": plain_column(self.lower),
+            "upper": plain_column(self.upper),
         }
 
     def save(self, path: Any) -> None:
@@ -244,13 +245,7 @@ class Curve:
         return np.column_stack([self.lower, self.upper])
 
     def __str__(self) -> str:
-        from carvegbm.verification import describe_interval
-
         lines = [f"robustness, norm {self.norm} (accuracy {self.accuracy:.4f})"]
         for budget, lower, upper in zip(self.budgets, self.lower, self.upper, strict=True):
             lines.append(f"  budget {budget:<10g} {describe_interval(lower, upper)}")
         return "\n".join(lines)
-
-
-def _finite(values: npt.NDArray[np.float64]) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in values.tolist()]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from carvegbm.errors import ModelError
+from carvegbm.errors import ModelError, shown
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
@@ -21,7 +21,7 @@ def whole(given: Any, what: str) -> int:
         if isinstance(given, str | bytes) or number != given:
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{what} must be a whole number, got {_shown(given)}") from None
+        raise ModelError(f"{what} must be a whole number, got {shown(given)}") from None
     return number
 
 
@@ -33,14 +33,9 @@ def double(given: Any, what: str) -> float:
             raise ValueError
     except (TypeError, ValueError, OverflowError):
         raise ModelError(
-            f"{what} must be a number that a double holds, got {_shown(given)}"
+            f"{what} must be a number that a double holds, got {shown(given)}"
         ) from None
     return number
-
-
-def _shown(given: Any) -> str:
-    text = f"{given!r}"
-    return text if len(text) <= 40 else text[:39] + "…"
 
 
 def check_trees(ensemble: Ensemble) -> None:
