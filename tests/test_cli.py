@@ -636,6 +636,11 @@ def test_nothing_to_resume_is_said(cli, tmp_path):
 def test_budgets_of_norm_0_are_not_half_a_spread(cli):
     assert "budgets below" in cli("spread", "sample", "--norm", "1")[1]
     assert "budgets below" not in cli("spread", "sample", "--norm", "0")[1]
+    assert "budgets below" not in cli("spread", "sample", "--norm", "0.0")[1]
+
+
+def test_spread_judges_the_norm_without_a_budget_too(refuses):
+    refuses("spread", "sample", "--norm", "0.5", words=["norm must be", "0.5"])
 
 
 @pytest.mark.parametrize("command", ["verify", "attack", "radius"])

@@ -37,12 +37,13 @@ def spread(
     model is large-spread for an attacker with a budget below half of it.
     """
     import carvegbm
+    from carvegbm.attacker import check_norm
 
     ensemble = inputs.load_model(model)
     value = carvegbm.spread(ensemble)
     document: dict[str, Any] = {"model": model, "spread": value}
     rows = [("spread", output.number(value))]
-    if str(norm) != "0":  # whose budget is a number of features
+    if check_norm(options.norm(norm)) != 0:  # whose budget is a number of features
         rows.append(("large-spread for budgets below", output.number(value / 2)))
     if budget is not None:
         attacker = inputs.load_attacker(norm, budget, scale=scale, features=features, bounds=bounds)
