@@ -1,0 +1,200 @@
+// Reach: the leaves of one tree that the attacker can push an instance into, and at what cost.
+//
+// A depth-first walk that drops a subtree as soon as its cost exceeds the budget; for small
+// budgets it visits little more than a prediction does. A feature tested twice is paid once.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "model/attacker.hpp"
+#include "model/ensemble.hpp"
+
+namespace carve {
+
+// Costs as floating-point numbers, in units of the budget.
+//   norm 0     the number of changed features; capacity = budget. Exact.
+//   norm p     (distance / (scale * budget))^p; capacity = 1, known to within `slack`.
+//   norm inf   0: the limits of the instance say it all.
+class RoundedCosts {
+  public:
+    RoundedCosts(const Ensemble& ensemble, const Attacker& attacker);
+    double of(std::int32_t feature, double distance) const {
+        if (norm_ <= 0)
+            return norm_ == 0 ? 1.0 : 0.0;
+        const double ratio =
+            distance *
+            (inverse_.empty() ? uniform_inverse_ : inverse_[static_cast<std::size_t>(feature)]);
+        double cost = ratio;
+        for (int i = 1; i < norm_; ++i)
+            cost *= ratio;
+        return cost;
+    }
+    double capacity() const { return capacity_; }
+    // A rounded total of leaf costs that is <= capacity differs from the exact one by at most this.
+    double slack() const { return slack_; }
+
+  private:
+    int norm_;
+    double uniform_inverse_ = 0;
+    std::vector<double> inverse_;
+    double capacity_ = 0;
+    double slack_ = 0;
+};
+
+// Scratch space of one worker; one per thread.
+class Reach {
+  public:
+    Reach(const Ensemble& ensemble, const RoundedCosts& costs)
+        : ensemble_(ensemble), costs_(costs),
+          spent_(static_cast<std::size_t>(ensemble.n_features), 0.0),
+          interval_(static_cast<std::size_t>(ensemble.n_features)),
+          owner_(static_cast<std::size_t>(ensemble.n_features), nobody) {}
+
+    // Calls visit(leaf, cost) for every leaf with cost <= capacity + slack, the leaf the instance
+    // itself falls into first. Returns false, having stopped early, iff `claim` is set and a
+    // feature the attacker can use in this tree was claimed by another tree since `release`.
+    template <class Visit> bool walk(int tree, Instance& instance, bool claim, Visit&& visit) {
+        const bool careful =
+            instance.has_missing || ensemble_.tangled[static_cast<std::size_t>(tree)] != 0;
+        return careful ? walk_as<true>(tree, instance, claim, visit)
+                       : walk_as<false>(tree, instance, claim, visit);
+    }
+
+    // Forget which tree uses which feature.
+    void release();
+
+  private:
+    static constexpr std::int32_t nobody = -1;
+    struct Interval { // (low, high]: what the path so far says of a feature
+        double low = -std::numeric_limits<double>::infinity();
+        double high = std::numeric_limits<double>::infinity();
+    };
+    struct Pending {
+        std::int32_t node;
+        std::int32_t feature;
+        double threshold;
+        double feature_cost;
+        double cost;
+        std::size_t trail;
+        bool is_left;
+    };
+    struct Undo {
+        std::int32_t feature;
+        double spent;
+        Interval interval;
+    };
+
+    template <bool careful, class Visit>
+    bool walk_as(int tree, Instance& instance, bool claim, Visit& visit);
+    bool claims(std::int32_t feature, int tree);
+    void unwind(std::size_t size);
+
+    const Ensemble& ensemble_;
+    const RoundedCosts& costs_;
+    std::vector<double> spent_; // per feature: its cost on the current path
+    std::vector<Interval> interval_;
+    std::vector<std::int32_t> owner_;
+    std::vector<std::int32_t> claimed_;
+    std::vector<Pending> pending_;
+    std::vector<Undo> trail_;
+};
+
+inline bool Reach::claims(std::int32_t feature, int tree) {
+    std::int32_t& owner = owner_[static_cast<std::size_t>(feature)];
+    if (owner == nobody) {
+        owner = tree;
+        claimed_.push_back(feature);
+    }
+    return owner == tree;
+}
+
+inline void Reach::unwind(std::size_t size) {
+    while (trail_.size() > size) {
+        const Undo& undo = trail_.back();
+        spent_[static_cast<std::size_t>(undo.feature)] = undo.spent;
+        interval_[static_cast<std::size_t>(undo.feature)] = undo.interval;
+        trail_.pop_back();
+    }
+}
+
+template <bool careful, class Visit>
+bool Reach::walk_as(int tree, Instance& instance, bool claim, Visit& visit) {
+    const Node* const nodes = ensemble_.nodes.data();
+    const double affordable = costs_.capacity() + costs_.slack();
+    std::int32_t here = ensemble_.roots[static_cast<std::size_t>(tree)];
+    double cost = 0;
+    pending_.clear();
+    const auto narrow = [this](std::size_t feature, double threshold, bool to_left) {
+        Interval& interval = interval_[feature];
+        if (to_left)
+            interval.high = std::min(interval.high, threshold);
+        else
+            interval.low = std::max(interval.low, threshold);
+    };
+    for (;;) {
+        const Node& node = nodes[here];
+        if (node.is_leaf()) {
+            visit(here, cost);
+            if (pending_.empty())
+                break;
+            const Pending& next = pending_.back();
+            const auto feature = static_cast<std::size_t>(next.feature);
+            unwind(next.trail);
+            trail_.push_back({next.feature, spent_[feature], interval_[feature]});
+            spent_[feature] = next.feature_cost;
+            if constexpr (careful)
+                narrow(feature, next.threshold, next.is_left);
+            here = next.node;
+            cost = next.cost;
+            pending_.pop_back();
+            continue;
+        }
+        const auto feature = static_cast<std::size_t>(node.feature);
+        const double value = instance.routed[feature];
+        const bool home_left = value <= node.threshold;
+        if constexpr (careful) {
+            if (value != value) {
+                const bool go_left =
+                    ensemble_.missing[static_cast<std::size_t>(here)] == Missing::left;
+                here = go_left ? here + 1 : node.right;
+                continue;
+            }
+            // The path may leave one side only, and that need not be the home side.
+            const bool left = interval_[feature].low < node.threshold;
+            const bool right = node.threshold < interval_[feature].high;
+            if (!(left && right)) {
+                here = left ? here + 1 : node.right;
+                continue;
+            }
+        }
+        if (!instance.may_cross(node.feature, node.threshold) ||
+            !crosses(instance.limits(node.feature), node.threshold)) {
+            here = home_left ? here + 1 : node.right;
+            continue;
+        }
+        const double distance = home_left
+                                    ? ensemble_.next_above(node.threshold) - instance.x[feature]
+                                    : instance.x[feature] - node.threshold;
+        const double feature_cost = costs_.of(node.feature, distance);
+        const double far_cost = cost + (feature_cost - spent_[feature]);
+        if (far_cost <= affordable) {
+            if (claim && !claims(node.feature, tree)) {
+                unwind(0);
+                return false;
+            }
+            pending_.push_back({home_left ? node.right : here + 1, node.feature, node.threshold,
+                                feature_cost, far_cost, trail_.size(), !home_left});
+        }
+        if constexpr (careful) {
+            trail_.push_back({node.feature, spent_[feature], interval_[feature]});
+            narrow(feature, node.threshold, home_left);
+        }
+        here = home_left ? here + 1 : node.right;
+    }
+    unwind(0);
+    return true;
+}
+
+} // namespace carve

@@ -1,0 +1,87 @@
+// Where the search stands: per feature the cells still open, per tree the leaves still alive, and
+// how to get back.
+//
+// Everything closed here is closed by proof: no attack that the search still looks for uses it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "running/stopwatch.hpp"
+#include "search/reduction.hpp"
+
+namespace carve {
+
+class Domain {
+  public:
+    explicit Domain(const Reduction& reduction) : reduction_(reduction) {}
+    void reset();
+
+    std::int32_t low(std::int32_t feature) const { return box_[feature].low; }
+    std::int32_t high(std::int32_t feature) const { return box_[feature].high; }
+    // The segments of a slot that are open, in whole or in part.
+    const Reduction::Range& open(std::int32_t slot) const { return open_[slot]; }
+    // The leaves alive are alive(tree, 0), …, alive(tree, alive_count(tree) - 1).
+    std::int32_t alive_count(std::int32_t tree) const { return count_[tree]; }
+    std::int32_t alive(std::int32_t tree, std::int32_t i) const {
+        return order_[reduction_.trees[tree].leaf_begin + i];
+    }
+    bool is_alive(std::int32_t tree, std::int32_t leaf) const {
+        return place_[leaf] < count_[tree];
+    }
+    // The least a feature costs in its open cells, and what the budget leaves for more.
+    double committed(std::int32_t feature) const { return least_cost(feature, box_[feature]); }
+    double remaining() const { return remaining_; }
+
+    // Keep only cells low to high of those open.
+    void restrict(std::int32_t feature, std::int32_t low, std::int32_t high);
+    // Let the i-th leaf alive die.
+    void kill(std::int32_t tree, std::int32_t i);
+    // Draws all conclusions; false iff nothing is left, or time is up.
+    bool propagate(const Stopwatch& stopwatch);
+
+    struct Mark {
+        std::size_t boxes;
+        std::size_t counts;
+    };
+    Mark mark() const { return {boxes_.size(), counts_.size()}; }
+    void undo(const Mark& mark);
+
+  private:
+    using Range = Reduction::Range;
+    double least_cost(std::int32_t feature, const Range& cells) const {
+        const auto& f = reduction_.features[feature];
+        const double* const cost = reduction_.cost.data() + f.first;
+        return cells.low > f.home ? cost[cells.low] : cells.high < f.home ? cost[cells.high] : 0;
+    }
+    Range cells_of(const Reduction::Slot& slot, const Range& segments) const;
+    void set_box(std::int32_t feature, const Range& cells);
+    bool tighten_by_cost();
+    bool propagate_tree(std::int32_t tree);
+
+    const Reduction& reduction_;
+    std::vector<Range> box_;
+    std::vector<Range> open_;
+    std::vector<std::int32_t> order_;
+    std::vector<std::int32_t> place_; // per leaf: where it is in the order of its tree
+    std::vector<std::int32_t> count_;
+    double remaining_ = 0;
+    std::vector<std::uint8_t> dirty_; // per tree: something changed since it was looked at
+    double settled_remaining_ = 0;    // the least remaining_ at which all trees were looked at
+    struct BoxUndo {
+        std::int32_t feature;
+        Range cells;
+    };
+    struct CountUndo {
+        std::int32_t tree;
+        std::int32_t count;
+    };
+    std::vector<BoxUndo> boxes_;
+    std::vector<CountUndo> counts_;
+    std::vector<double> extra_; // per range of the tree at hand
+    std::vector<Range> hull_;
+    std::vector<std::int32_t> nearest_;
+    std::vector<std::int32_t> asked_;
+};
+
+} // namespace carve

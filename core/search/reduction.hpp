@@ -1,0 +1,174 @@
+// What is left of an ensemble for one instance and one attacker: the trees pruned to the reach, in
+// whole numbers.
+//
+// The thresholds that the attacker can cross cut each feature into cells 0, 1, …, so that all
+// values of a cell take the same path everywhere; a leaf asks each feature on its path to be in a
+// range of cells. Leaf values are whole multiples of one unit, rounded down, so that sums of them
+// are exact, come in any order, and are lower bounds on the true totals.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "large_spread/reach.hpp"
+#include "model/attacker.hpp"
+#include "model/ensemble.hpp"
+#include "model/objective.hpp"
+#include "running/stopwatch.hpp"
+
+namespace carve {
+
+// Totals as multiples of 2^-shift.
+class FixedPoint {
+  public:
+    explicit FixedPoint(const Ensemble& ensemble);
+    // The largest multiple <= value, in units; `exact` is cleared unless it is the value itself.
+    std::int64_t floor(double value, bool& exact) const;
+    // The same for sum + error; at most one unit lower than the largest.
+    std::int64_t floor(const TwoSum& value, bool& exact) const {
+        return floor(value.sum, exact) + floor(value.error, exact);
+    }
+    // The largest double <= so many units.
+    double lower(std::int64_t units) const;
+
+  private:
+    int shift_;
+};
+
+class Reduction {
+  public:
+    struct Feature {
+        std::int32_t id;    // in the ensemble
+        std::int32_t home;  // the cell of the instance
+        std::int32_t first; // its cells are [first, first + count) of `cost`
+        std::int32_t count;
+        std::int32_t first_cut;  // cut i, between cells i and i + 1, is cuts[first_cut + i]
+        std::int32_t slot_begin; // in slots_of_feature
+        std::int32_t slot_end;
+    };
+    // A tree that looks at a feature; its own cuts join cells to segments.
+    struct Slot {
+        std::int32_t tree;
+        std::int32_t feature;
+        std::int32_t first; // segment s begins at cell segment_begin[first + s]
+        std::int32_t count;
+        std::int32_t range_begin; // in ranges
+        std::int32_t range_end;
+        std::int32_t user_begin; // in users
+        std::int32_t user_end;
+    };
+    struct User { // a leaf with a demand on a slot
+        std::int32_t leaf;
+        std::int32_t range;
+    };
+    struct Range { // of segments, both included
+        std::int32_t low;
+        std::int32_t high;
+    };
+    struct Leaf {
+        std::int64_t value;
+        std::int32_t node; // in the ensemble
+        std::int32_t rank; // by exact value among the leaves of its tree; equal values, equal ranks
+        std::int32_t entry_begin;
+        std::int32_t entry_end;
+    };
+    struct Entry { // a leaf's demand
+        std::int32_t slot;
+        std::int32_t range;
+    };
+    struct Tree {
+        std::int32_t id;
+        std::int32_t leaf_begin;
+        std::int32_t leaf_end;
+        std::int32_t slot_begin;
+        std::int32_t slot_end;
+        std::int64_t spread; // largest value less smallest
+    };
+
+    enum class Built { whole, interrupted, too_large };
+
+    Reduction(const Ensemble& ensemble, const Attacker& attacker);
+    // Prunes the trees to the reach of the instance; then `home`, `constant` and `least` are known.
+    // Trees whose leaves all have the same value become constants, unless `keep_all`.
+    Built prune(Instance& instance, const Objective& objective, bool keep_all,
+                const Stopwatch& stopwatch);
+    // Completes what prune began: cells, slots, ranges; false iff interrupted.
+    bool number(const Instance& instance, const Stopwatch& stopwatch);
+
+    // The value that stands for a cell: the one nearest to the instance.
+    double value(const Feature& feature, std::int32_t cell) const;
+    // Are these cells, one per feature, an attack within the budget? Exact; `cost` is the sum of
+    // their rounded costs.
+    bool affordable(const std::vector<std::int32_t>& cells, double cost) const;
+    // Rounded costs of an affordable move differ from the exact ones by at most this in total.
+    double slack() const { return slack_; }
+    double capacity() const { return costs_.capacity(); }
+    bool has_costs() const { return attacker_.norm != norm_inf; }
+
+    std::vector<std::int32_t> home; // per tree of the ensemble: the leaf of the instance
+    std::int64_t constant = 0;      // of the objective and of the trees that are not in `trees`
+    std::int64_t least = 0;         // constant + sum over trees of the smallest value
+    std::int64_t doubt = 0;         // 0 <= true total - total in units <= doubt
+    FixedPoint fixed;
+
+    std::vector<Tree> trees;
+    std::vector<Leaf> leaves;
+    std::vector<Entry> entries;
+    std::vector<Slot> slots;
+    std::vector<Range> ranges;
+    std::vector<User> users;
+    std::vector<std::int32_t> segment_begin;
+    std::vector<Feature> features;
+    std::vector<std::int32_t> slots_of_feature;
+    std::vector<double> cuts;
+    std::vector<double> cost; // per cell, in units of the budget as RoundedCosts has it
+
+  private:
+    struct Interval { // (low, high]: what the path so far says of a feature
+        double low = -std::numeric_limits<double>::infinity();
+        double high = std::numeric_limits<double>::infinity();
+    };
+    struct Demand {
+        std::int32_t feature;
+        Interval interval;
+    };
+    struct Pending {
+        std::int32_t node;
+        std::int32_t feature;
+        double threshold;
+        double cost;
+        double spent;
+        std::size_t trail;
+        bool is_left;
+    };
+    struct Undo {
+        std::int32_t feature;
+        double spent;
+        Interval interval;
+    };
+    bool walk(std::int32_t tree, Instance& instance, const Stopwatch& stopwatch);
+    void enter(const Pending& step);
+    double price(const Instance& instance, std::int32_t feature, const Interval& interval) const;
+    void settle(std::int32_t tree, const Objective& objective, bool keep,
+                std::size_t crossed_before);
+    void add_slots(Tree& tree);
+    std::int32_t cell_above(const Feature& feature, double threshold) const;
+
+    const Ensemble& ensemble_;
+    const Attacker& attacker_;
+    const double* x_ = nullptr; // the instance
+    double lift_;               // keeps tiny distances and budgets away from underflow
+    RoundedCosts costs_;
+    double slack_ = 0;
+    std::vector<Demand> demands_; // of leaf i: demands_[leaves[i].entry_begin, entry_end)
+    std::vector<std::pair<std::int32_t, double>> crossed_; // features and thresholds in reach
+    std::vector<Pending> pending_;
+    std::vector<Undo> trail_;
+    std::vector<double> spent_;
+    std::vector<Interval> interval_;
+    std::vector<std::int32_t> local_; // per feature of the ensemble: its place here, or -1
+};
+
+} // namespace carve
