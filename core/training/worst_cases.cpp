@@ -6,8 +6,6 @@
 #include <memory>
 #include <utility>
 
-#include "verdict/row_tools.hpp"
-
 namespace carve {
 
 WorstCases::WorstCases(const Ensemble& ensemble, const Attacker& attacker,
@@ -16,14 +14,14 @@ WorstCases::WorstCases(const Ensemble& ensemble, const Attacker& attacker,
       label_(label, label + count),
       blocks_(static_cast<std::size_t>((count + block_size - 1) / block_size)) {}
 
-bool WorstCases::collect(const Rows& rows, int threads, const TickFunction& tick) {
+bool WorstCases::collect(const Rows& rows, int threads, const WatchFunction& watch) {
     const bool has_costs = attacker_.norm != norm_inf;
-    const auto work = [&](int, std::int64_t begin, std::int64_t end, const std::atomic<bool>&) {
+    const auto work = [&](int, RowRange range, const std::atomic<bool>&) {
         Instance instance(ensemble_, attacker_);
         Reach reach(ensemble_, costs_);
         std::vector<std::pair<float, std::int32_t>> others;
-        Block& block = blocks_[static_cast<std::size_t>(begin / block_size)];
-        for (std::int64_t i = begin; i < end; ++i) {
+        Block& block = blocks_[static_cast<std::size_t>(range.begin / block_size)];
+        for (std::int64_t i = range.begin; i < range.end; ++i) {
             with_row(rows, i, [&](const auto* row) { instance.load(row); });
             for (int tree = 0; tree < ensemble_.n_trees(); ++tree) {
                 std::int32_t home = -1;
@@ -54,7 +52,7 @@ bool WorstCases::collect(const Rows& rows, int threads, const TickFunction& tick
         block.cost.shrink_to_fit();
     };
     return parallel_rows(rows.count, block_size, worker_count(threads, rows.count, block_size),
-                         work, tick);
+                         work, watch);
 }
 
 std::size_t WorstCases::memory() const {
@@ -221,17 +219,16 @@ class WorstCases::Worker {
 };
 
 bool WorstCases::evaluate(const double* scores, const Loss& loss, double* margin, double* slope,
-                          int threads, const TickFunction& tick) const {
+                          int threads, const WatchFunction& watch) const {
     const int workers = worker_count(threads, rows(), block_size);
     std::vector<std::unique_ptr<Worker>> slots(static_cast<std::size_t>(workers));
-    const auto work = [&](int number, std::int64_t begin, std::int64_t end,
-                          const std::atomic<bool>&) {
+    const auto work = [&](int number, RowRange range, const std::atomic<bool>&) {
         auto& worker = slots[static_cast<std::size_t>(number)];
         if (!worker)
             worker = std::make_unique<Worker>(*this, scores, slope != nullptr);
-        const Block& block = blocks_[static_cast<std::size_t>(begin / block_size)];
-        for (std::int64_t i = begin; i < end; ++i) {
-            const double worst = worker->attack(block, static_cast<std::size_t>(i - begin),
+        const Block& block = blocks_[static_cast<std::size_t>(range.begin / block_size)];
+        for (std::int64_t i = range.begin; i < range.end; ++i) {
+            const double worst = worker->attack(block, static_cast<std::size_t>(i - range.begin),
                                                 label_[static_cast<std::size_t>(i)]) /
                                  ensemble_.average;
             margin[i] = worst;
@@ -241,7 +238,7 @@ bool WorstCases::evaluate(const double* scores, const Loss& loss, double* margin
             worker->descend(loss.weight == nullptr ? -pull : -pull * loss.weight[i]);
         }
     };
-    if (!parallel_rows(rows(), block_size, workers, work, tick))
+    if (!parallel_rows(rows(), block_size, workers, work, watch))
         return false;
     if (slope == nullptr)
         return true;

@@ -18,8 +18,8 @@
 #include "large_spread/reach.hpp"
 #include "model/attacker.hpp"
 #include "model/ensemble.hpp"
+#include "model/rows.hpp"
 #include "running/parallel.hpp"
-#include "verdict/rows.hpp"
 
 namespace carve {
 
@@ -28,8 +28,8 @@ class WorstCases {
     WorstCases(const Ensemble& ensemble, const Attacker& attacker, const std::int32_t* label,
                std::int64_t count);
 
-    // Finds what is within reach of every row; to be called once. False iff `tick` cancelled.
-    bool collect(const Rows& rows, int threads, const TickFunction& tick);
+    // Finds what is within reach of every row; to be called once. False iff `watch` cancelled.
+    bool collect(const Rows& rows, int threads, const WatchFunction& watch);
 
     // The logistic loss of worst margins: sum of weight * log(1 + exp(-steepness * margin)).
     struct Loss {
@@ -39,9 +39,9 @@ class WorstCases {
     // margin[i] of every row for `scores` (a row per leaf, a column per output), against the worst
     // rival; negative where it is a tie that goes to the rival. Unless it is nullptr, `slope`
     // receives the derivative of the loss by every score; its rounding does not depend on the
-    // number of threads. False iff `tick` cancelled.
+    // number of threads. False iff `watch` cancelled.
     bool evaluate(const double* scores, const Loss& loss, double* margin, double* slope,
-                  int threads, const TickFunction& tick) const;
+                  int threads, const WatchFunction& watch) const;
 
     std::int64_t rows() const { return static_cast<std::int64_t>(label_.size()); }
     std::size_t score_count() const { return ensemble_.scores.size(); }

@@ -24,11 +24,10 @@ constexpr std::int64_t block = 64;
 class RowVerifier {
   public:
     RowVerifier(const Ensemble& ensemble, const Attacker& attacker, const Objectives& objectives,
-                const VerifyOptions& options, bool wants_witness,
-                const std::atomic<bool>& cancelled)
-        : objectives_(objectives), options_(options), wants_witness_(wants_witness),
-          solver_(ensemble, attacker, options.grid, options.seconds, cancelled),
-          whole_(options.seconds, cancelled), z_(static_cast<std::size_t>(ensemble.n_features)) {}
+                const Options& options, const std::atomic<bool>& cancelled)
+        : objectives_(objectives), options_(options), wants_witness_(options.witness),
+          cancelled_(cancelled), solver_(ensemble, attacker, options.grid, infinity, cancelled),
+          whole_(infinity, cancelled), z_(static_cast<std::size_t>(ensemble.n_features)) {}
 
     struct Result {
         Status status = Status::unknown;
@@ -38,10 +37,11 @@ class RowVerifier {
         bool has_witness = false;
     };
 
-    template <class Number> Result verify(const Number* row, int label) {
-        solver_.load(row);
-        whole_ = solver_.stopwatch();
-        if (options_.per_instance && !solver_.is_large_spread())
+    template <class Number> Result verify(const Number* row, int label, double seconds) {
+        whole_ = Stopwatch(seconds, cancelled_);
+        solver_.load(row, whole_);
+        if (options_.solver == Engine::none ||
+            (options_.per_instance && !solver_.is_large_spread()))
             return predict(label);
         Result result;
         bool wins = false;
@@ -77,6 +77,7 @@ class RowVerifier {
 
     const double* example() const { return z_.data(); }
     double distance() const { return solver_.distance(z_.data()); }
+    double elapsed() const { return whole_.elapsed(); }
 
   private:
     // Of the time that is left, every rival to come has its share; `done` are through.
@@ -87,7 +88,7 @@ class RowVerifier {
 
     Outcome attack(const Objective& objective) {
         Outcome outcome = solver_.attack(objective);
-        if (options_.method == Method::basic && options_.grid < 0 && outcome.decided) {
+        if (options_.basic && options_.grid < 0 && outcome.decided) {
             // Build the perturbation and predict on it.
             z_.assign(solver_.instance().x, solver_.instance().x + z_.size());
             solver_.perturb(z_.data());
@@ -181,8 +182,9 @@ class RowVerifier {
     }
 
     const Objectives& objectives_;
-    VerifyOptions options_;
+    const Options& options_;
     bool wants_witness_;
+    const std::atomic<bool>& cancelled_;
     LargeSpreadSolver solver_;
     Stopwatch whole_; // of the instance
     std::vector<double> z_;
@@ -207,12 +209,12 @@ double nearest_threshold(const Ensemble& ensemble, const Attacker& attacker,
 class RowRadius {
   public:
     RowRadius(const Ensemble& ensemble, const Attacker& attacker, const Objectives& objectives,
-              double seconds, const std::atomic<bool>& cancelled)
-        : ensemble_(ensemble), attacker_(attacker), objectives_(objectives), seconds_(seconds),
-          cancelled_(cancelled), instance_(ensemble, attacker), last_(level_of(attacker.budget)) {}
+              const std::atomic<bool>& cancelled)
+        : ensemble_(ensemble), attacker_(attacker), objectives_(objectives), cancelled_(cancelled),
+          instance_(ensemble, attacker), last_(level_of(attacker.budget)) {}
 
-    template <class Number> RadiusBounds radius(const Number* row, int label) {
-        const Stopwatch stopwatch(seconds_, cancelled_);
+    template <class Number>
+    RadiusBounds radius(const Number* row, int label, const Stopwatch& stopwatch) {
         int level = last_;
         if (attacker_.norm > 0) {
             instance_.load(row);
@@ -277,7 +279,6 @@ class RowRadius {
     const Ensemble& ensemble_;
     const Attacker& attacker_;
     const Objectives& objectives_;
-    double seconds_;
     const std::atomic<bool>& cancelled_;
     Instance instance_;
     int last_;                  // the level of the attacker's own budget
@@ -287,131 +288,66 @@ class RowRadius {
 
 } // namespace
 
-bool verify_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                 const std::int32_t* label, const VerifyOptions& options, VerifyOutput output,
-                 const WitnessOutput* witness, int threads, const TickFunction& tick) {
-    const Objectives objectives(ensemble);
-    std::atomic<std::int64_t> open{0};
-    const int workers = worker_count(threads, rows.count, block);
+bool verify_rows(const Batch& batch, const std::int32_t* label) {
+    const Rows& rows = batch.rows;
+    const Options& options = batch.options;
+    const WatchFunction& watch = batch.watch;
+    const int workers = worker_count(options.threads, rows.count, block);
     std::vector<std::unique_ptr<RowVerifier>> verifiers(static_cast<std::size_t>(workers));
-    const auto work = [&](int worker, std::int64_t begin, std::int64_t end,
-                          const std::atomic<bool>& cancelled) {
+    const auto work = [&](int worker, RowRange range, const std::atomic<bool>& cancelled) {
         auto& slot = verifiers[static_cast<std::size_t>(worker)];
         if (!slot)
-            slot = std::make_unique<RowVerifier>(ensemble, attacker, objectives, options,
-                                                 witness != nullptr, cancelled);
+            slot =
+                std::make_unique<RowVerifier>(batch.problem.ensemble, batch.problem.attacker,
+                                              batch.problem.objectives, batch.options, cancelled);
         RowVerifier& verifier = *slot;
-        for (std::int64_t i = begin; i < end && !cancelled; ++i) {
-            with_row(rows, i, [&](const auto* row) {
-                const auto result = verifier.verify(row, label[i]);
-                if (result.status == Status::unknown)
-                    ++open;
-                output.status[i] = static_cast<std::uint8_t>(result.status);
-                output.right[i] = result.right;
-                output.margin[i] = result.margin;
-                output.worst_lower[i] = result.worst.lower;
-                output.worst_upper[i] = result.worst.upper;
-                if (witness == nullptr)
-                    return;
-                double* example = witness->example + i * rows.columns;
-                if (result.has_witness)
-                    std::copy_n(verifier.example(), rows.columns, example);
-                else
-                    std::fill_n(example, rows.columns, nan);
-                witness->distance[i] = result.has_witness ? verifier.distance() : nan;
+        for (std::int64_t i = range.begin; i < range.end && !cancelled; ++i) {
+            with_row(batch.rows, i, [&](const auto* row) {
+                const auto result = verifier.verify(
+                    row, label[i], batch.options.seconds[static_cast<std::size_t>(i)]);
+                auto& d = batch.decisions;
+                d.status[i] = result.status;
+                d.engine[i] =
+                    result.status == Status::unknown ? Engine::none : batch.options.solver;
+                d.right[i] = result.right;
+                d.margin[i] = result.margin;
+                d.worst_lower[i] = result.worst.lower;
+                d.worst_upper[i] = result.worst.upper;
+                if (result.has_witness && d.witness.exists()) {
+                    std::copy_n(verifier.example(), batch.rows.columns,
+                                d.witness.data() + i * batch.rows.columns);
+                    d.distance[i] = verifier.distance();
+                }
+                d.seconds[i] = verifier.elapsed();
             });
         }
     };
-    return parallel_rows(rows.count, block, workers, work, decided_only(tick, open));
+    return parallel_rows(rows.count, block, workers, work, watch);
 }
 
-bool radius_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                 const std::int32_t* label, double seconds, RadiusOutput output, int threads,
-                 const TickFunction& tick) {
-    const Objectives objectives(ensemble);
-    const int workers = worker_count(threads, rows.count, block);
+bool radius_rows(const Batch& batch, const std::int32_t* label) {
+    const int workers = worker_count(batch.options.threads, batch.rows.count, block);
     std::vector<std::unique_ptr<RowRadius>> finders(static_cast<std::size_t>(workers));
-    const auto work = [&](int worker, std::int64_t begin, std::int64_t end,
-                          const std::atomic<bool>& cancelled) {
+    const auto work = [&](int worker, RowRange range, const std::atomic<bool>& cancelled) {
         auto& finder = finders[static_cast<std::size_t>(worker)];
         if (!finder)
-            finder =
-                std::make_unique<RowRadius>(ensemble, attacker, objectives, seconds, cancelled);
-        for (std::int64_t i = begin; i < end && !cancelled; ++i)
-            with_row(rows, i, [&](const auto* row) {
-                const RadiusBounds found = finder->radius(row, label[i]);
-                output.lower[i] = found.lower;
-                output.upper[i] = found.upper;
+            finder = std::make_unique<RowRadius>(batch.problem.ensemble, batch.problem.attacker,
+                                                 batch.problem.objectives, cancelled);
+        for (std::int64_t i = range.begin; i < range.end && !cancelled; ++i)
+            with_row(batch.rows, i, [&](const auto* row) {
+                const Stopwatch stopwatch(batch.options.seconds[static_cast<std::size_t>(i)],
+                                          cancelled);
+                const RadiusBounds found = finder->radius(row, label[i], stopwatch);
+                batch.decisions.radius_lower[i] = found.lower;
+                batch.decisions.radius_upper[i] = found.upper;
+                if (found.lower == found.upper) {
+                    batch.decisions.status[i] = Status::robust;
+                    batch.decisions.engine[i] = batch.options.solver;
+                }
+                batch.decisions.seconds[i] = stopwatch.elapsed();
             });
     };
-    return parallel_rows(rows.count, block, workers, work, tick);
-}
-
-bool score_rows(const Ensemble& ensemble, const Rows& rows, double* output, int threads,
-                const TickFunction& tick) {
-    const auto outputs = static_cast<std::size_t>(ensemble.n_outputs());
-    const Attacker nobody{norm_inf, 0, {}, {}, {}, {}};
-    const auto work = [&](int, std::int64_t begin, std::int64_t end, const std::atomic<bool>&) {
-        Instance instance(ensemble, nobody);
-        std::vector<double> sum(outputs);
-        for (std::int64_t i = begin; i < end; ++i) {
-            with_row(rows, i, [&](const auto* row) { instance.load(row); });
-            sum = ensemble.base_score;
-            for (int tree = 0; tree < ensemble.n_trees(); ++tree) {
-                const auto leaf = ensemble.leaf_of(tree, instance.routed);
-                for (std::size_t o = 0; o < outputs; ++o) {
-                    sum[o] += ensemble.score(leaf, static_cast<int>(o));
-                    if (ensemble.float32_sums)
-                        sum[o] = static_cast<float>(sum[o]);
-                }
-            }
-            for (std::size_t o = 0; o < outputs; ++o)
-                output[static_cast<std::size_t>(i) * outputs + o] = sum[o] / ensemble.average;
-        }
-    };
-    return parallel_rows(rows.count, 256, worker_count(threads, rows.count, 256), work, tick);
-}
-
-bool first_bad_value(const Ensemble& ensemble, const Rows& rows, bool allow_infinite,
-                     std::int64_t& place, int threads, const TickFunction& tick) {
-    // Finite in the precision of the model: below what rounds to infinity (for float32 the middle
-    // between its largest number and 2^128, which itself rounds up).
-    const double limit =
-        ensemble.float32_inputs ? 0x1.ffffffp127 : std::numeric_limits<double>::infinity();
-    const auto is_bad = [&](double value, std::int64_t column) {
-        if (std::fabs(value) < limit)
-            return false;
-        return std::isnan(value)
-                   ? ensemble.lacks_missing_rule[static_cast<std::size_t>(column)] != 0
-                   : !allow_infinite;
-    };
-    // Blocks are looked at in any order; the first place of all blocks is kept.
-    std::atomic<std::int64_t> first{rows.count * rows.columns};
-    const BlockFunction work = [&](int, std::int64_t begin, std::int64_t end,
-                                   const std::atomic<bool>& cancelled) {
-        for (std::int64_t row = begin; row < end && !cancelled; ++row) {
-            if (row * rows.columns >= first.load(std::memory_order_relaxed))
-                return;
-            with_row(rows, row, [&](const auto* values) {
-                for (std::int64_t column = 0; column < rows.columns; ++column) {
-                    if (!is_bad(values[column], column))
-                        continue;
-                    const std::int64_t here = row * rows.columns + column;
-                    std::int64_t known = first.load();
-                    while (here < known && !first.compare_exchange_weak(known, here)) {
-                    }
-                    return;
-                }
-            });
-        }
-    };
-    // A block worth a thread's while: about a millisecond.
-    const std::int64_t block = std::max<std::int64_t>(
-        1, (std::int64_t{1} << 20) / std::max<std::int64_t>(1, rows.columns));
-    const bool finished =
-        parallel_rows(rows.count, block, worker_count(threads, rows.count, block), work, tick);
-    place = first.load() < rows.count * rows.columns ? first.load() : -1;
-    return finished;
+    return parallel_rows(batch.rows.count, block, workers, work, batch.watch);
 }
 
 } // namespace carve

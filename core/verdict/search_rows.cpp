@@ -23,11 +23,11 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 class RowSearcher {
   public:
     RowSearcher(const Ensemble& ensemble, const Attacker& attacker, const Objectives& objectives,
-                const SearchOptions& options, const std::atomic<bool>& cancelled)
+                const Options& options, const std::atomic<bool>& cancelled)
         : ensemble_(ensemble), attacker_(attacker), objectives_(objectives), options_(options),
           cancelled_(cancelled), instance_(ensemble, attacker),
-          solver_(ensemble, attacker, -1, options.seconds / 2, cancelled),
-          search_(ensemble, attacker), z_(ensemble.n_features), home_(ensemble.n_trees()) {}
+          solver_(ensemble, attacker, -1, infinity, cancelled), search_(ensemble, attacker),
+          z_(ensemble.n_features), home_(ensemble.n_trees()) {}
 
     struct Result {
         Status status = Status::unknown;
@@ -39,14 +39,14 @@ class RowSearcher {
         double seconds = 0;
     };
 
-    template <class Number> Result verify(const Number* row, int label) {
-        const Stopwatch stopwatch(options_.seconds, cancelled_);
+    template <class Number> Result verify(const Number* row, int label, double seconds) {
+        const Stopwatch stopwatch(seconds, cancelled_);
         std::copy(row, row + z_.size(), z_.begin());
         instance_.load(row);
         solver_.load(row);
         for (int tree = 0; tree < ensemble_.n_trees(); ++tree)
             home_[tree] = ensemble_.leaf_of(tree, instance_.routed);
-        large_spread_ = options_.large_spread && solver_.is_large_spread();
+        large_spread_ = false;
         Result result;
         Enclosure around{infinity, infinity}; // of the margin
         rivals_.clear();
@@ -111,9 +111,9 @@ class RowSearcher {
 
     void attack_right(Result& result, int label, const Stopwatch& stopwatch) {
         // Who can take over comes first: the least margin may take all of the time.
-        if (!options_.exact_worst || rivals_.size() > 1)
+        if (!options_.exact_margin || rivals_.size() > 1)
             attack_all(result, label, Goal::decide, stopwatch);
-        if (options_.exact_worst)
+        if (options_.exact_margin)
             attack_all(result, label, Goal::minimise, stopwatch);
         result.worst.lower = std::ranges::min(rivals_, {}, &Rival::lower).lower;
         result.status = result.has_witness                           ? Status::fragile
@@ -161,7 +161,7 @@ class RowSearcher {
         for (const Rival& rival : rivals_) {
             const Objective& objective = objectives_(rival.id, label);
             const SearchOutcome outcome =
-                attack(objective, options_.exact_worst ? Goal::minimise : Goal::decide, stopwatch);
+                attack(objective, options_.exact_margin ? Goal::minimise : Goal::decide, stopwatch);
             result.worst.upper = std::min(result.worst.upper, -outcome.least.lower);
             if (rivals_.size() == 1)
                 result.worst.lower = std::max(result.worst.lower, -outcome.least.upper);
@@ -172,7 +172,7 @@ class RowSearcher {
             }
             if (outcome.has_attack && !result.has_witness && try_witness(label)) {
                 keep_witness(result, objective);
-                if (!options_.exact_worst)
+                if (!options_.exact_margin)
                     break;
             }
             if (outcome.least.upper > hardest_upper) {
@@ -253,7 +253,7 @@ class RowSearcher {
     const Ensemble& ensemble_;
     const Attacker& attacker_;
     const Objectives& objectives_;
-    SearchOptions options_;
+    const Options& options_;
     const std::atomic<bool>& cancelled_;
     Instance instance_;
     LargeSpreadSolver solver_;
@@ -267,63 +267,58 @@ class RowSearcher {
 
 } // namespace
 
-bool search_verify_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                        const std::int32_t* label, const SearchOptions& options,
-                        SearchVerifyOutput output, const WitnessOutput* witness, int threads,
-                        const TickFunction& tick) {
-    const Objectives objectives(ensemble);
-    std::atomic<std::int64_t> open{0};
-    const int workers = worker_count(threads, rows.count, 1);
+bool search_verify_rows(const Batch& batch, const std::int32_t* label) {
+    const int workers = worker_count(batch.options.threads, batch.rows.count, 1);
     std::vector<std::unique_ptr<RowSearcher>> searchers(workers);
-    const auto work = [&](int worker, std::int64_t begin, std::int64_t end,
-                          const std::atomic<bool>& cancelled) {
+    const auto work = [&](int worker, RowRange range, const std::atomic<bool>& cancelled) {
         auto& slot = searchers[worker];
         if (!slot)
             slot =
-                std::make_unique<RowSearcher>(ensemble, attacker, objectives, options, cancelled);
-        for (std::int64_t i = begin; i < end && !cancelled; ++i) {
-            with_row(rows, i, [&](const auto* row) {
-                const auto result = slot->verify(row, label[i]);
-                if (result.status == Status::unknown)
-                    ++open;
-                output.status[i] = static_cast<std::uint8_t>(result.status);
-                output.right[i] = result.right;
-                output.margin[i] = result.margin;
-                output.worst_lower[i] = result.worst.lower;
-                output.worst_upper[i] = result.worst.upper;
-                output.engine[i] = static_cast<std::uint8_t>(result.engine);
-                output.seconds[i] = result.seconds;
-                if (witness == nullptr)
-                    return;
-                double* example = witness->example + i * rows.columns;
-                if (result.has_witness)
-                    std::copy_n(slot->example(), rows.columns, example);
-                else
-                    std::fill_n(example, rows.columns, nan);
-                witness->distance[i] = result.has_witness ? slot->distance() : nan;
+                std::make_unique<RowSearcher>(batch.problem.ensemble, batch.problem.attacker,
+                                              batch.problem.objectives, batch.options, cancelled);
+        for (std::int64_t i = range.begin; i < range.end && !cancelled; ++i) {
+            with_row(batch.rows, i, [&](const auto* row) {
+                const auto result = slot->verify(row, label[i], batch.options.seconds[i]);
+                auto& d = batch.decisions;
+                d.status[i] = result.status;
+                d.engine[i] = result.status == Status::unknown ? Engine::none : Engine::search;
+                d.right[i] = result.right;
+                d.margin[i] = result.margin;
+                d.worst_lower[i] = result.worst.lower;
+                d.worst_upper[i] = result.worst.upper;
+                if (result.has_witness && d.witness.exists()) {
+                    std::copy_n(slot->example(), batch.rows.columns,
+                                d.witness.data() + i * batch.rows.columns);
+                    d.distance[i] = slot->distance();
+                }
+                d.seconds[i] = result.seconds;
             });
         }
     };
-    return parallel_rows(rows.count, 1, workers, work, decided_only(tick, open));
+    return parallel_rows(batch.rows.count, 1, workers, work, batch.watch);
 }
 
-bool search_radius_rows(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                        const std::int32_t* label, double seconds, RadiusOutput output, int threads,
-                        const TickFunction& tick) {
-    const Objectives objectives(ensemble);
-    const auto work = [&](int, std::int64_t begin, std::int64_t end,
-                          const std::atomic<bool>& cancelled) {
-        RadiusSearch finder(ensemble, attacker, objectives);
-        for (std::int64_t i = begin; i < end && !cancelled; ++i) {
-            const Stopwatch stopwatch(seconds, cancelled);
-            with_row(rows, i, [&](const auto* row) {
+bool search_radius_rows(const Batch& batch, const std::int32_t* label) {
+    const auto work = [&](int, RowRange range, const std::atomic<bool>& cancelled) {
+        RadiusSearch finder(batch.problem.ensemble, batch.problem.attacker,
+                            batch.problem.objectives);
+        for (std::int64_t i = range.begin; i < range.end && !cancelled; ++i) {
+            const Stopwatch stopwatch(batch.options.seconds[i], cancelled);
+            with_row(batch.rows, i, [&](const auto* row) {
                 const RadiusBounds found = finder.run(row, label[i], stopwatch);
-                output.lower[i] = found.lower;
-                output.upper[i] = found.upper;
+                batch.decisions.radius_lower[i] = found.lower;
+                batch.decisions.radius_upper[i] = found.upper;
+                if (found.lower == found.upper) {
+                    batch.decisions.status[i] = Status::robust;
+                    batch.decisions.engine[i] = batch.options.solver;
+                }
+                batch.decisions.seconds[i] = stopwatch.elapsed();
             });
         }
     };
-    return parallel_rows(rows.count, 1, worker_count(threads, rows.count, 1), work, tick);
+    return parallel_rows(batch.rows.count, 1,
+                         worker_count(batch.options.threads, batch.rows.count, 1), work,
+                         batch.watch);
 }
 
 } // namespace carve

@@ -1,0 +1,119 @@
+// The four questions.
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "bindings/arrays.hpp"
+#include "bindings/module.hpp"
+#include "bindings/running.hpp"
+#include "verdict/batch.hpp"
+
+namespace {
+
+using carve::Batch;
+using carve::Decisions;
+using carve::Engine;
+using carve::Options;
+using carve::Problem;
+using Result = nb::typed<nb::object, Decisions>;
+
+// The rows of some ranges, in the order they are given in.
+Output<std::int64_t, 1> listed(std::span<const carve::RowRange> ranges) {
+    std::size_t count = 0;
+    for (const auto& [begin, end] : ranges)
+        count += static_cast<std::size_t>(end - begin);
+    Owned<std::int64_t> rows(count);
+    std::int64_t* next = rows.data.get();
+    for (const auto& [begin, end] : ranges)
+        for (std::int64_t row = begin; row < end; ++row)
+            *next++ = row;
+    return rows.release<1>(count);
+}
+
+// Calls ask(batch) and returns what it decided.
+template <class Ask>
+Result answer(const Problem& problem, const Matrix& X, const Options& options,
+              const nb::object& progress, Ask&& ask) {
+    const carve::Rows rows = rows_of(problem.ensemble, X);
+    if (static_cast<std::int64_t>(options.seconds.size()) != rows.count)
+        throw std::invalid_argument("one limit of seconds per row is needed");
+    auto* const decisions = new Decisions(rows.count, rows.columns);
+    nb::object result = nb::cast(decisions, nb::rv_policy::take_ownership);
+    const auto tell = [&](std::span<const carve::RowRange> finished) {
+        if (!progress.is_none())
+            progress(result, listed(finished));
+    };
+    run(
+        [&](const carve::WatchFunction& watch) {
+            return ask(Batch{problem, rows, options, watch, *decisions});
+        },
+        tell);
+    return result;
+}
+
+} // namespace
+
+void bind_decide(nb::module_& module) {
+    nb::enum_<Engine>(module, "Solver", "Who is to decide; the codes of Decisions.engine.")
+        .value("none", Engine::none, "nobody: what can be said without an attack")
+        .value("large_spread", Engine::large_spread)
+        .value("search", Engine::search);
+
+    nb::class_<Options>(module, "Options", "How to decide.")
+        .def(
+            "__init__",
+            [](Options* self, Engine solver, const Vector<double>& seconds, int threads,
+               bool witness, bool exact_margin, bool per_instance, bool basic, int grid) {
+                new (self) Options{solver,       copy(seconds), threads, witness,
+                                   exact_margin, per_instance,  basic,   grid};
+            },
+            "solver"_a, "seconds"_a, "threads"_a, nb::kw_only(), "witness"_a = false,
+            "exact_margin"_a = false, "per_instance"_a = false, "basic"_a = false, "grid"_a = -1,
+            "seconds: a limit per row; threads: 0 for all cores; the rest as in core/verdict");
+
+    module.def(
+        "decide",
+        [](const Problem& problem, const Matrix& X, const Vector<std::int32_t>& labels,
+           const Options& options, const nb::object& progress) {
+            return answer(problem, X, options, progress, [&](const Batch& batch) {
+                return batch.decide(labels_of(problem.ensemble, batch.rows, labels));
+            });
+        },
+        "problem"_a, "X"_a, "labels"_a, "options"_a, "progress"_a.none(),
+        "The status of every row, with margins, and witnesses where the options ask for them.");
+
+    module.def(
+        "radius",
+        [](const Problem& problem, const Matrix& X, const Vector<std::int32_t>& labels,
+           const Options& options, const nb::object& progress) {
+            return answer(problem, X, options, progress, [&](const Batch& batch) {
+                return batch.radius(labels_of(problem.ensemble, batch.rows, labels));
+            });
+        },
+        "problem"_a, "X"_a, "labels"_a, "options"_a, "progress"_a.none(),
+        "The smallest budget, up to the attacker's, that flips every row: equal bounds are the "
+        "radius, infinite ones mean that there is none.");
+
+    module.def(
+        "output_range",
+        [](const Problem& problem, const Matrix& X, const Options& options,
+           const nb::object& progress) {
+            return answer(problem, X, options, progress,
+                          [](const Batch& batch) { return batch.output_range(); });
+        },
+        "problem"_a, "X"_a, "options"_a, "progress"_a.none(),
+        "The lowest and the highest raw score in reach of every row.");
+
+    module.def(
+        "stays_within",
+        [](const Problem& problem, const Matrix& X, const Vector<double>& limit,
+           const Options& options, const nb::object& progress) {
+            return answer(problem, X, options, progress,
+                          [&](const Batch& batch) { return batch.stays_within(view(limit)); });
+        },
+        "problem"_a, "X"_a, "limit"_a, "options"_a, "progress"_a.none(),
+        "Whether no attack changes the raw score times `average` by more than the sum of `limit`: "
+        "robust, fragile or unknown.");
+}

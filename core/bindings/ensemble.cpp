@@ -1,0 +1,64 @@
+// The ensemble, and what can be asked of it without an attacker.
+#include "model/ensemble.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+
+#include <optional>
+#include <utility>
+
+#include "bindings/arrays.hpp"
+#include "bindings/module.hpp"
+#include "bindings/running.hpp"
+#include "model/scoring.hpp"
+
+void bind_ensemble(nb::module_& module) {
+    nb::class_<carve::Ensemble>(module, "Ensemble")
+        .def(
+            "__init__",
+            [](carve::Ensemble* self, const Vector<std::uint8_t>& nodes,
+               const Vector<std::int32_t>& roots,
+               const nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>& scores,
+               const Vector<double>& base_score, double threshold, int n_features, int average,
+               bool tie_positive, bool float32_inputs, bool float32_sums) {
+                const auto count = nodes.size() / sizeof(carve::StoredNode);
+                std::vector<carve::StoredNode> stored(count);
+                std::copy_n(nodes.data(), count * sizeof(carve::StoredNode),
+                            reinterpret_cast<std::uint8_t*>(stored.data()));
+                new (self) carve::Ensemble(stored, view(roots),
+                                           {scores.data(), scores.data() + scores.size()},
+                                           copy(base_score), threshold, n_features, average,
+                                           tie_positive, float32_inputs, float32_sums);
+            },
+            "nodes"_a, "roots"_a, "scores"_a, "base_score"_a, "threshold"_a, "n_features"_a,
+            "average"_a, "tie_positive"_a, "float32_inputs"_a, "float32_sums"_a)
+        .def_ro("depth", &carve::Ensemble::depth)
+        .def_ro("magnitude", &carve::Ensemble::magnitude)
+        .def(
+            "raw_score",
+            [](const carve::Ensemble& self, const Matrix& X, int threads) {
+                const carve::Rows rows = rows_of(self, X);
+                const auto outputs = static_cast<std::size_t>(self.n_outputs());
+                Owned<double> scores(X.shape(0) * outputs);
+                run([&](const auto& watch) {
+                    return carve::score_rows(self, rows, scores.data.get(), threads, watch);
+                });
+                return scores.release<2>(X.shape(0), outputs);
+            },
+            "X"_a, "threads"_a)
+        .def(
+            "first_bad_value",
+            [](const carve::Ensemble& self, const Matrix& X, bool allow_infinite,
+               int threads) -> std::optional<std::pair<std::int64_t, std::int64_t>> {
+                const carve::Rows rows = rows_of(self, X);
+                std::int64_t place = -1;
+                run([&](const auto& watch) {
+                    return carve::first_bad_value(self, rows, allow_infinite, place, threads,
+                                                  watch);
+                });
+                if (place < 0)
+                    return std::nullopt;
+                return std::pair{place / rows.columns, place % rows.columns};
+            },
+            "X"_a, "allow_infinite"_a, "threads"_a);
+}
