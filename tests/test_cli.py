@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
+from carvegbm.cli import running
 from carvegbm.cli.app import run
 from carvegbm.tabular import load_table
 
@@ -531,7 +532,7 @@ def test_unexpected_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> No
     def fail(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(cg, "verify", fail)
+    monkeypatch.setattr(running, "decide", fail)
     with pytest.raises(ZeroDivisionError):
         run(SAMPLE)
 
@@ -542,7 +543,7 @@ def test_interrupt_ends_with_130_in_one_line(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cg, "verify", interrupted)
+    monkeypatch.setattr(running, "decide", interrupted)
     code, out, err = cli(*SAMPLE, "--output", tmp_path / "r.json")
     assert (code, out) == (130, "")
     assert err.count("\n") <= 1
@@ -643,12 +644,15 @@ def test_spread_judges_the_norm_without_a_budget_too(refuses):
     refuses("spread", "sample", "--norm", "0.5", words=["norm must be", "0.5"])
 
 
-@pytest.mark.parametrize("command", ["verify", "attack", "radius"])
+ASKS = {"verify": "decide", "attack": "attack", "radius": "radius"}
+
+
+@pytest.mark.parametrize("command", ASKS)
 def test_every_command_says_that_it_was_interrupted(command, cli, monkeypatch):
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cg, command, interrupted)
+    monkeypatch.setattr(running if command == "verify" else cg, ASKS[command], interrupted)
     options = ["sample"] if command == "radius" else ["sample", "--budget", "0.01"]
     code, out, err = cli(command, *options)
     assert (code, out) == (130, "")

@@ -121,7 +121,7 @@ def save_result(
                 rows = zip(*(column.tolist() for column in columns.values()), strict=True)
                 writer.writerows([index, *row] for index, row in enumerate(rows))
         else:
-            table = _pyarrow().table({name: column.tolist() for name, column in columns.items()})
+            table = _pyarrow().table(dict(columns))
             from pyarrow import parquet
 
             parquet.write_table(table, temporary)

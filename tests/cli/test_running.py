@@ -9,14 +9,18 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import carvegbm as cg
+from carvegbm import progress
+from carvegbm.cli import running
+from fours import in_fours
 from lightgbm_text import lightgbm_text
 from plain_trees import ensemble, hard, stump
 
-# Not large-spread: blocks of four rows each.
+# Not large-spread.
 LONG = ["verify", "sample", "--norm", "inf", "--budget", "0.03", "--threads", "1"]
 ROWS = 171
 
@@ -107,6 +111,7 @@ def test_progress_on_a_terminal_counts_the_verdicts(cli, monkeypatch):
 
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "_PATIENCE", -1)
     code, out, _ = cli(*LONG)
     assert code == 0
     assert "171/171" in terminal.getvalue()
@@ -129,22 +134,11 @@ def partial(out):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """How many rows each call of `verify` got; `calls.stop` makes a call end in an error."""
+    """How many rows were decided at a time, four or less; `calls.stop` makes one end in an error.
 
-    class Calls(list):
-        def __init__(self):
-            self.stop = {}
-
-    calls, verify = Calls(), cg.verify
-
-    def counting(model, X, *rest, **options):
-        if len(calls) in calls.stop:
-            raise calls.stop.pop(len(calls))
-        calls.append(len(X))
-        return verify(model, X, *rest, **options)
-
-    monkeypatch.setattr(cg, "verify", counting)
-    return calls
+    The real engines announce what they have every tenth of a second.
+    """
+    return in_fours(monkeypatch)
 
 
 @pytest.fixture
@@ -272,7 +266,7 @@ def test_file_that_is_no_journal_is_left_alone(refuses, out, partial, head):
 @pytest.mark.usefixtures("interrupted")
 def test_damaged_journal_is_refused_and_left_alone(refuses, calls, out, partial):
     lines = partial.read_bytes().splitlines(keepends=True)
-    lines[2] = lines[2].replace(b"robust", b"broken", 1)
+    lines[2] = lines[2].replace(b"margin", b"worst_", 1)
     partial.write_bytes(b"".join(lines))
     refuses(*LONG, "--output", out, "--resume", words=[str(partial), "damaged", "delete it"])
     assert calls == []
@@ -344,18 +338,18 @@ def test_run_with_swapped_feature_names_is_not_resumed(refuses, cli, calls, tmp_
 def test_second_run_on_an_output_is_refused_while_the_first_is_at_it(
     cli, refuses, whole, calls, out, partial, monkeypatch
 ):
-    verify, tried = cg.verify, []
+    decide, tried = running.decide, []
 
-    def meanwhile(*arguments, **options):
+    def meanwhile(*arguments):
         if not tried:
             tried.append(partial.read_bytes())
             for resume in ([], ["--resume"]):
                 words = [str(partial), f"in use by process {os.getpid()} on", "since"]
                 refuses(*LONG, "--output", out, *resume, words=words)
             tried.append(partial.read_bytes())
-        return verify(*arguments, **options)
+        return decide(*arguments)
 
-    monkeypatch.setattr(cg, "verify", meanwhile)
+    monkeypatch.setattr(running, "decide", meanwhile)
     assert cli(*LONG, "--output", out)[0] == 0
     assert tried[0] == tried[1]
     assert sum(calls) == ROWS
@@ -371,15 +365,14 @@ def test_error_in_the_first_block_leaves_nothing_behind(cli, calls, tmp_path, ou
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 def test_run_that_was_killed_is_resumed(cli, whole, out, partial):
     program = (
-        "import os, signal\n"
-        "import carvegbm as cg\n"
+        "import os, signal, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent.parent)!r})\n"
+        "import pytest\n"
+        "from fours import in_fours\n"
         "from carvegbm.cli.app import run\n"
-        "verify, calls = cg.verify, []\n"
-        "def counting(*args, **options):\n"
-        "    calls.append(1)\n"
-        "    if len(calls) == 4: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return verify(*args, **options)\n"
-        "cg.verify = counting\n"
+        "class Kill(BaseException):\n"
+        "    def __init__(self): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "in_fours(pytest.MonkeyPatch()).stop[3] = Kill\n"
         f"run({[*LONG, '--output', str(out)]!r})\n"
     )
     code = subprocess.run([sys.executable, "-c", program], capture_output=True).returncode
@@ -398,7 +391,7 @@ def test_run_that_was_killed_is_resumed(cli, whole, out, partial):
 def test_output_nobody_can_write_is_refused_before_the_work_begins(
     refuses, unwritable, monkeypatch
 ):
-    monkeypatch.setattr(cg, "verify", lambda *_, **__: pytest.fail("the work has begun"))
+    monkeypatch.setattr(running, "decide", lambda *_: pytest.fail("the work has begun"))
     monkeypatch.setattr(cg, "attack", lambda *_, **__: pytest.fail("the work has begun"))
     monkeypatch.setattr(cg, "radius", lambda *_, **__: pytest.fail("the work has begun"))
     words = ["cannot write", str(unwritable)]

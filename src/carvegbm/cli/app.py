@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from carvegbm.cli import demo, instances, models, output, reproduce, train, tune
+from carvegbm.cli import attack, demo, models, output, radius, reproduce, train, tune, verify
 from carvegbm.errors import CarveError
 from carvegbm.files import naming
 
@@ -28,7 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-instances.add_to(app)
+verify.add_to(app)
+attack.add_to(app)
+radius.add_to(app)
 models.add_to(app)
 train.add_to(app)
 tune.add_to(app)

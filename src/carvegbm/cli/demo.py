@@ -81,8 +81,8 @@ def demo(
                 attack = carvegbm.attack(
                     model.ensemble_, X_test[[row]], y_test[[row]], attacker, threads=threads
                 )
-                answers = (y_test[row], model.predict(attack.examples)[0])
-                fooled = (X_test[row], attack.examples[0], *answers)
+                answers = (y_test[row], model.predict(attack.witnesses)[0])
+                fooled = (X_test[row], attack.witnesses[0], *answers)
     drawn = None if fooled is None else draw(picture, *fooled)
     seconds = time.monotonic() - started
     if json:

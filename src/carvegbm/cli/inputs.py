@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from carvegbm.cli import options
 from carvegbm.errors import DataError
+from carvegbm.files import RESULTS, check_apart, check_output
 
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
@@ -30,6 +31,23 @@ class Inputs:
     X: npt.NDArray[Any]
     y: npt.NDArray[Any]
 
+    @property
+    def title(self) -> str:
+        """How many trees and instances there are."""
+        trees, rows = self.model.n_trees, len(self.X)
+        return f"{trees} tree{'s' * (trees != 1)}, {rows} instance{'s' * (rows != 1)}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a model and its instances; the options of the same names."""
+
+    label: str | None = None
+    classes: str | None = None
+    n_features: int | None = None
+    zero_based: bool | None = None
+    rows: int | None = None
+
 
 def load_model(model: str, classes: str | None = None, n_features: int | None = None) -> Ensemble:
     """The model of that path, or the shipped one."""
@@ -38,28 +56,22 @@ def load_model(model: str, classes: str | None = None, n_features: int | None = 
     return load(_model_path(model), classes=options.names(classes), n_features=n_features)
 
 
-def load_inputs(
-    model: str,
-    data: str | None,
-    *,
-    classes: str | None,
-    n_features: int | None,
-    label: str | None,
-    zero_based: bool | None,
-    rows: int | None,
-) -> Inputs:
+def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
     """The model and its instances, with columns in the model's order where names tell it."""
     from carvegbm.tabular import load_table
 
     if data is None and model != SAMPLE:
         raise DataError("DATA is missing; give a file with instances and labels after MODEL")
-    ensemble = load_model(model, classes, n_features)
+    ensemble = load_model(model, reading.classes, reading.n_features)
     path = _data_path(data)
     table = load_table(
-        path, label=label, n_features=ensemble.n_features, zero_based=zero_based
+        path,
+        label=reading.label,
+        n_features=ensemble.n_features,
+        zero_based=reading.zero_based,
     ).ordered_as(ensemble.feature_names, str(path))
-    if rows is not None:
-        table = table.head(rows)
+    if reading.rows is not None:
+        table = table.head(reading.rows)
     return Inputs(ensemble, table.X, _comparable(table.y, ensemble.classes))
 
 
@@ -87,6 +99,16 @@ def files_read(
         for name, path in limits.items()
         if path is not None and not options.is_numbers(path)
     }
+
+
+def check_outputs(
+    written: dict[str, Path | None], read: dict[str, str], suffixes: tuple[str, ...] = RESULTS
+) -> None:
+    """Refuse files that could not or must not be written, before the work begins."""
+    for option, path in written.items():
+        if path is not None:
+            check_output(path, (".npz",) if option == "--witnesses" else suffixes)
+    check_apart(written, read)
 
 
 def _model_path(model: str) -> str | Path:

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
 
@@ -104,3 +105,10 @@ def reason(error: OSError) -> str:
 def note(message: str) -> None:
     """One line for people, on stderr, so that stdout stays what was asked for."""
     print(message, file=sys.stderr)
+
+
+def say_written(*paths: Path | None) -> None:
+    """Say which files were written."""
+    for path in paths:
+        if path is not None:
+            note(f"wrote {path}")

@@ -1,25 +1,34 @@
-"""The journal: what is decided survives on disk, digit for digit, and only for its own run."""
+"""The journal of a verification: what is decided survives on disk, digit for digit."""
 
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import fields, replace
-from itertools import product
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.cli.journal import Journal, Question, whole
+from carvegbm.cli.kept import Kept, Question
+from carvegbm.engines import Decisions, Settings, decide
+from carvegbm.journal import Journal
+from carvegbm.problem import Problem
 from carvegbm.sealed import next_line, read_sealed
 from plain_trees import ensemble, hard, leaf, refused, stump
 
 MODEL = ensemble(stump(0, 0.5))
 X, Y = np.array([[0.1], [0.45]] * 3), np.array([0, 0] * 3)
 ATTACKER = cg.Attacker("inf", 0.1)
-QUESTION = Question(MODEL, X, Y, ATTACKER, {"engine": "auto", "timeout": 10.0})
-PART = cg.verify(MODEL, X[:2], Y[:2], ATTACKER)
+SETTINGS = Settings("auto", 10.0)
+QUESTION = Question(Problem(MODEL, ATTACKER), X, Y, SETTINGS)
+
+
+def decisions(question=QUESTION):
+    return decide(question.task, question.problem.rows(question.X, question.y))
+
+
+FOUND = decisions()
+PARTS = [np.array([0, 1]), np.array([5, 2]), np.array([3, 4])]
 
 
 @pytest.fixture
@@ -32,39 +41,64 @@ def path(tmp_path):
     return tmp_path / "r.json.partial"
 
 
-def keep(output, *parts, question=QUESTION):
-    """A run that was interrupted after these blocks."""
-    with Journal.opened(output, question, resume=False) as journal:
-        for part in parts:
-            journal.add(part)
+def opened(output, question=QUESTION, resume=True, kept=None):
+    kept = Kept(question) if kept is None else kept
+    return Journal.opened(output, question.identity(), resume, kept.take)
+
+
+def keep(output, *parts, question=QUESTION, found=FOUND, resume=False):
+    """A run that was interrupted after these rows."""
+    with opened(output, question, resume) as journal:
+        for rows in parts:
+            journal.append(Kept(question).record(rows, found.take(rows)))
 
 
 def resumed(output, question=QUESTION):
-    with Journal.opened(output, question, resume=True) as journal:
-        return journal.parts
+    """What a run that goes on takes over."""
+    kept = Kept(question)
+    with opened(output, question, kept=kept):
+        return kept
 
 
 def test_what_is_restored_is_what_was_added(output):
     case = hard(16)
-    parts = [
-        PART,
-        cg.verify(case.ensemble, [case.x], [1], case.attacker, engine="milp", timeout=1e-3),
-        cg.verify(MODEL, X[:2], [1, 1], ATTACKER, engine="search"),
-    ]
-    assert np.isinf(parts[1].worst_margin_lower).any()
-    parts[2] = replace(parts[2], margin=np.array([np.nan, 0.1 + 0.2]))
-    keep(output, *parts)
-    again = resumed(output)
-    assert [len(part) for part in again] == [2, 1, 2]
-    for field, (one, other) in product(fields(cg.Verification), zip(parts, again, strict=True)):
-        if field.name != "attacker":
-            before, after = getattr(one, field.name), getattr(other, field.name)
-            np.testing.assert_array_equal(before, after)
-            assert before.dtype == after.dtype
+    rows = [case.x] * 4
+    for witness, settings in (
+        (False, Settings("milp", 1e-3)),
+        (True, Settings("search")),
+        (True, Settings("auto")),
+    ):
+        question = Question(
+            Problem(case.ensemble, case.attacker), np.array(rows), np.array([1, 0] * 2),
+            settings, witness,
+        )  # fmt: skip
+        found = decisions(question)
+        found["margin"][1] = np.nan
+        found["margin"][2] = 0.1 + 0.2
+        keep(output, np.array([2, 0]), np.array([3]), question=question, found=found)
+        kept = resumed(output, question)
+        assert kept.done.tolist() == [True, False, True, True]
+        again = kept.joined(np.array([1]), found.take(np.array([1])))
+        assert ("witness" in again) == witness
+        for name, column in again.columns.items():
+            np.testing.assert_array_equal(column, found[name])
+            assert column.dtype == found[name].dtype
+        output.with_name("r.json.partial").unlink()
+
+
+def test_witnesses_are_restored_and_kept_rows_alone_are_a_result(output):
+    question = replace(QUESTION, witness=True)
+    found = decisions(question)
+    assert np.isfinite(found["witness"]).any()
+    assert np.isnan(found["witness"]).any()
+    keep(output, *PARTS, question=question, found=found)
+    again = resumed(output, question).joined(np.array([], dtype=np.int64), None)
+    for name, column in again.columns.items():
+        np.testing.assert_array_equal(column, found[name])
 
 
 def test_journal_goes_when_it_is_discarded(tmp_path, output):
-    with Journal.opened(output, QUESTION, resume=False) as journal:
+    with opened(output, resume=False) as journal:
         assert os.listdir(tmp_path) == ["r.json.partial"]
         journal.discard()
         journal.discard()
@@ -72,7 +106,7 @@ def test_journal_goes_when_it_is_discarded(tmp_path, output):
 
 
 def test_journal_that_was_put_in_its_place_is_not_discarded(output, path):
-    with Journal.opened(output, QUESTION, resume=False) as journal:
+    with opened(output, resume=False) as journal:
         path.unlink()
         path.write_text("another's")
         journal.discard()
@@ -84,50 +118,49 @@ def test_journal_that_was_put_in_its_place_is_not_discarded(output, path):
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_second_run_is_told_who_has_the_journal_and_harms_nothing(output, path, resume):
-    keep(output, PART)
-    with Journal.opened(output, QUESTION, resume=True) as first:
+    keep(output, PARTS[0])
+    with opened(output) as first:
         before = path.read_bytes()
         who = rf"process {os.getpid()} on \S+ since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d"
         with (
             pytest.raises(cg.CarveError, match=f"in use by {who}.*wait"),
-            Journal.opened(output, QUESTION, resume=resume),
+            opened(output, resume=resume),
         ):
             pytest.fail("two are in")
         assert path.read_bytes() == before
-        first.add(PART)
-    assert len(resumed(output)) == 2
+        first.append(Kept(QUESTION).record(PARTS[1], FOUND.take(PARTS[1])))
+    assert resumed(output).done.sum() == 4
 
 
 def test_journal_of_a_run_that_is_over_is_free(output):
-    keep(output, PART)
+    keep(output, PARTS[0])
     for _ in range(3):
-        assert len(resumed(output)) == 1
+        assert resumed(output).done.sum() == 2
 
 
 # ── damage ───────────────────────────────────────────────────────────────────────────────────
 
 
 def test_line_that_was_cut_off_is_dropped_for_good(output, path):
-    keep(output, PART, PART)
+    keep(output, *PARTS[:2])
     data = path.read_bytes()
     for cut in (1, 2, 50):
         path.write_bytes(data[:-cut])
-        assert len(resumed(output)) == 1
-        with Journal.opened(output, QUESTION, resume=True) as journal:
-            journal.add(PART)
-        assert len(resumed(output)) == 2
+        assert resumed(output).done.sum() == 2
+        keep(output, PARTS[1], resume=True)
+        assert resumed(output).done.sum() == 4
 
 
-def another_digit(match):
-    return b"2" if match[0] == b"1" else b"1"
+def another_letter(line):
+    """One character of what is coded in the line is another."""
+    place = line.index(b'"margin": "') + 12
+    return line[:place] + (b"B" if line[place : place + 1] == b"A" else b"A") + line[place + 1 :]
 
 
 LINE_DAMAGE = {
     "cut short": lambda lines: [*lines[:2], lines[2][:50], *lines[3:]],
-    "another digit": lambda lines: [
-        *lines[:2], re.sub(rb"\d(?=\.\d)", another_digit, lines[2], count=1), *lines[3:],
-    ],
-    "another status": lambda lines: [line.replace(b"fragile", b"robust") for line in lines],
+    "another letter": lambda lines: [*lines[:2], another_letter(lines[2]), *lines[3:]],
+    "another name": lambda lines: [line.replace(b"right", b"wrong") for line in lines],
     "removed": lambda lines: [*lines[:2], *lines[3:]],
     "doubled": lambda lines: [*lines[:3], *lines[2:]],
     "swapped": lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]],
@@ -142,7 +175,7 @@ LINE_DAMAGE = {
 
 @pytest.mark.parametrize("damage", LINE_DAMAGE)
 def test_damaged_journal_is_refused_as_a_whole_and_left_alone(output, path, damage):
-    keep(output, PART, replace(PART, margin=PART.margin + 1), PART)
+    keep(output, *PARTS)
     lines = path.read_bytes().split(b"\n")[:-1]
     damaged = LINE_DAMAGE[damage](lines)
     assert damaged != lines
@@ -154,9 +187,9 @@ def test_damaged_journal_is_refused_as_a_whole_and_left_alone(output, path, dama
 
 
 def forged(path, *changes):
-    """The journal with other records in place of those of its blocks, sealed as they should be."""
+    """The journal with other records in place of those of its rows, sealed as they should be."""
     records = read_sealed(path.read_bytes()).records
-    blocks = [i for i, record in enumerate(records) if "start" in record]
+    blocks = [i for i, record in enumerate(records) if "rows" in record]
     for position, change in zip(blocks, changes, strict=True):
         records[position] = change(records[position])
     seal, data = "", b""
@@ -166,68 +199,86 @@ def forged(path, *changes):
     path.write_bytes(data)
 
 
-def with_column(name, values):
-    return lambda record: {**record, "columns": {**record["columns"], name: values}}
+def of_rows(*rows):
+    """The rows of another record."""
+    some = np.array(rows, dtype=np.int64)
+    return Kept(QUESTION).record(some, FOUND.take(some % len(X)))
+
+
+def with_column(name, values, kind):
+    found = Decisions({**FOUND.take(PARTS[1]).columns, name: np.array(values, dtype=kind)})
+    return Kept(QUESTION).record(PARTS[1], found)
+
+
+def with_text(name, text):
+    return lambda record: {**record, "columns": {**record["columns"], name: text}}
 
 
 FORGERIES = {
-    "rows twice": lambda record: {**record, "start": 0, "stop": 2},
-    "a gap": lambda record: {**record, "start": 3, "stop": 5},
-    "too many rows": lambda record: {**record, "stop": 4 + len(X)},
-    "no rows": lambda record: {**record, "stop": 2},
+    "rows twice": lambda _: of_rows(0, 2),
+    "a row twice": lambda _: of_rows(2, 2),
+    "too many rows": lambda _: of_rows(2, 6),
+    "a row before the first": lambda _: of_rows(2, -1),
+    "no rows": lambda _: of_rows(),
+    "half a row": lambda record: {**record, "rows": record["rows"][:4]},
+    "rows that are none": lambda record: {**record, "rows": [2, 5]},
     "a column less": lambda record: {
         **record, "columns": {k: v for k, v in record["columns"].items() if k != "right"}
     },
-    "a column more": with_column("colour", ["red", "green"]),
-    "a short column": with_column("margin", [0.5]),
-    "an unknown status": with_column("status", ["robust", "sturdy"]),
-    "a status against right": with_column("right", [False, False]),
-    "words for numbers": with_column("margin", ["0.5", "0.5"]),
-    "numbers for truth": with_column("right", [1, 1]),
+    "a column more": with_text("colour", "AAAA"),
+    "a short column": lambda _: with_column("margin", [0.5], float),
+    "an unknown status": lambda _: with_column("status", [0, 5], np.uint8),
+    "an unknown engine": lambda _: with_column("engine", [1, 4], np.uint8),
+    "a status against right": lambda _: with_column("right", [False, False], bool),
+    "neither true nor false": with_text("right", "AgI="),
+    "what is no code": with_text("margin", "&&&&"),
+    "a number": with_text("margin", 5),
     "no columns": lambda record: {**record, "columns": None},
-    "no kinds": lambda record: {**record, "kinds": {}},
-    "an unknown kind": lambda record: {**record, "kinds": dict.fromkeys(record["kinds"], "?!")},
+    "more than columns": lambda record: {**record, "note": "hello"},
     "something else": lambda _: {"note": "hello"},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_rows_that_cannot_be_are_refused_however_well_sealed(output, path, forgery):
-    keep(output, PART, PART)
+    keep(output, *PARTS[:2])
     forged(path, lambda record: record, lambda record: record)
-    assert len(resumed(output)) == 2
+    assert resumed(output).done.sum() == 4
     forged(path, lambda record: record, FORGERIES[forgery])
-    with refused(str(path), "damaged", "rows from 2 on", "delete it"):
+    before = path.read_bytes()
+    with refused(str(path), "damaged", "line 4", "delete it"):
         resumed(output)
+    assert path.read_bytes() == before
 
 
-def test_result_has_every_row_once():
-    assert len(whole([PART] * 3, QUESTION)) == 6
-    for parts in ([PART] * 2, [PART] * 4, [PART, PART, cg.verify(MODEL, X[:1], Y[:1], ATTACKER)]):
-        with refused("of 6 rows"):
-            whole(parts, QUESTION)
-
-
-def test_result_holds_nothing_that_cannot_be():
-    for change in ({"status": np.array(["robust", "sturdy"])}, {"right": np.array([True, False])}):
-        with refused("cannot be"):
-            whole([PART, PART, replace(PART, **change)], QUESTION)
+def test_witness_more_or_less_is_refused(output, path):
+    question = replace(QUESTION, witness=True)
+    found = decisions(question)
+    for text in ("", "AAAAAAAAAAA=", "AAAAAAAAAAAAAAAAAAAAAA=="):
+        keep(output, PARTS[0], question=question, found=found)
+        forged(path, with_text("witness", text))
+        if text == "AAAAAAAAAAA=":  # one is right
+            assert resumed(output, question).done.sum() == 2
+        else:
+            with refused(str(path), "damaged"):
+                resumed(output, question)
+        path.unlink()
 
 
 # ── another question ─────────────────────────────────────────────────────────────────────────
 
 
 def test_journal_belongs_to_one_question_and_says_what_differs(output, path):
-    keep(output, PART)
+    keep(output, PARTS[0])
     before = path.read_bytes()
-    other = replace(QUESTION, attacker=cg.Attacker("inf", 0.2), y=1 - Y)
+    other = replace(QUESTION, problem=Problem(MODEL, cg.Attacker("inf", 0.2)), y=1 - Y)
     with refused(str(path), "another run", "(other labels, attacker)", "delete it"):
         resumed(output, other)
     assert path.read_bytes() == before
 
 
 def test_journal_of_another_version_is_not_continued(output, monkeypatch):
-    keep(output, PART)
+    keep(output, PARTS[0])
     monkeypatch.setattr(cg, "__version__", "0.0.1")
     with refused("another run", "other version of carvegbm"):
         resumed(output)
@@ -235,10 +286,17 @@ def test_journal_of_another_version_is_not_continued(output, monkeypatch):
 
 def test_equal_questions_have_one_identity():
     again = Question(
-        ensemble(stump(0, 0.5)), X.copy(), Y.copy(), cg.Attacker(np.inf, 0.1),
-        {"timeout": 10.0, "engine": "auto"},
+        Problem(ensemble(stump(0, 0.5)), cg.Attacker(np.inf, 0.1)), X.copy(), Y.copy(),
+        Settings(timeout=10.0, threads=1),
     )  # fmt: skip
     assert again.identity() == QUESTION.identity()
+
+
+def asked(**parts):
+    """The question, with something else in place of a part."""
+    model = parts.pop("model", MODEL)
+    attacker = parts.pop("attacker", ATTACKER)
+    return replace(QUESTION, problem=Problem(model, attacker), **parts)
 
 
 @pytest.mark.parametrize(
@@ -266,19 +324,22 @@ def test_equal_questions_have_one_identity():
         ("attacker", cg.Attacker("inf", 0.1, bounds=(0, 1))),
         ("attacker", cg.Attacker("inf", 0.1, features=[])),
         ("attacker", cg.Attacker("inf", 0.1, scale=2)),
-        ("settings", {"engine": "search", "timeout": 10.0}),
-        ("settings", {"engine": "auto", "timeout": 9.0}),
-        ("settings", {"engine": "auto"}),
+        ("settings", Settings("search")),
+        ("settings", Settings(timeout=9.0)),
+        ("settings", Settings(basic=True)),
+        ("settings", Settings(grid=3)),
+        ("settings", Settings(on_violation="unknown")),
+        ("witness", True),
     ],
 )
 def test_other_questions_have_another_identity(part, other):
-    assert replace(QUESTION, **{part: other}).identity() != QUESTION.identity()
+    assert asked(**{part: other}).identity() != QUESTION.identity()
 
 
 def test_names_that_were_swapped_are_another_question_also_for_the_attacker():
     one, other = (
-        replace(
-            QUESTION,
+        asked(
+            X=np.hstack([X, X]),
             model=ensemble(stump(0, 0.5), n_features=2, feature_names=names),
             attacker=cg.Attacker("inf", 0.1, features=["a"]),
         ).identity()
@@ -310,25 +371,25 @@ class Full:
 
 @pytest.mark.parametrize("room", [0, 1, 100])
 def test_block_that_does_not_fit_on_the_disk_leaves_whole_lines(output, path, room):
-    with Journal.opened(output, QUESTION, resume=False) as journal:
-        journal.add(PART)
+    with opened(output, resume=False) as journal:
+        journal.append(Kept(QUESTION).record(PARTS[0], FOUND.take(PARTS[0])))
         before = path.read_bytes()
         journal._file = Full(journal._file, room)
         with pytest.raises(OSError, match="No space left") as caught:
-            journal.add(PART)
+            journal.append(Kept(QUESTION).record(PARTS[1], FOUND.take(PARTS[1])))
         assert caught.value.filename == str(path)
     assert path.read_bytes() == before
-    assert len(resumed(output)) == 1
+    assert resumed(output).done.sum() == 2
 
 
 def test_journal_that_cannot_even_begin_is_not_left(tmp_path, output, monkeypatch):
-    import carvegbm.cli.journal as module
+    import carvegbm.journal as module
 
-    opened = module.open_locked
-    monkeypatch.setattr(module, "open_locked", lambda path: opened_full(opened, path))
+    real = module.open_locked
+    monkeypatch.setattr(module, "open_locked", lambda path: FullFile(real(path), 10))
     with (
         pytest.raises(OSError, match="No space left") as caught,
-        Journal.opened(output, QUESTION, resume=False),
+        opened(output, resume=False),
     ):
         pytest.fail("it has begun")
     assert caught.value.filename == str(tmp_path / "r.json.partial")
@@ -341,7 +402,3 @@ class FullFile(Full):
 
     def __exit__(self, *_):
         self._file.close()
-
-
-def opened_full(opened, path):
-    return FullFile(opened(path), 10)

@@ -1,0 +1,116 @@
+"""The command verify: a status for every instance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from carvegbm.cli import inputs, options, output
+from carvegbm.errors import CarveError
+from carvegbm.files import check_apart
+
+if TYPE_CHECKING:
+    from carvegbm.engines import Decisions
+    from carvegbm.verification import Verification
+
+_EXAMPLE = "carvegbm verify model.txt data.csv --norm inf --budget 0.01 --output result.json"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("verify", epilog=f"Example: {_EXAMPLE}")(verify)
+
+
+def verify(
+    model: options.Model,
+    data: options.Data = None,
+    *,
+    norm: options.Norm = "inf",
+    budget: options.Budget,
+    scale: options.Scale = None,
+    features: options.Features = None,
+    bounds: options.Bounds = None,
+    label: options.Label = None,
+    classes: options.Classes = None,
+    n_features: options.NFeatures = None,
+    zero_based: options.ZeroBased = None,
+    rows: options.Rows = None,
+    method: options.Method = "efficient",
+    grid: options.Grid = None,
+    engine: options.Engine = "auto",
+    timeout: options.Timeout = 10.0,
+    on_violation: options.OnViolation = None,
+    threads: options.Threads = None,
+    out: options.Output = None,
+    resume: options.Resume = False,
+    witnesses: options.Witnesses = None,
+    json: options.Json = False,
+) -> None:
+    """Decide for every instance whether an attacker can change the model's answer.
+
+    An instance is robust (right and stays right), fragile (right but can be flipped), vulnerable
+    (wrong and stays wrong) or broken (wrong and can be flipped). The verdicts are exact.
+    """
+    from carvegbm.attack import Attack
+    from carvegbm.cli import running
+    from carvegbm.cli.kept import Question
+    from carvegbm.engines import Settings
+    from carvegbm.journal import journal_path
+    from carvegbm.problem import Problem
+    from carvegbm.verification import Verification, is_basic
+
+    read = inputs.files_read(model=model, data=data, label=label, scale=scale, bounds=bounds)
+    inputs.check_outputs({"--output": out, "--witnesses": witnesses}, read)
+    if out is not None:
+        check_apart(
+            {"the journal of --output": journal_path(out)}, {**read, "--witnesses": witnesses}
+        )
+    if resume and out is None:
+        raise CarveError("--resume continues a run that --output began; give --output as well")
+    attacker = inputs.load_attacker(norm, budget, scale=scale, features=features, bounds=bounds)
+    reading = inputs.Reading(label, classes, n_features, zero_based, rows)
+    given = inputs.load_inputs(model, data, reading)
+    settings = Settings(engine, timeout, threads, on_violation, is_basic(method), grid)
+    problem = Problem(given.model, attacker)
+    result: Verification | None = None
+
+    def finish(found: Decisions) -> None:
+        nonlocal result
+        result = Verification.of(found, attacker)
+        if witnesses is not None:
+            Attack.of(found, problem, problem.rows(given.X, given.y)).save(witnesses)
+        if out is not None:
+            result.save(out)
+
+    question = Question(problem, given.X, given.y, settings, witnesses is not None)
+    running.verify(question, out=out, resume=resume, finish=finish)
+    assert result is not None
+    if json:
+        output.print_json({"model": model, "data": data or model, **result.to_dict()})
+        return
+    title = f"{given.title}, norm {attacker.norm}, budget {attacker.budget:g}"
+    output.print_table(title, _table(result), align="<>><")
+    if result.counts["unknown"]:
+        output.note(result.summary())
+    output.say_written(out, witnesses)
+
+
+def _table(result: Verification) -> list[tuple[str, ...]]:
+    from carvegbm.statuses import MEANINGS
+
+    table: list[tuple[str, ...]] = [
+        (status, str(count), output.share(count, len(result)), MEANINGS[status])
+        for status, count in result.counts.items()
+        if status != "unknown" or count
+    ]
+    lower, upper = result.robustness
+    robustness = f"{50 * (lower + upper):.1f}"
+    if lower != upper:
+        robustness += f" ± {50 * (upper - lower):.1f}"
+    decided = result.decided_by()
+    return [
+        *table,
+        ("accuracy", "", f"{100 * result.accuracy:.1f} %", ""),
+        ("robustness", "", f"{robustness} %", f"decided by {decided}" if decided else ""),
+    ]
