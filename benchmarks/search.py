@@ -24,7 +24,6 @@ import numpy as np
 import numpy.typing as npt
 
 import carvegbm as cg
-from carvegbm import _core
 from verify import load_data
 
 Matrix = npt.NDArray[np.float64]
@@ -87,21 +86,18 @@ def measure(
     booster: lightgbm.Booster, X: Matrix, y: Matrix, norm: Any, budget: float, options: Any
 ) -> list[dict[str, Any]]:
     """Verdicts and seconds of the search, and of Veritas where asked for."""
-    ensemble = cg.load(booster)
-    attacker = cg.Attacker(norm, budget)
-    codes, _, _, _, _, _, seconds, *_ = _core.search_verify(
-        ensemble.core,
-        attacker.core(ensemble),
+    found = cg.verify(
+        booster,
         X,
-        y.astype(np.int32),
-        options.timeout,
-        options.exact,
-        True,
-        True,
-        1,
-        None,
+        y,
+        cg.Attacker(norm, budget),
+        engine="search",
+        timeout=options.timeout,
+        threads=1,
+        exact_margin=options.exact,
+        progress=False,
     )
-    statuses = [STATUS[code] for code in codes]
+    statuses, seconds = found.status.tolist(), found.seconds
     lines = [_line("search", statuses, seconds, 0)]
     if options.veritas and norm == "inf":
         rows = [i for i, status in enumerate(statuses) if status not in ("vulnerable", "broken")]

@@ -126,9 +126,9 @@ def check_attack(case: Case) -> str:
             if timeout == TIMEOUT:
                 assert success == (expected is not None), f"{engine}: {found.status}"
             if not success:
-                assert np.isnan(found.examples).all()
+                assert np.isnan(found.witnesses).all()
                 continue
-            z = found.examples[0].tolist()
+            z = found.witnesses[0].tolist()
             assert oracle.allowed(ensemble, x, z, attacker), f"{z} is out of reach"
             flipped = (oracle.decide(ensemble, oracle.raw_score(ensemble, z)) == label) != right
             assert flipped, f"{z} does not flip"

@@ -180,7 +180,7 @@ def test_witness_flips_lightgbms_own_prediction(norm, task):
         found = cg.attack(model, rows, model.classes[decided], attacker, threads=1)
         settled = found.success & ~found.borderline
         if settled.any():
-            sure = booster.predict(found.examples[settled])
+            sure = booster.predict(found.witnesses[settled])
             after = (sure > 0.5).astype(int) if task == "binary" else sure.argmax(axis=1)
             assert (after != np.array(decided)[settled]).all(), seed
             flipped += np.count_nonzero(settled)

@@ -25,9 +25,9 @@ def test_example_is_the_nearest_float_beyond_the_threshold(engine):
     found = attacked(engine=engine)
     assert found.status.tolist() == ["robust", "fragile", "vulnerable", "broken"]
     assert found.success.tolist() == [False, True, False, True]
-    assert found.examples[1].tolist() == [math.nextafter(0.5, 1), 7.0]
-    assert found.examples[3].tolist() == [0.5, 7.0]
-    assert np.isnan(found.examples[[0, 2]]).all()
+    assert found.witnesses[1].tolist() == [math.nextafter(0.5, 1), 7.0]
+    assert found.witnesses[3].tolist() == [0.5, 7.0]
+    assert np.isnan(found.witnesses[[0, 2]]).all()
 
 
 def test_distance_is_the_smallest_budget_that_affords_the_example():
@@ -45,14 +45,14 @@ def test_features_that_need_not_move_keep_their_values():
     model = ensemble(stump(0, 0.5), stump(1, 0.5, -0.5, 0.5), n_features=3)
     x = [0.45, 0.1 + 0.2, 1 / 3]
     found = cg.attack(model, [x], [0], cg.Attacker("inf", 0.1))
-    assert found.examples[0, 1:].tolist() == x[1:]
+    assert found.witnesses[0, 1:].tolist() == x[1:]
 
 
 def test_float32_model_is_attacked_with_float32_values():
     t = float(np.float32(0.1))
     model = ensemble(stump(0, t), n_features=2, input_precision="float32")
     found = cg.attack(model, [[0.05, 0.3]], [0], cg.Attacker(1, 1))
-    moved, kept = found.examples[0].tolist()
+    moved, kept = found.witnesses[0].tolist()
     assert moved == float(np.nextafter(np.float32(t), np.float32(1)))
     assert kept == 0.3
 
@@ -61,7 +61,7 @@ def test_missing_values_stay_missing():
     model = ensemble(stump(0, 0.5, missing="left"), stump(1, 0.5, -2.0, 2.0), n_features=2)
     found = cg.attack(model, [[math.nan, 0.45]], [0], cg.Attacker(1, 1))
     assert found.success.tolist() == [True]
-    np.testing.assert_array_equal(np.isnan(found.examples[0]), [True, False])
+    np.testing.assert_array_equal(np.isnan(found.witnesses[0]), [True, False])
 
 
 def test_example_closer_to_the_boundary_than_rounding_is_borderline():
@@ -87,9 +87,9 @@ def test_dict_is_json_and_text_counts_the_flipped():
     assert len(found) == 4
 
 
-def test_examples_stand_in_the_models_order_and_say_so():
+def test_witnesses_stand_in_the_models_order_and_say_so():
     model = ensemble(stump(0, 0.5), n_features=2, feature_names=["a", "b"])
     frame = pd.DataFrame({"b": [9.0], "a": [0.45]})
     found = cg.attack(model, frame, [0], cg.Attacker("inf", 0.1))
     assert found.feature_names == ("a", "b")
-    assert found.examples[0].tolist() == [math.nextafter(0.5, 1), 9.0]
+    assert found.witnesses[0].tolist() == [math.nextafter(0.5, 1), 9.0]

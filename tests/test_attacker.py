@@ -507,7 +507,7 @@ def test_attacker_as_plain_values_is_json():
     }
 
 
-@pytest.mark.parametrize("given", [0.02, ("inf", 0.02), "inf", None], ids=repr)
+@pytest.mark.parametrize("given", [0.02, ("inf", 0.02), "inf"], ids=repr)
 def test_what_is_no_attacker_is_refused_by_every_question(given):
     X, y = [[0.4, 0.4]], [1]
     model = ensemble(stump(0, 0.5), n_features=2, link="logistic")
@@ -521,4 +521,16 @@ def test_what_is_no_attacker_is_refused_by_every_question(given):
         lambda: cg.is_large_spread(model, given),
     ):
         with refused("attacker must be an Attacker(norm, budget)", repr(given)):
+            ask()
+
+
+def test_attacker_that_is_missing_is_asked_for():
+    attacker = cg.Attacker("inf", 0.1)
+    for ask in (
+        lambda: cg.verify(MODEL, [[0.4, 0.4, 0.4]]),
+        lambda: cg.verify(MODEL, [[0.4, 0.4, 0.4]], attacker),  # where y should be
+        lambda: cg.attack(MODEL, [[0.4, 0.4, 0.4]], [1], None),
+        lambda: cg.output_range(MODEL, [[0.4, 0.4, 0.4]], None),
+    ):
+        with refused("attacker is missing", "Attacker(norm, budget)", "attacker="):
             ask()

@@ -11,6 +11,8 @@ import pytest
 import carvegbm as cg
 import oracle
 from answers import product_attacker
+from carvegbm.engines import Settings, Task, decide, kernels
+from carvegbm.problem import Problem
 from crowded import crowded_case
 from generators import make_case
 from plain_trees import ensemble, hard, leaf, refused, split, stump
@@ -133,7 +135,7 @@ def test_engines_agree_with_the_oracle_on_crowded_ensembles(norm, task):
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_examples_are_within_reach_and_flip_the_exact_decision(norm, engine):
+def test_witnesses_are_within_reach_and_flip_the_exact_decision(norm, engine):
     found = 0
     for seed in range(2000, 2010):
         case = crowded_case(seed, float(norm) if norm == "inf" else norm, edge=seed % 2 == 0)
@@ -141,7 +143,7 @@ def test_examples_are_within_reach_and_flip_the_exact_decision(norm, engine):
         result = cg.attack(
             model, [x], [model.classes[case.label]], product_attacker(case.attacker), engine=engine
         )
-        z = result.examples[0].tolist()
+        z = result.witnesses[0].tolist()
         if not result.success[0]:
             assert np.isnan(z).all()
             assert np.isnan(result.distance[0])
@@ -219,7 +221,7 @@ def test_attack_that_runs_out_of_time_claims_nothing():
     found = cg.attack(case.ensemble, [case.x], [1], case.attacker, engine="search", timeout=1e-3)
     assert found.status.tolist() == ["unknown"]
     assert not found.success[0]
-    assert np.isnan(found.examples).all()
+    assert np.isnan(found.witnesses).all()
 
 
 def test_time_limit_is_for_each_instance_and_kept():
@@ -249,36 +251,55 @@ def test_exact_margin_is_found_where_it_is_asked_for():
 
 
 def test_rows_that_are_passed_on_are_not_counted_as_done():
+    """What search leaves unknown goes on to milp; only what that is through with is finished."""
     case, seen = hard(40), []
     result = cg.verify(
         case.ensemble, [case.x] * 3, [1] * 3, case.attacker,
-        engine="search", timeout=0.3, threads=1, progress=seen.append,
+        timeout=0.5, threads=1, progress=lambda done: seen.append((time.monotonic(), done)),
     )  # fmt: skip
     assert result.status.tolist() == ["unknown"] * 3
     *meanwhile, last = seen
-    assert len(meanwhile) > 3
-    assert set(meanwhile) == {0}
-    assert last == 3
+    assert len([done for _, done in meanwhile if done == 0]) > 3
+    first = next(when for when, done in seen if done > 0)
+    assert first - seen[0][0] > 3 * 0.5 * 0.5, "search has had its share of all three by then"
+    assert last[1] == 3
 
 
-def test_what_a_knapsack_did_not_decide_in_time_is_not_given_to_it_again(monkeypatch):
-    from carvegbm import _core
+def test_every_row_is_announced_once_and_when_it_is_final():
+    case = hard(16)
+    labels = np.array([1, 0] * 20, dtype=np.int32)
+    problem = Problem(case.ensemble, case.attacker)
+    rows = problem.rows([case.x] * 40, labels)
+    for timeout in (1e-3, 60.0):
+        heard = []
 
+        def listen(found, some, heard=heard):
+            heard.append((some.copy(), found.status[some].copy()))
+
+        found = decide(Task(problem, Settings(timeout=timeout, threads=2)), rows, listen)
+        told = np.concatenate([some for some, _ in heard])
+        assert sorted(told.tolist()) == list(range(40))
+        np.testing.assert_array_equal(np.concatenate([s for _, s in heard]), found.status[told])
+
+
+def test_what_an_engine_did_not_decide_in_time_is_not_given_to_it_again(monkeypatch):
     asked = []
-    real = _core.search_verify
+    for engine in (kernels.LargeSpread, kernels.Search):
+        real = engine.decide
 
-    def spying(*arguments):
-        asked.append(arguments[6])  # may it take the large-spread path?
-        return real(*arguments)
+        def spying(self, task, rows, seconds, listen, *, real=real):
+            asked.append((type(self).__name__, len(rows)))
+            return real(self, task, rows, seconds, listen)
 
-    monkeypatch.setattr(_core, "search_verify", spying)
+        monkeypatch.setattr(engine, "decide", spying)
     cuts = np.random.default_rng(0).uniform(0.5, 1, size=24)
     trees = [stump(i, cut, 0.0, -cut - 0.1) for i, cut in enumerate(cuts.tolist())]
     attacker = cg.Attacker(1, float(cuts.sum() / 2))
     lowest = cg.output_range(ensemble(*trees, n_features=24), [[0.0] * 24], attacker).lowest[0]
     model = ensemble(*trees, n_features=24, base_score=1e-9 - lowest)  # just robust
+    asked.clear()
     cg.verify(model, [[0.0] * 24], [1], attacker, timeout=1e-6)
-    assert asked == [False]
+    assert asked in ([("LargeSpread", 1), ("Search", 1)], [("LargeSpread", 1)])
 
 
 def test_asking_for_the_worst_margin_itself_does_not_cost_the_verdict():

@@ -14,12 +14,12 @@ import pytest
 import carvegbm as cg
 import oracle
 from answers import product_attacker
-from carvegbm import milp
+from carvegbm.engines import milp
+from carvegbm.engines.milp import reach, solving
+from carvegbm.engines.milp.clock import Clock
+from carvegbm.engines.milp.instance import Instance, Scene
+from carvegbm.engines.milp.reach import find_reach
 from carvegbm.ensemble import Ensemble
-from carvegbm.milp import reach, solving
-from carvegbm.milp.clock import Clock
-from carvegbm.milp.instance import Instance, Scene
-from carvegbm.milp.reach import find_reach
 from generators import NORMS, Case, make_case
 
 norms = pytest.mark.parametrize("norm", NORMS)

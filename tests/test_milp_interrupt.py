@@ -29,8 +29,8 @@ class Script:
             import os, sys, threading, time
             sys.path.insert(0, {str(TESTS)!r})
             import carvegbm as cg
-            from carvegbm import milp
-            from carvegbm.milp import worker
+            from carvegbm.engines import milp
+            from carvegbm.engines.milp import worker
             from plain_trees import hard
             ask = worker._Worker.ask
             def watched(self, program, clock):

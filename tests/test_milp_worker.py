@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carvegbm as cg
-from carvegbm import milp
-from carvegbm.milp import highs, parallel, solving, worker
-from carvegbm.milp.clock import Clock, OutOfTime
-from carvegbm.milp.exact import exact_sum
+from carvegbm.engines import milp
+from carvegbm.engines.milp import engine, highs, parallel, solving, worker
+from carvegbm.engines.milp.clock import Clock, OutOfTime
+from carvegbm.engines.milp.exact import exact_sum
 from plain_trees import hard
 
 LONG = 60.0  # seconds an instance may take that nobody waits for
@@ -313,7 +313,7 @@ def test_auto_passes_over_programs_that_are_too_large_and_nothing_else(monkeypat
         def decide(*_):
             raise error
 
-        monkeypatch.setattr(milp, "decide", decide)
+        monkeypatch.setattr(engine, "decide", decide)
 
     refuse(milp.ProgramTooLarge("too large"))
     assert cg.verify(*args, timeout=1.0).status.tolist() == ["unknown"]

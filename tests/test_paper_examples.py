@@ -51,7 +51,7 @@ def test_dist_is_the_minimal_perturbation_into_each_leaf(score, z):
     here = cg.Ensemble.from_trees([_only(FIGURE, score)], n_features=2, base_score=-0.5)
     if z != X:
         found = cg.attack(here, [X], [0], cg.Attacker(norm=1, budget=99.0))
-        assert found.examples.tolist() == [z]
+        assert found.witnesses.tolist() == [z]
 
 
 def _only(tree, score):

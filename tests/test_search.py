@@ -25,45 +25,49 @@ edges = pytest.mark.parametrize("edge", [False, True], ids=["inside", "edge"])
 tasks = pytest.mark.parametrize("task", ["binary", "multiclass"])
 
 
+def ask(call, ensemble, attacker, *given, seconds=60.0, progress=None, threads=1, **options):
+    """Ask the core's search about some rows."""
+    limits = np.full(len(given[0]), seconds)
+    problem = _core.Problem(ensemble.core, attacker.core(ensemble))
+    how = _core.Options(_core.Solver.search, limits, threads, **options)
+    return call(problem, *given, how, progress)
+
+
 def search_verify(case: Case, *, exact=False, seconds=60.0):
     """Status, margin, bounds on the worst margin, engine and witness of one case."""
-    status, right, margin, lower, upper, engine, _, example, distance = _core.search_verify(
-        case.ensemble.core,
-        product_attacker(case.attacker).core(case.ensemble),
+    found = ask(
+        _core.decide,
+        case.ensemble,
+        product_attacker(case.attacker),
         np.array([case.x]),
         np.array([case.label], dtype=np.int32),
-        seconds,
-        exact,
-        False,
-        True,
-        1,
-        None,
+        seconds=seconds,
+        witness=True,
+        exact_margin=exact,
     )
     return {
-        "status": STATUS[status[0]],
-        "right": bool(right[0]),
-        "margin": float(margin[0]),
-        "lower": float(lower[0]),
-        "upper": float(upper[0]),
-        "engine": int(engine[0]),
-        "z": example[0].tolist(),
-        "distance": float(distance[0]),
+        "status": STATUS[found.status[0]],
+        "right": bool(found.right[0]),
+        "margin": float(found.margin[0]),
+        "lower": float(found.worst_lower[0]),
+        "upper": float(found.worst_upper[0]),
+        "engine": int(found.engine[0]),
+        "z": found.witness[0].tolist(),
+        "distance": float(found.distance[0]),
     }
 
 
 def search_radius(case: Case, seconds=60.0):
     largest = 10**6 if case.attacker.norm == 0 else 1e100
-    attacker = product_attacker(case.attacker).with_budget(largest)
-    lower, upper = _core.search_radius(
-        case.ensemble.core,
-        attacker.core(case.ensemble),
+    found = ask(
+        _core.radius,
+        case.ensemble,
+        product_attacker(case.attacker).with_budget(largest),
         np.array([case.x]),
         np.array([case.label], dtype=np.int32),
-        seconds,
-        1,
-        None,
+        seconds=seconds,
     )
-    return float(lower[0]), float(upper[0])
+    return float(found.radius_lower[0]), float(found.radius_upper[0])
 
 
 def check_verdict(case: Case, found) -> None:
@@ -115,9 +119,9 @@ def check_radius(case: Case) -> None:
 
 
 def check_range(case: Case) -> None:
-    attacker = product_attacker(case.attacker).core(case.ensemble)
-    options = _core.RangeOptions(60.0, large_spread=False, per_instance=False, search=True)
-    bounds = _core.output_range(case.ensemble.core, attacker, np.array([case.x]), options, 1, None)
+    attacker = product_attacker(case.attacker)
+    found = ask(_core.output_range, case.ensemble, attacker, np.array([case.x]))
+    bounds = (found.lowest_lower, found.lowest_upper, found.highest_lower, found.highest_upper)
     (lowest,), (highest,) = oracle.output_range(case.ensemble, case.x, case.attacker)
     for lower, upper, exact in zip(bounds[::2], bounds[1::2], (lowest, highest), strict=True):
         assert Fraction(float(lower[0])) <= exact <= Fraction(float(upper[0]))
@@ -273,22 +277,20 @@ def test_radius_keeps_bounds_when_time_is_up(hard):
 def test_interruption_stops_a_search(hard):
     ensembles, X = hard
 
-    def interrupt(_done):
+    def interrupt(_found, _rows):
         raise KeyboardInterrupt
 
     started = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        _core.search_verify(
-            ensembles[0].core,
-            cg.Attacker(1, 1.5).core(ensembles[0]),
+        ask(
+            _core.decide,
+            ensembles[0],
+            cg.Attacker(1, 1.5),
             X[:1],
             np.array([1], dtype=np.int32),
-            60.0,
-            True,
-            True,
-            True,
-            1,
-            interrupt,
+            progress=interrupt,
+            witness=True,
+            exact_margin=True,
         )
     assert time.perf_counter() - started < 5.0
 
@@ -298,12 +300,18 @@ def test_threads_do_not_change_verdicts():
     everything = case.attacker._replace(budget=math.inf)
     rows = [attack.z for attack in oracle.attacks(case.ensemble, case.x, everything)]
     labels = np.zeros(len(rows), dtype=np.int32)
-    attacker = product_attacker(case.attacker._replace(bounds=None)).core(case.ensemble)
-    results = [
-        _core.search_verify(
-            case.ensemble.core, attacker, np.array(rows), labels, 60.0, True, True, False, n, None
+    attacker = product_attacker(case.attacker._replace(bounds=None))
+    one, two = (
+        ask(
+            _core.decide,
+            case.ensemble,
+            attacker,
+            np.array(rows),
+            labels,
+            threads=threads,
+            exact_margin=True,
         )
-        for n in (1, 2)
-    ]
-    for one, two in zip(results[0][:5], results[1][:5], strict=True):
-        np.testing.assert_array_equal(one, two)
+        for threads in (1, 2)
+    )
+    for name in ("status", "right", "margin", "worst_lower", "worst_upper"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))

@@ -108,7 +108,7 @@ def test_witness_is_a_subset_that_sums_to_the_goal(p):
         found = cg.attack(ensemble, [x], [0], cg.Attacker(norm=p, budget=budget))
         assert bool(found.success[0]) == has_subset(numbers, goal)
         if found.success[0]:
-            assert ensemble.raw_score(found.examples).tolist() == [float(goal)]
+            assert ensemble.raw_score(found.witnesses).tolist() == [float(goal)]
 
 
 @pytest.mark.parametrize("p", [1, 2])

@@ -4,17 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from carvegbm.attack import Attack, attack
 from carvegbm.attacker import Attacker
+from carvegbm.confidence import high_confidence
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError, ModelError, NotLargeSpreadError
-from carvegbm.properties import (
-    OutputRange,
-    high_confidence,
-    output_range,
-    small_neighbourhood,
-    stability,
-)
 from carvegbm.radius import Curve, Radius, radius, robustness_curve
+from carvegbm.ranges import OutputRange, output_range, small_neighbourhood, stability
 from carvegbm.readers import load
+from carvegbm.results import Result
 from carvegbm.spread import is_large_spread, spread
 from carvegbm.verification import Verification, verify
 
@@ -37,6 +33,7 @@ __all__ = [
     "NotLargeSpreadError",
     "OutputRange",
     "Radius",
+    "Result",
     "Verification",
     "attack",
     "high_confidence",

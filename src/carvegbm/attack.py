@@ -1,4 +1,4 @@
-"""Attack: a concrete example for every instance that can be flipped, checked exactly."""
+"""Attack: a witness for every instance that can be flipped, checked exactly."""
 
 from __future__ import annotations
 
@@ -8,28 +8,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker, require_attacker
-from carvegbm.engines import STATUSES, Engine, OnViolation, Settings, decide
+from carvegbm.attacker import Attacker
+from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
+from carvegbm.files import RESULTS, check_output, replacing
 from carvegbm.link import class_indices, may_round_to_a_tie
-from carvegbm.progress import Progress, progress_bar
-from carvegbm.readers import load
+from carvegbm.problem import Problem, Rows
+from carvegbm.progress import Progress, showing
+from carvegbm.results import Result
+from carvegbm.statuses import flipped, named
 
-__all__ = ["Attack", "attack"]
+__all__ = ["FORMATS", "Attack", "attack"]
+
+FORMATS = (".npz", *RESULTS)
+"""What `Attack.save` can write."""
 
 
 def attack(
     model: Any,
     X: npt.ArrayLike,
-    y: npt.ArrayLike,
-    attacker: Attacker,
+    y: npt.ArrayLike | None = None,
+    attacker: Attacker | None = None,
     *,
-    engine: Engine = "auto",
+    engine: EngineName = "auto",
     timeout: float = 10.0,
     threads: int | None = None,
     on_violation: OnViolation | None = None,
     progress: Progress = None,
 ) -> Attack:
-    """Find, for every instance, an example within the budget that flips the model's decision.
+    """Find, for every instance, a witness within the budget that flips the model's decision.
 
     Where there is one, it is found; where none is found, there is none (or the status is
     "unknown"). The parameters are those of `verify`.
@@ -40,45 +46,25 @@ def attack(
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = cg.Ensemble.from_trees([stump], n_features=1)
     >>> found = cg.attack(model, [[0.1], [0.75]], [0, 1], cg.Attacker("inf", 0.25))
-    >>> found.success.tolist(), found.examples.tolist(), found.distance.tolist()
+    >>> found.success.tolist(), found.witnesses.tolist(), found.distance.tolist()
     ([False, True], [[nan], [0.5]], [nan, 0.25])
     """
-    require_attacker(attacker)
     settings = Settings(engine, timeout, threads, on_violation)
-    ensemble = load(model)
-    rows = ensemble.check_data(X)
-    labels = ensemble.check_labels(y, len(rows))
-    attacker.check_instances(ensemble, rows)
-    with progress_bar(progress, len(rows), "attacking") as tick:
-        found = decide(ensemble, attacker, rows, labels, settings, witness=True, tick=tick)
-    assert found.example is not None
-    assert found.distance is not None
-    names = np.array(STATUSES)[found.status]
-    success = (names == "fragile") | (names == "broken")
-    borderline = np.zeros(len(rows), dtype=bool)
-    if success.any():
-        raw = ensemble.raw_score(found.example[success])
-        kept = (class_indices(ensemble, raw) == labels[success]) == found.right[success]
-        borderline[success] = kept | may_round_to_a_tie(ensemble, raw)
-    return Attack(
-        success,
-        found.example,
-        found.distance,
-        names,
-        borderline,
-        attacker,
-        ensemble.feature_names,
-    )
+    problem = Problem(model, attacker)
+    task, rows = Task(problem, settings, witness=True), problem.rows(X, y)
+    with showing(progress, len(rows), "attacking") as listen:
+        found = decide(task, rows, listen)
+    return Attack.of(found, problem, rows)
 
 
 @dataclass(frozen=True, eq=False)
-class Attack:
+class Attack(Result):
     """What the attacker can do, per instance."""
 
     success: npt.NDArray[np.bool_]
     """The decision can be flipped: the instance is fragile, or broken."""
-    examples: npt.NDArray[np.float64]
-    """The witnesses, a row per instance; NaN where there is none. Columns stand in the order of the
+    witnesses: npt.NDArray[np.float64]
+    """A row per instance; NaN where there is no witness. Columns stand in the order of the
     model's features, whatever that of a frame was; see `feature_names`."""
     distance: npt.NDArray[np.float64]
     """The smallest budget that affords the witness; NaN where there is none."""
@@ -88,24 +74,77 @@ class Attack:
     """The witness is closer to the decision threshold than the source library's rounding, of the
     raw score or of its probability: it flips the exact sum, and the library's own label may
     differ."""
+    labels: npt.NDArray[Any] = field(repr=False)
+    """What the decisions are judged by."""
     attacker: Attacker = field(repr=False)
     feature_names: tuple[str, ...] | None = field(default=None, repr=False)
     """The columns of the witnesses, where the model names its features."""
 
-    def __len__(self) -> int:
-        return len(self.success)
+    @classmethod
+    def of(cls, found: Decisions, problem: Problem, rows: Rows) -> Attack:
+        """What the engines found, with witnesses, as a result."""
+        ensemble, labels = problem.ensemble, rows.labels
+        assert labels is not None
+        status = named(found.status)
+        success = flipped(status)
+        borderline = np.zeros(len(rows), dtype=bool)
+        if success.any():
+            raw = ensemble.raw_score(found["witness"][success])
+            kept = (class_indices(ensemble, raw) == labels[success]) == found["right"][success]
+            borderline[success] = kept | may_round_to_a_tie(ensemble, raw)
+        return cls(
+            success,
+            found["witness"],
+            found["distance"],
+            status,
+            borderline,
+            ensemble.classes[labels],
+            problem.attacker,
+            ensemble.feature_names,
+        )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the examples as plain values, ready for JSON; NaN becomes None."""
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """What is known per instance, by name; the witnesses are in `witnesses`."""
+        return {
+            "success": self.success,
+            "distance": self.distance,
+            "status": self.status,
+            "borderline": self.borderline,
+        }
+
+    def totals(self) -> dict[str, Any]:
+        """Who attacks, and how many instances can be flipped."""
         return {
             "attacker": self.attacker.to_dict(),
             "instances": len(self),
             "successes": int(np.count_nonzero(self.success)),
-            "success": self.success.tolist(),
-            "distance": [None if d != d else d for d in self.distance.tolist()],
-            "status": self.status.tolist(),
-            "borderline": self.borderline.tolist(),
         }
+
+    def to_frame(self) -> Any:
+        """The columns as a pandas DataFrame, and after them those of the witnesses.
+
+        The latter are called "witness NAME" by their feature, or "witness 7" where it has no name.
+        """
+        frame = super().to_frame()
+        names = self.feature_names or range(self.witnesses.shape[1])
+        witnesses = type(frame)(self.witnesses, columns=[f"witness {name}" for name in names])
+        return frame.join(witnesses)
+
+    def save(self, path: Any) -> None:
+        """Write to a file by its suffix; never half a file.
+
+        `.npz` holds the witnesses (as X), the labels (as y) and the columns; `.json`, `.csv` and
+        `.parquet` hold the columns alone.
+        """
+        target = check_output(path, FORMATS)
+        if target.suffix != ".npz":
+            super().save(target)
+            return
+        named = {} if self.feature_names is None else {"feature_names": list(self.feature_names)}
+        with replacing(target) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(
+                file, allow_pickle=False, X=self.witnesses, y=self.labels, **self.columns(), **named
+            )
 
     def __str__(self) -> str:
         found = int(np.count_nonzero(self.success))

@@ -141,23 +141,26 @@ class Attacker:
             )
         return lower, upper
 
-    def core(self, ensemble: Ensemble) -> _core.Attacker:
-        """The attacker as the C++ core holds it, resolved against an ensemble."""
+    def core(self, ensemble: Ensemble, limits: Limits | None = None) -> _core.Attacker:
+        """The attacker as the C++ core holds it; `limits` are those for the ensemble, if known."""
         from carvegbm import _core
 
-        limits = self.limits(ensemble)
+        limits = self.limits(ensemble) if limits is None else limits
         norm = -1 if math.isinf(self.norm) else int(self.norm)
         return _core.Attacker(
             norm, self.budget, limits.scale, limits.changeable, limits.lower, limits.upper
         )
 
     def check_instances(
-        self, ensemble: Ensemble, X: npt.NDArray[np.float64] | npt.NDArray[np.float32]
+        self,
+        ensemble: Ensemble,
+        X: npt.NDArray[np.float64] | npt.NDArray[np.float32],
+        limits: Limits | None = None,
     ) -> None:
-        """Refuse instances that lie outside the bounds themselves."""
+        """Refuse instances outside the bounds; `limits` are those for the ensemble, if known."""
         if self.bounds is None:
             return
-        limits = self.limits(ensemble)
+        limits = self.limits(ensemble) if limits is None else limits
         outside = first_where(X, lambda rows: (rows < limits.lower) | (rows > limits.upper))
         if outside is not None:
             row, column = outside
@@ -209,10 +212,15 @@ class Attacker:
         return f"Attacker(norm={self.norm}, budget={self.budget:g}{rest})"
 
 
-def require_attacker(given: Any) -> None:
+def require_attacker(given: Any) -> Attacker:
     """Refuse what is no `Attacker`, such as a budget alone."""
+    if given is None:
+        raise CarveError(
+            "attacker is missing; give an Attacker(norm, budget) after X and y, or as attacker=…"
+        )
     if not isinstance(given, Attacker):
         raise CarveError(f"attacker must be an Attacker(norm, budget), got {shown(given)}")
+    return given
 
 
 def check_norm(norm: int | float | str) -> int | float:

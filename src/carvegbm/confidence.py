@@ -1,4 +1,4 @@
-"""Confidence: is an instance predicted with probability >= q? Decided exactly.
+"""Confidence: can what is predicted with probability >= q be flipped? Decided exactly.
 
 probability of the positive class = 1 / (1 + exp(−s · raw)), s being the ensemble's `link_scale`, so
 that it is >= q iff s · raw >= ln q − ln(1 − q). A raw score is rational and the logarithm is not,
@@ -7,41 +7,78 @@ but at q = 1/2: the two never meet elsewhere, and enough digits always tell.
 
 from __future__ import annotations
 
-import math
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
-from carvegbm.engines import Rows, undecided
+from carvegbm.engines import Task, decide
+from carvegbm.engines.kernels import unattacked
+from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
+from carvegbm.problem import Problem, Rows
+from carvegbm.progress import showing
+from carvegbm.ranges import Answers, answers, property_settings
 
-if TYPE_CHECKING:
-    from carvegbm.ensemble import Ensemble
-
-__all__ = ["is_confident"]
+__all__ = ["high_confidence"]
 
 Bools = npt.NDArray[np.bool_]
 
 
-def is_confident(ensemble: Ensemble, rows: Rows, q: float) -> tuple[Bools, Bools]:
-    """(the class decided is the positive one, its probability is >= q), per row."""
-    level = _check_level(q)
-    positive, raw = _decisions(ensemble, rows)
-    side = np.where(positive, raw, -raw)
+def high_confidence(
+    model: Any, X: npt.ArrayLike, attacker: Attacker, q: float, **options: Any
+) -> Answers:
+    """An instance predicted with probability >= q cannot be flipped; decided exactly.
+
+    Holds as well where the prediction is less confident than q. Binary models with a logistic
+    link only. The probability is that of the exact raw score. `options` are `engine`, `timeout`,
+    `threads`, `on_violation` and `progress`, as in `verify`.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1, link="logistic")
+    >>> cg.high_confidence(model, [[0.45], [0.9]], cg.Attacker("inf", 0.1), q=0.7).tolist()
+    ['fails', 'holds']
+    """
+    settings, progress = property_settings(**options)
+    level, problem = _check_level(q), Problem(model, attacker)
+    ensemble = problem.ensemble
+    if ensemble.task != "binary" or ensemble.link != "logistic":
+        raise CarveError(
+            f"high_confidence needs a binary model with a logistic link, got {ensemble!r} "
+            f"with link {ensemble.link!r}"
+        )
+    rows = problem.rows(X, None)
+    found = np.full(len(rows), "holds", dtype="<U7")
+    asked = np.flatnonzero(_is_confident(problem, rows, level))
+    if len(asked):
+        with showing(progress, len(asked), "verifying") as listen:
+            decided = decide(Task(problem, settings), rows.take(asked), listen)
+        found[asked] = answers(decided.status)
+    return found
+
+
+def _is_confident(problem: Problem, rows: Rows, level: Fraction) -> Bools:
+    """Whether the probability of the class decided, the label, is >= level, per row."""
+    assert rows.labels is not None
+    ensemble, positive = problem.ensemble, rows.labels == 1
+    # The raw score, negative for the negative class, to within a few roundings.
+    side = unattacked(problem, rows)["margin"] + np.where(positive, 1, -1) * ensemble.threshold
     needed = _log_odds(level, 30)
     # As doubles first; what is too close to tell is decided by digits.
     limit = float(needed) / ensemble.link_scale
     doubt = 1e-12 * (abs(limit) + np.abs(side) + abs(ensemble.threshold)) + 1e-290
     confident = side >= limit
     for row in np.flatnonzero(~(np.abs(side - limit) > doubt)).tolist():
-        exact = _exact_raw(ensemble, np.asarray(rows[row], dtype=np.float64))
+        exact = _exact_raw(ensemble, np.asarray(rows.X[row], dtype=np.float64))
         scaled = (exact if positive[row] else -exact) * Fraction(ensemble.link_scale)
         confident[row] = _reaches(scaled, level)
-    return positive, confident
+    return np.asarray(confident)
 
 
 def _check_level(q: Any) -> Fraction:
@@ -54,13 +91,6 @@ def _check_level(q: Any) -> Fraction:
     if not 0.5 <= level < 1:
         raise CarveError(f"q must be a probability in [0.5, 1), got {level:g}")
     return Fraction(level)
-
-
-def _decisions(ensemble: Ensemble, rows: Rows) -> tuple[Bools, npt.NDArray[np.float64]]:
-    """(the exact decision is the positive class, the raw score to within a few roundings)."""
-    ones = np.ones(len(rows), dtype=np.int32)
-    known = undecided(ensemble, Attacker(math.inf, 0), rows, ones, witness=False)
-    return known.right, known.margin + ensemble.threshold
 
 
 def _exact_raw(ensemble: Ensemble, x: npt.NDArray[np.float64]) -> Fraction:

@@ -11,13 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import LARGEST_BUDGET, Attacker, check_norm
-from carvegbm.engines import LARGE_SPREAD_SLICE, Engine, Settings
+from carvegbm.engines import EngineName, Settings, Task, decide
 from carvegbm.errors import CarveError
-from carvegbm.instances import check_threads
-from carvegbm.progress import Progress, counted_from, progress_bar
-from carvegbm.readers import load
-from carvegbm.spread import largest_budget
-from carvegbm.verification import describe_interval, plain_column
+from carvegbm.problem import Problem
+from carvegbm.progress import Progress, showing
+from carvegbm.results import Result, describe_interval
 
 __all__ = ["Curve", "Radius", "radius", "robustness_curve"]
 
@@ -25,14 +23,14 @@ __all__ = ["Curve", "Radius", "radius", "robustness_curve"]
 def radius(
     model: Any,
     X: npt.ArrayLike,
-    y: npt.ArrayLike,
+    y: npt.ArrayLike | None = None,
     *,
     norm: int | float | str,
     scale: Any = None,
     features: Any = None,
     bounds: Any = None,
     max_budget: float | None = None,
-    engine: Engine = "auto",
+    engine: EngineName = "auto",
     timeout: float = 10.0,
     threads: int | None = None,
     progress: Progress = None,
@@ -54,71 +52,24 @@ def radius(
     >>> cg.radius(model, [[0.75], [0.25]], [1, 1], norm=1).radius.tolist()
     [0.25, 0.0]
     """
-    if engine == "milp":
-        raise CarveError("engine 'milp' does not measure radii; use auto, search or large-spread")
-    Settings(engine, timeout, threads)
-    ensemble = load(model)
-    rows = ensemble.check_data(X)
-    labels = ensemble.check_labels(y, len(rows))
+    settings = Settings(engine, timeout, threads)
     p = check_norm(norm)
     kind = Attacker(p, 0, scale=scale, features=features, bounds=bounds)
-    kind.check_instances(ensemble, rows)
-    everything = float(max(1, ensemble.n_features)) if p == 0 else LARGEST_BUDGET
+    problem = Problem(model, kind)
+    everything = float(max(1, problem.ensemble.n_features)) if p == 0 else LARGEST_BUDGET
     wanted = everything if max_budget is None else min(everything, Attacker(p, max_budget).budget)
-    reachable = min(wanted, largest_budget(ensemble, kind)) if engine != "search" else 0.0
-    lower, upper = np.zeros(len(rows)), np.full(len(rows), math.inf)
-    from carvegbm import _core
-
-    n_threads = check_threads(threads)
-    open_, hard = np.arange(len(rows)), False
-    with progress_bar(progress, len(rows), "measuring") as tick:
-        if engine != "search":
-            core_attacker = kind.with_budget(reachable).core(ensemble)
-            # L-infinity takes no time worth mentioning, and neither does nothing at all.
-            hard = not math.isinf(p) and reachable > 0
-            share = LARGE_SPREAD_SLICE * timeout if engine == "auto" and hard else timeout
-            # What is passed on is not done: it is counted when search has looked at it.
-            low, upper = _core.radius(
-                ensemble.core,
-                core_attacker,
-                rows,
-                labels,
-                share,
-                n_threads,
-                tick if reachable >= wanted else None,
-            )
-            decided, none = low == upper, np.isinf(low)
-            lower = np.where(none, _just_beyond(reachable, p), low)
-            open_ = np.flatnonzero(~decided | none if reachable < wanted else ~decided)
-        if engine != "large-spread" and len(open_):
-            core_attacker = kind.with_budget(wanted).core(ensemble)
-            some = np.ascontiguousarray(rows[open_])
-            share = (1 - LARGE_SPREAD_SLICE) * timeout if hard else timeout
-            low, high = _core.search_radius(
-                ensemble.core,
-                core_attacker,
-                some,
-                labels[open_],
-                share,
-                n_threads,
-                counted_from(len(rows) - len(open_), tick),
-            )
-            reachable = wanted
-            low = np.where(np.isinf(low), _just_beyond(wanted, p), low)
-            lower[open_] = np.maximum(lower[open_], low)
-            upper[open_] = np.minimum(upper[open_], high)
-    if (max_budget is None or p == 0) and reachable >= everything:
+    problem = problem.with_budget(wanted)
+    task, rows = Task(problem, settings, asks="radius"), problem.rows(X, y)
+    with showing(progress, len(rows), "measuring") as listen:
+        found = decide(task, rows, listen)
+    lower, upper = found["radius_lower"], found["radius_upper"]
+    if max_budget is None or p == 0:
         lower[np.isinf(upper) & (lower > everything)] = math.inf  # no budget flips these
     return Radius(np.where(lower == upper, lower, np.nan), lower, upper, p)
 
 
-def _just_beyond(budget: float, norm: float) -> float:
-    """The smallest budget that is larger."""
-    return budget + 1 if norm == 0 else math.nextafter(budget, math.inf)
-
-
 @dataclass(frozen=True, eq=False)
-class Radius(np.lib.mixins.NDArrayOperatorsMixin):
+class Radius(Result, np.lib.mixins.NDArrayOperatorsMixin):
     """Radii, usable wherever an array of them is."""
 
     radius: npt.NDArray[np.float64]
@@ -142,28 +93,16 @@ class Radius(np.lib.mixins.NDArrayOperatorsMixin):
         plain = [np.asarray(x) if isinstance(x, Radius) else x for x in inputs]
         return getattr(ufunc, method)(*plain, **options)
 
-    def __len__(self) -> int:
-        return len(self.radius)
-
     def __getitem__(self, index: Any) -> Any:
         return self.radius[index]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, ready for JSON; NaN and infinity become None."""
-        return {
-            "norm": "inf" if math.isinf(self.norm) else int(self.norm),
-            "instances": len(self),
-            "radius": plain_column(self.radius),
-            "lower": plain_column(self.lower),
-            "upper": plain_column(self.upper),
-        }
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """What is known per instance, by name."""
+        return {"radius": self.radius, "lower": self.lower, "upper": self.upper}
 
-    def save(self, path: Any) -> None:
-        """Write to a file, as JSON, CSV or Parquet by its suffix."""
-        from carvegbm.files import save_result
-
-        columns = {"radius": self.radius, "lower": self.lower, "upper": self.upper}
-        save_result(path, self.to_dict, columns)
+    def totals(self) -> dict[str, Any]:
+        """The norm, and the number of instances."""
+        return {"norm": _plain_norm(self.norm), "instances": len(self)}
 
     def __str__(self) -> str:
         known = self.radius[self.exact]
@@ -182,14 +121,14 @@ class Radius(np.lib.mixins.NDArrayOperatorsMixin):
 def robustness_curve(
     model: Any,
     X: npt.ArrayLike,
-    y: npt.ArrayLike,
+    y: npt.ArrayLike | None = None,
     *,
     norm: int | float | str,
     budgets: float | Iterable[float],
     scale: Any = None,
     features: Any = None,
     bounds: Any = None,
-    engine: Engine = "auto",
+    engine: EngineName = "auto",
     timeout: float = 10.0,
     threads: int | None = None,
     progress: Progress = None,
@@ -229,8 +168,12 @@ def robustness_curve(
     return Curve(checked, robust, possible, float((radii.upper > 0).mean()), p)
 
 
+def _plain_norm(norm: int | float) -> int | str:
+    return "inf" if math.isinf(norm) else int(norm)
+
+
 @dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(Result):
     """Robustness over budget: lower[i] <= robustness at budgets[i] <= upper[i]."""
 
     budgets: npt.NDArray[np.float64]
@@ -243,6 +186,14 @@ class Curve:
     def robustness(self) -> npt.NDArray[np.float64]:
         """Intervals (lower, upper), a row per budget."""
         return np.column_stack([self.lower, self.upper])
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """What is known per budget, by name."""
+        return {"budget": self.budgets, "lower": self.lower, "upper": self.upper}
+
+    def totals(self) -> dict[str, Any]:
+        """The norm, and the accuracy without an attack."""
+        return {"norm": _plain_norm(self.norm), "accuracy": self.accuracy}
 
     def __str__(self) -> str:
         lines = [f"robustness, norm {self.norm} (accuracy {self.accuracy:.4f})"]

@@ -14,37 +14,24 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker, require_attacker
-from carvegbm.engines import STATUSES, Engine, OnViolation, Settings, decide
+from carvegbm.attacker import Attacker
+from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
 from carvegbm.errors import CarveError
-from carvegbm.progress import Progress, progress_bar
-from carvegbm.readers import load
+from carvegbm.problem import Problem
+from carvegbm.progress import Progress, showing
+from carvegbm.results import Result, are_neighbours, describe_interval
+from carvegbm.statuses import MEANINGS, STATUSES, named
 
-__all__ = [
-    "STATUSES",
-    "Verification",
-    "are_neighbours",
-    "describe_interval",
-    "plain_column",
-    "verify",
-]
-
-_MEANINGS = {
-    "robust": "right, and stays right",
-    "fragile": "right, but can be flipped",
-    "vulnerable": "wrong, and stays wrong",
-    "broken": "wrong, and can be flipped",
-    "unknown": "not decided",
-}
+__all__ = ["Verification", "verify"]
 
 
 def verify(
     model: Any,
     X: npt.ArrayLike,
-    y: npt.ArrayLike,
-    attacker: Attacker,
+    y: npt.ArrayLike | None = None,
+    attacker: Attacker | None = None,
     *,
-    engine: Engine = "auto",
+    engine: EngineName = "auto",
     timeout: float = 10.0,
     threads: int | None = None,
     method: Literal["efficient", "basic"] = "efficient",
@@ -59,8 +46,9 @@ def verify(
     ----------
     model : Ensemble, path, Booster or fitted estimator
     X : array (n, n_features)
-    y : array (n,)
-        Labels; the model's own classes.
+    y : array (n,), optional
+        Labels; the model's own classes. Without them the model's own answers are right, and the
+        question is whether the attacker can change them.
     attacker : Attacker
     engine : {"auto", "large-spread", "search", "milp"}
         Who decides. "auto": the large-spread algorithms where the condition holds for the
@@ -99,32 +87,25 @@ def verify(
     >>> result.status.tolist()
     ['robust', 'fragile']
     """
+    settings = Settings(
+        engine, timeout, threads, on_violation, is_basic(method), grid, exact_margin
+    )
+    problem = Problem(model, attacker)
+    task, rows = Task(problem, settings), problem.rows(X, y)
+    with showing(progress, len(rows), "verifying") as listen:
+        found = decide(task, rows, listen)
+    return Verification.of(found, problem.attacker)
+
+
+def is_basic(method: str) -> bool:
+    """Whether the paper's BV is asked for, not its EV."""
     if method not in ("efficient", "basic"):
         raise CarveError(f"method must be 'efficient' or 'basic', got {method!r}")
-    require_attacker(attacker)
-    settings = Settings(
-        engine, timeout, threads, on_violation, method == "basic", grid, exact_margin
-    )
-    ensemble = load(model)
-    rows = ensemble.check_data(X)
-    labels = ensemble.check_labels(y, len(rows))
-    attacker.check_instances(ensemble, rows)
-    with progress_bar(progress, len(rows), "verifying") as tick:
-        found = decide(ensemble, attacker, rows, labels, settings, witness=False, tick=tick)
-    return Verification(
-        np.array(STATUSES)[found.status],
-        found.margin,
-        found.worst_lower,
-        found.worst_upper,
-        found.right,
-        found.engine,
-        found.seconds,
-        attacker,
-    )
+    return method == "basic"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Verification:
+class Verification(Result):
     """What was proved, per instance and in total."""
 
     status: npt.NDArray[np.str_]
@@ -140,8 +121,22 @@ class Verification:
     engine: npt.NDArray[np.str_]
     """The engine that decided: "large-spread", "search" or "milp"; "" where none did."""
     seconds: npt.NDArray[np.float64]
-    """Time taken; the large-spread engine's total is shared out evenly."""
+    """Time taken by all engines together."""
     attacker: Attacker = field(repr=False)
+
+    @classmethod
+    def of(cls, found: Decisions, attacker: Attacker) -> Verification:
+        """What the engines decided, as a result."""
+        return cls(
+            named(found.status),
+            found["margin"],
+            found["worst_lower"],
+            found["worst_upper"],
+            found["right"],
+            found.engine,
+            found.seconds,
+            attacker,
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Verification]) -> Verification:
@@ -149,9 +144,6 @@ class Verification:
         names = [f.name for f in fields(cls) if f.name != "attacker"]
         columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
         return cls(**columns, attacker=parts[0].attacker)
-
-    def __len__(self) -> int:
-        return len(self.status)
 
     @property
     def worst_margin(self) -> npt.NDArray[np.float64]:
@@ -194,22 +186,15 @@ class Verification:
             "seconds": self.seconds,
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, ready for JSON; NaN and infinity become None."""
+    def totals(self) -> dict[str, Any]:
+        """Accuracy, robustness, and the number of instances by status."""
         return {
             "attacker": self.attacker.to_dict(),
             "instances": len(self),
             "accuracy": self.accuracy,
             "robustness": list(self.robustness),
             "counts": self.counts,
-            **{name: plain_column(column) for name, column in self.columns().items()},
         }
-
-    def save(self, path: Any) -> None:
-        """Write to a file, as JSON, CSV or Parquet by its suffix; never half a file."""
-        from carvegbm.files import save_result
-
-        save_result(path, self.to_dict, self.columns())
 
     def summary(self) -> str:
         """Robustness in one line, in the paper's ± notation where instances are unknown."""
@@ -228,38 +213,20 @@ class Verification:
             "  " + self.summary().replace("robustness ", "robustness  "),
         ]
         lines += [
-            f"  {name:<11} {count:>7}   {_MEANINGS[name]}"
+            f"  {name:<11} {count:>7}   {MEANINGS[name]}"
             for name, count in self.counts.items()
             if count or name != "unknown"
         ]
-        engines, decided = np.unique(self.engine[self.engine != ""], return_counts=True)
-        if len(engines) and engines.tolist() != ["large-spread"]:
-            by_engine = ", ".join(
-                f"{name} {count}" for name, count in zip(engines, decided, strict=True)
-            )
-            lines.append(f"  decided by  {by_engine}; slowest {self.seconds.max():.3g} s")
+        if decided := self.decided_by():
+            lines.append(f"  decided by  {decided}")
         return "\n".join(lines)
 
-
-def are_neighbours(
-    lower: npt.NDArray[np.float64], upper: npt.NDArray[np.float64]
-) -> npt.NDArray[np.bool_]:
-    """Whether no double lies strictly between lower and upper: what they bound is known."""
-    return np.asarray(np.isfinite(lower) & (upper <= np.nextafter(lower, np.inf)))
-
-
-def describe_interval(lower: float, upper: float) -> str:
-    """An interval as its middle ± half its width, or as one number where it is one."""
-    if lower == upper:
-        return f"{lower:.4f}"
-    return f"{(lower + upper) / 2:.4f} ± {(upper - lower) / 2:.4f}"
-
-
-def plain_column(column: npt.NDArray[Any]) -> list[Any]:
-    """A column as JSON can hold it; NaN and infinity become None."""
-    if column.dtype.kind != "f":
-        return list(column.tolist())
-    return [
-        value if finite else None
-        for value, finite in zip(column.tolist(), np.isfinite(column), strict=True)
-    ]
+    def decided_by(self) -> str:
+        """Which engines decided and how long the slowest row took; "" if all was large-spread."""
+        engines, counts = np.unique(self.engine[self.engine != ""], return_counts=True)
+        if engines.tolist() in ([], ["large-spread"]):
+            return ""
+        by_engine = ", ".join(
+            f"{name} {count}" for name, count in zip(engines, counts, strict=True)
+        )
+        return f"{by_engine}; slowest {self.seconds.max():.2g} s"

@@ -83,11 +83,11 @@ def test_witness_that_is_not_borderline_changes_the_librarys_label(name, norm, m
         attacker = cg.Attacker(norm, 1 if norm == 0 else 0.6 * np.ptp(fitted.X[:, 0]))
         found = cg.attack(ensemble, X, y, attacker, threads=1)
         settled = found.success & ~found.borderline
-        after = fitted.labels(np.where(settled[:, None], found.examples, X))
+        after = fitted.labels(np.where(settled[:, None], found.witnesses, X))
         gets_it = found.status == "broken"
         wrong = np.flatnonzero(settled & ((after == y) != gets_it))
         failed = [
-            f"{X[row].tolist()} ({y[row]}) to {found.examples[row].tolist()}: {found.status[row]}"
+            f"{X[row].tolist()} ({y[row]}) to {found.witnesses[row].tolist()}: {found.status[row]}"
             for row in wrong[:3]
         ]
         assert not failed, f"seed {seed}: {len(wrong)} witnesses"

@@ -65,9 +65,9 @@ def attacked_images(
             found = attack(model, X[[row]], y[[row]], attacker.with_budget(distance), **options)
             if not found.success[0] or found.borderline[0]:
                 continue  # the model's own library might say otherwise
-            faint = bool(np.abs(found.examples[0] - X[row]).max() < VISIBLE)
+            faint = bool(np.abs(found.witnesses[0] - X[row]).max() < VISIBLE)
             seen[label] += not faint
-            pairs.append((faint, distance, row, found.examples[0]))
+            pairs.append((faint, distance, row, found.witnesses[0]))
     chosen = []
     taken = Counter[int]()
     for pair in sorted(pairs, key=lambda pair: pair[:3]):

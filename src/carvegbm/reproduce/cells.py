@@ -18,7 +18,7 @@ import numpy as np
 
 from carvegbm import __version__
 from carvegbm.attacker import Attacker
-from carvegbm.engines import Engine
+from carvegbm.engines import EngineName as Engine
 from carvegbm.ensemble import Ensemble
 from carvegbm.fingerprint import digest_of
 from carvegbm.radius import radius

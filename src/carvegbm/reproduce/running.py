@@ -194,7 +194,7 @@ def _outcome(result: Mapping[str, Any]) -> str:
         parts.append(f"accuracy {result['accuracy']:.4f}")
     robustness = result.get("robustness")
     if isinstance(robustness, list):
-        from carvegbm.verification import describe_interval
+        from carvegbm.results import describe_interval
 
         parts.append(f"robustness {describe_interval(*robustness)}")
     elif isinstance(robustness, float):

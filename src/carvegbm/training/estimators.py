@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from carvegbm.errors import CarveError, DataError
 from carvegbm.link import class_indices
-from carvegbm.properties import OutputRange, output_range
+from carvegbm.ranges import OutputRange, output_range
 from carvegbm.training import inputs
 from carvegbm.training.boosting import Rows
 from carvegbm.training.estimator import LargeSpreadEstimator

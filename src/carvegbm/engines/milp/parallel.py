@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from carvegbm.milp.worker import STEP, Solver, end_idle_workers
+from carvegbm.engines.milp.worker import STEP, Solver, end_idle_workers
 
 __all__ = ["in_parallel"]
 

@@ -13,16 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
+from carvegbm.engines.milp.clock import Clock, OutOfTime
+from carvegbm.engines.milp.exact import rounded_down
+from carvegbm.engines.milp.highs import INFEASIBLE, SOLVED
+from carvegbm.engines.milp.instance import Instance, Scene
+from carvegbm.engines.milp.objective import Objective
+from carvegbm.engines.milp.program import Program
+from carvegbm.engines.milp.reach import Literal, Reach, find_reach
+from carvegbm.engines.milp.worker import Solver
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
-from carvegbm.milp.clock import Clock, OutOfTime
-from carvegbm.milp.exact import rounded_down
-from carvegbm.milp.highs import INFEASIBLE, SOLVED
-from carvegbm.milp.instance import Instance, Scene
-from carvegbm.milp.objective import Objective
-from carvegbm.milp.program import Program
-from carvegbm.milp.reach import Literal, Reach, find_reach
-from carvegbm.milp.worker import Solver
 
 __all__ = ["Answer", "Verdict", "decide", "solve", "verify_instance"]
 

@@ -27,9 +27,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from carvegbm.milp import highs
-from carvegbm.milp.clock import Clock, OutOfTime
-from carvegbm.milp.highs import Solution
+from carvegbm.engines.milp import highs
+from carvegbm.engines.milp.clock import Clock, OutOfTime
+from carvegbm.engines.milp.highs import Solution
 
 __all__ = ["Solver", "end_idle_workers"]
 

@@ -25,12 +25,12 @@ a process of its own that `worker` starts and, if need be, kills; `solving` asks
 `parallel` does so for many instances.
 """
 
-from carvegbm.milp.instance import Scene
-from carvegbm.milp.objective import Objective, Term
-from carvegbm.milp.parallel import in_parallel
-from carvegbm.milp.reach import ProgramTooLarge
-from carvegbm.milp.solving import Answer, Verdict, decide, solve, verify_instance
-from carvegbm.milp.worker import Solver
+from carvegbm.engines.milp.instance import Scene
+from carvegbm.engines.milp.objective import Objective, Term
+from carvegbm.engines.milp.parallel import in_parallel
+from carvegbm.engines.milp.reach import ProgramTooLarge
+from carvegbm.engines.milp.solving import Answer, Verdict, decide, solve, verify_instance
+from carvegbm.engines.milp.worker import Solver
 
 __all__ = [
     "Answer",

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
+from carvegbm.engines.milp.exact import exact_sum
+from carvegbm.engines.milp.layout import layout_of
+from carvegbm.engines.milp.objective import Objective, Term
 from carvegbm.ensemble import Ensemble
-from carvegbm.milp.exact import exact_sum
-from carvegbm.milp.layout import layout_of
-from carvegbm.milp.objective import Objective, Term
 
 __all__ = ["Instance", "Scene"]
 

@@ -10,12 +10,12 @@ from itertools import groupby, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.engines.milp.exact import exact_sum
+from carvegbm.engines.milp.highs import Solution
+from carvegbm.engines.milp.objective import Objective
+from carvegbm.engines.milp.reach import ANYWHERE, SMALLEST, Box, Literal, Reach
+from carvegbm.engines.milp.worker import Solver
 from carvegbm.errors import CarveError
-from carvegbm.milp.exact import exact_sum
-from carvegbm.milp.highs import Solution
-from carvegbm.milp.objective import Objective
-from carvegbm.milp.reach import ANYWHERE, SMALLEST, Box, Literal, Reach
-from carvegbm.milp.worker import Solver
 
 __all__ = ["Frame", "Program"]
 

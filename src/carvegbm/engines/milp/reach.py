@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.engines.milp.clock import Clock
+from carvegbm.engines.milp.instance import Instance
+from carvegbm.engines.milp.layout import Layout
 from carvegbm.errors import CarveError
-from carvegbm.milp.clock import Clock
-from carvegbm.milp.instance import Instance
-from carvegbm.milp.layout import Layout
 
 if TYPE_CHECKING:
-    from carvegbm.milp.program import Frame
+    from carvegbm.engines.milp.program import Frame
 
 __all__ = [
     "ANYWHERE",
@@ -99,7 +99,7 @@ class Reach:
     @cached_property
     def frame(self) -> Frame:
         """What the programs of all objectives share."""
-        from carvegbm.milp.program import Frame
+        from carvegbm.engines.milp.program import Frame
 
         return Frame(self)
 

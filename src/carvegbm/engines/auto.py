@@ -1,0 +1,118 @@
+"""Who decides, in what order, and for how long: a list of engines and one loop.
+
+Comes in: a task and its rows. Goes out: decisions. An engine gets a share of the time that is left
+to a row; what it leaves unknown is passed on to the next one, and to none twice.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from carvegbm.engines.decisions import Decisions, Indices
+from carvegbm.engines.kernels import LargeSpread, Search
+from carvegbm.engines.task import Engine, Listen, Seconds, Task
+from carvegbm.errors import CarveError
+from carvegbm.problem import Rows
+from carvegbm.spread import require_large_spread
+
+__all__ = ["Turn", "decide", "turns"]
+
+
+class Turn(NamedTuple):
+    """An engine, and what it gets."""
+
+    engine: Engine
+    share: float = 1.0
+    """Of the time that is left to a row."""
+    least: float = 0.0
+    """Seconds: with no more than that, it is not worth to begin."""
+
+
+def turns(task: Task) -> list[Turn]:
+    """The engines that may decide, in their order."""
+    settings, problem = task.settings, task.problem
+    if settings.engine == "milp" and task.asks != "verdict":
+        what = "radii" if task.asks == "radius" else "ranges"
+        raise CarveError(f"engine 'milp' does not measure {what}; use auto, search or large-spread")
+    if settings.engine == "search":
+        return [Turn(Search())]
+    if settings.engine == "milp":
+        return [_milp(task)]
+    large_spread = LargeSpread(per_instance=not problem.is_large_spread)
+    if settings.only_large_spread:
+        if settings.on_violation != "unknown" and task.asks != "radius":
+            require_large_spread(problem.ensemble, problem.attacker)
+        return [Turn(large_spread)]
+    # Its knapsacks are NP-hard too, but those of real models take no more than an instant.
+    team = [Turn(large_spread, share=0.25), Turn(Search(), share=0.6)]
+    if task.asks == "verdict" and math.isfinite(settings.timeout):
+        return [*team, _milp(task, least=0.1)]
+    return [team[0], Turn(Search())]
+
+
+def _milp(task: Task, least: float = 0.0) -> Turn:
+    from carvegbm.engines.milp.engine import Milp
+
+    return Turn(Milp(last_resort=task.settings.engine == "auto"), least=least)
+
+
+def decide(task: Task, rows: Rows, listen: Listen | None = None) -> Decisions:
+    """Decide every row: one engine after the other, each with what the last left open."""
+    relay = _Relay(len(rows), listen)
+    team = turns(task)
+    for turn in team:
+        open_ = relay.open()
+        left = task.settings.timeout - relay.seconds(open_)
+        enough = left > turn.least
+        open_, left = open_[enough], left[enough]
+        if len(open_):
+            hear = relay.hearing(open_, is_last=turn is team[-1])
+            turn.engine.decide(task, rows.take(open_), turn.share * left, hear)
+    return relay.end()
+
+
+class _Relay:
+    """Joins what the engines find into one table, and tells the listener what has become final."""
+
+    def __init__(self, count: int, listen: Listen | None) -> None:
+        self._known: Decisions | None = None
+        self._listen = listen
+        self._untold = np.ones(count, dtype=bool)
+
+    def open(self) -> Indices:
+        """The rows that nobody has decided."""
+        rows = np.arange(len(self._untold))
+        return rows if self._known is None else rows[self._known.is_open(rows)]
+
+    def seconds(self, rows: Indices) -> Seconds:
+        """What these rows have taken so far."""
+        return np.zeros(len(rows)) if self._known is None else self._known.seconds[rows]
+
+    def hearing(self, which: Indices, is_last: bool) -> Listen:
+        """What to tell an engine that works on these rows to call."""
+
+        def hear(found: Decisions, finished: Indices) -> None:
+            rows = which[finished]
+            if self._known is None:  # the first engine has all rows
+                self._known = found
+            elif found is not self._known:
+                self._known.add(rows, found.take(finished))
+            self._tell(rows if is_last else rows[~self._known.is_open(rows)])
+
+        return hear
+
+    def end(self) -> Decisions:
+        """The table, when all engines are through."""
+        assert self._known is not None
+        if self._untold.any():
+            self._tell(np.flatnonzero(self._untold))
+        return self._known
+
+    def _tell(self, rows: Indices) -> None:
+        self._untold[rows] = False
+        if self._listen is not None:
+            assert self._known is not None
+            self._listen(self._known, rows)

@@ -1,0 +1,127 @@
+"""The problem: an ensemble and an attacker, joined once.
+
+Comes in: a model in any form, an attacker; then instances and labels.
+Goes out: what all engines and all rows share (the core's objects, the attacker's limits, whether
+the ensemble is large-spread), found once and kept; and rows as the engines take them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.attacker import Attacker, Limits, require_attacker
+from carvegbm.ensemble import Ensemble
+from carvegbm.readers import load
+from carvegbm.spread import is_large_spread, largest_budget
+
+if TYPE_CHECKING:
+    from carvegbm import _core
+
+__all__ = ["Problem", "Rows"]
+
+Array = npt.NDArray[np.float64] | npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Instances as the engines take them, checked; for questions about labels, with these."""
+
+    X: Array
+    labels: npt.NDArray[np.int32] | None = None
+    """The position of each row's label among the classes."""
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def take(self, which: npt.NDArray[np.int64]) -> Rows:
+        """Some of the rows; not copied if they are all."""
+        if len(which) == len(self):
+            return self
+        X: Any = np.ascontiguousarray(self.X[which])
+        return Rows(X, None if self.labels is None else self.labels[which])
+
+
+class Problem:
+    """An ensemble and an attacker.
+
+    Parameters
+    ----------
+    model : Ensemble, path, Booster or fitted estimator
+    attacker : Attacker
+    """
+
+    def __init__(self, model: Any, attacker: Attacker | None) -> None:
+        self.attacker = require_attacker(attacker)
+        self.ensemble: Ensemble = load(model)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The attacker's limits, per feature of the ensemble."""
+        return self.attacker.limits(self.ensemble)
+
+    @cached_property
+    def core(self) -> _core.Problem:
+        """The problem as the C++ core holds it."""
+        from carvegbm import _core
+
+        return _core.Problem(self.ensemble.core, self.core_attacker)
+
+    @cached_property
+    def core_attacker(self) -> _core.Attacker:
+        """The attacker as the C++ core holds it."""
+        return self.attacker.core(self.ensemble, self.limits)
+
+    @cached_property
+    def is_large_spread(self) -> bool:
+        """Whether the large-spread algorithms may decide every row."""
+        return is_large_spread(self.ensemble, self.attacker)
+
+    @cached_property
+    def largest_budget(self) -> float:
+        """The largest budget for which the ensemble is large-spread for such an attacker."""
+        return largest_budget(self.ensemble, self.attacker)
+
+    def with_budget(self, budget: float) -> Problem:
+        """The same problem, with another budget."""
+        if budget == self.attacker.budget:
+            return self
+        return Problem(self.ensemble, self.attacker.with_budget(budget))
+
+    def instances(self, X: npt.ArrayLike) -> Rows:
+        """The instances, which must be within the attacker's bounds."""
+        rows = self.ensemble.check_data(X)
+        self.attacker.check_instances(self.ensemble, rows, self.limits)
+        return Rows(rows)
+
+    def rows(self, X: npt.ArrayLike, y: npt.ArrayLike | None) -> Rows:
+        """The instances with their labels; without any, the model's own answers are right."""
+        found = self.ensemble.check_data(X)
+        labels = None if y is None else self.ensemble.check_labels(y, len(found))
+        self.attacker.check_instances(self.ensemble, found, self.limits)
+        return Rows(found, self._answers(found) if labels is None else labels)
+
+    def _answers(self, X: Array) -> npt.NDArray[np.int32]:
+        """The classes the exact sums decide for.
+
+        They are those of the library's own predict, unless that rounds to a tie or across one.
+        """
+        labels = self.ensemble.check_labels(self.ensemble.decide(X), len(X))
+        open_ = self._wrong(X, labels)
+        for label in range(len(self.ensemble.classes)):
+            if len(open_) == 0:
+                break
+            labels[open_] = label
+            open_ = open_[self._wrong(np.ascontiguousarray(X[open_]), labels[open_])]
+        return labels
+
+    def _wrong(self, X: Any, labels: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """The rows whose label the exact sums do not decide for."""
+        from carvegbm import _core
+
+        options = _core.Options(_core.Solver.none, np.zeros(len(X)), 0)
+        return np.flatnonzero(~_core.decide(self.core, X, labels, options, None).right)

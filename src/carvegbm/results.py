@@ -1,0 +1,69 @@
+"""What all results share: columns, and their ways to plain values, frames and files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.errors import CarveError
+from carvegbm.files import save_result
+
+__all__ = ["Result", "are_neighbours", "describe_interval", "plain_column"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class Result:
+    """A table with a row per instance (of a curve: per budget), and what it says as a whole."""
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """What is known per row, by name."""
+        raise NotImplementedError
+
+    def totals(self) -> dict[str, Any]:
+        """What is known as a whole, as plain values."""
+        return {}
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns().values())))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, ready for JSON; NaN and infinity become None."""
+        columns = {name: plain_column(column) for name, column in self.columns().items()}
+        return {**self.totals(), **columns}
+
+    def to_frame(self) -> Any:
+        """The columns as a pandas DataFrame."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise CarveError("to_frame needs pandas; pip install pandas") from None
+        return pd.DataFrame(self.columns())
+
+    def save(self, path: Any) -> None:
+        """Write to a file, as JSON, CSV or Parquet by its suffix; never half a file."""
+        save_result(path, self.to_dict, self.columns())
+
+
+def are_neighbours(lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
+    """Whether no double lies strictly between lower and upper: what they bound is known."""
+    return np.asarray(np.isfinite(lower) & (upper <= np.nextafter(lower, np.inf)))
+
+
+def describe_interval(lower: float, upper: float) -> str:
+    """An interval as its middle ± half its width, or as one number where it is one."""
+    if lower == upper:
+        return f"{lower:.4f}"
+    return f"{(lower + upper) / 2:.4f} ± {(upper - lower) / 2:.4f}"
+
+
+def plain_column(column: npt.NDArray[Any]) -> list[Any]:
+    """A column as JSON can hold it; NaN and infinity become None."""
+    if column.dtype.kind != "f":
+        return list(column.tolist())
+    return [
+        value if finite else None
+        for value, finite in zip(column.tolist(), np.isfinite(column), strict=True)
+    ]
