@@ -1,0 +1,228 @@
+"""The models of a run: trained once, kept in the results folder, found again.
+
+Comes in: a cell's configuration. Goes out: data, and `Trials`, the models that were trained for it
+and which of them is chosen. Models are trained in parallel; one that is finished is kept even if
+the run is interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import joblib
+
+import carvegbm as cg
+from carvegbm_experiments.compute import plain
+from carvegbm_experiments.compute.data import Data, Parts
+from carvegbm_experiments.compute.trials import Trial, Trials, ensemble_of
+from carvegbm_experiments.plan.cell import Configuration, key
+from carvegbm_experiments.store.folder import Store
+
+if TYPE_CHECKING:
+    from carvegbm.datasets import Dataset, Split
+
+__all__ = ["Bench", "Earlier", "attacker_of"]
+
+
+@dataclass
+class Earlier:
+    """Seconds that earlier runs spent on what this one found: models, and rows."""
+
+    training: float = 0.0
+    rows: float = 0.0
+
+
+class Bench:
+    """Data and models at hand while cells are computed.
+
+    Parameters
+    ----------
+    store : Store
+    data : path, optional
+        Folder of the data sets, as `carvegbm.datasets.load` takes it.
+    download : bool
+        Whether data may be downloaded.
+    threads : int, optional
+        All cores by default.
+    detail : callable, optional
+        Told in a few words what is going on.
+
+    Attributes
+    ----------
+    earlier : Earlier
+        Counts on; whoever wants to know about one cell puts a new one in its place.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        data: Any = None,
+        download: bool = True,
+        threads: int | None = None,
+        detail: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        self.store = store
+        self.threads = threads or joblib.cpu_count()
+        self.detail = detail
+        self.earlier = Earlier()
+        self._data = Data(store, data, download)
+
+    # ── data ─────────────────────────────────────────────────────────────────────────────────
+
+    def dataset(self, name: str) -> Dataset:
+        """The data set, or `UnavailableError`."""
+        return self._data.dataset(name, self.detail)
+
+    def split(self, setting: Configuration) -> Split:
+        """Training, validation and test set of the configuration."""
+        return self._parts(setting).split
+
+    def fingerprint(self, setting: Configuration) -> str:
+        """A text that is the same iff training, validation and test set are."""
+        return self._parts(setting).fingerprint
+
+    def _parts(self, setting: Configuration) -> Parts:
+        return self._data.parts(setting, self.detail)
+
+    # ── models ───────────────────────────────────────────────────────────────────────────────
+
+    def plain(self, setting: Configuration) -> Trials:
+        """Plain LightGBM, tuned on validation accuracy; the smaller model on a tie."""
+        shared = _training(setting) | {"early_stopping": setting["early_stopping"]}
+        grid = [{**shared, "num_leaves": leaves} for leaves in setting["leaves"]]
+        found = self._trained(setting, grid)
+        best = max(found, key=lambda c: (c.validation_accuracy, -c.ensemble.n_leaves))
+        return Trials(found, best)
+
+    def plain_like(self, setting: Configuration, model: cg.Ensemble) -> cg.Ensemble:
+        """A plain model with as many trees as another, and as many leaves in all.
+
+        Trees that ran out of thresholds have fewer leaves than they might, and norm 0 runs out of
+        features before it has many trees; the plain model is as small.
+        """
+        trees = max(1, model.n_trees)
+        num_leaves = max(2, round(model.n_leaves / trees))
+        size = {"trees": trees, "num_leaves": num_leaves, "early_stopping": None}
+        settings = _training(setting) | size
+        return self._trained(setting, [settings])[0].ensemble
+
+    def large_spread(self, setting: Configuration, criterion: str = "accuracy") -> Trials:
+        """Large-spread models, tuned by a criterion; both criteria share their trials."""
+        return self._tuned(setting, criterion, {})
+
+    def certified(self, setting: Configuration) -> Trials:
+        """Models from certified training: the most robust of those that are accurate enough."""
+        names = ("quietness", "clean_loss")
+        options = {"certified": True, **{name: setting[name] for name in names}}
+        return self._tuned(setting, "robustness", options)
+
+    def _tuned(self, setting: Configuration, criterion: str, options: Mapping[str, Any]) -> Trials:
+        from carvegbm.training.tuning import tune
+
+        split = self.split(setting)
+        kind = "certified" if options else "large-spread"
+        folder = self.store.models / kind / setting["dataset"]
+        known = _stamps(folder)
+        finished: list[Any] = []
+
+        def report(tried: Any) -> None:
+            finished.append(tried)
+            self.detail(f"{len(finished)} models")
+
+        tuning = tune(
+            split.X_train,
+            split.y_train,
+            valid=(split.X_valid, split.y_valid),
+            norm=setting["norm"],
+            budget=setting["budget"],
+            grid={"num_leaves": setting.get("leaves") or [setting["num_leaves"]]},
+            criterion="robustness" if criterion == "robustness" else "accuracy",
+            n_estimators=setting["trees"],
+            early_stopping_rounds=setting.get("early_stopping"),
+            random_state=setting["seed"],
+            n_jobs=self.threads,
+            folder=folder,
+            on_candidate=report,
+            learning_rate=setting["learning_rate"],
+            min_child_samples=setting["min_child_samples"],
+            **options,
+        )
+        # Those that are stored are reported before any other.
+        found_again = finished[: len(finished) - len(_stamps(folder) - known)]
+        self._count(found_again, len(finished))
+        tried = tuning.candidates
+        trials = [_trial(each, split) for each in tried]
+        return Trials(trials, trials[tried.index(tuning.best)], tuning.floor, tuning.plain_accuracy)
+
+    def _trained(self, setting: Configuration, grid: Sequence[Configuration]) -> list[Trial]:
+        """A plain model per entry of the grid: found in the folder, or trained and kept there."""
+        parts = self._parts(setting)
+        split, digest = parts.split, parts.training
+        folder = self.store.models / "plain" / setting["dataset"]
+        paths = [folder / f"{key({**settings, 'data': digest})}.json" for settings in grid]
+        found = [plain.find(path, split) for path in paths]
+        left = [i for i, trial in enumerate(found) if trial is None]
+        self._count([trial for trial in found if trial is not None], len(grid))
+        workers = max(1, min(self.threads, len(left)))
+        # The largest first: they take longest, and the small ones fill the gaps.
+        jobs = [
+            partial(plain.train, split, grid[i], paths[i], self.threads // workers)
+            for i in reversed(left)
+        ]
+        done = len(grid) - len(left)
+        for _ in _parallel(jobs, workers):
+            done += 1
+            self.detail(f"{done} of {len(grid)} models")
+        for i in left:
+            found[i] = plain.find(paths[i], split)
+        if None in found:
+            raise cg.CarveError(f"{folder}: a model that was just written cannot be read")
+        return [trial for trial in found if trial is not None]
+
+    def _count(self, found_again: Sequence[Any], total: int) -> None:
+        """Count the time of models an earlier run trained, so many of them at once."""
+        seconds = sum(found.seconds for found in found_again)
+        self.earlier.training += seconds / max(1, min(self.threads, total))
+
+
+def attacker_of(setting: Configuration) -> cg.Attacker:
+    """The attacker of a configuration."""
+    return cg.Attacker(setting["norm"], setting["budget"])
+
+
+def _training(setting: Configuration) -> dict[str, Any]:
+    names = ("seed", "trees", "learning_rate", "min_child_samples")
+    return {name: setting[name] for name in names}
+
+
+def _parallel(jobs: Sequence[Callable[[], None]], workers: int) -> Any:
+    """Do the jobs; yields as each is finished."""
+    if workers == 1:
+        return (job() for job in jobs)
+    from sklearn.utils.parallel import Parallel, delayed
+
+    return Parallel(n_jobs=workers, return_as="generator_unordered")(delayed(job)() for job in jobs)
+
+
+def _trial(tried: Any, split: Split) -> Trial:
+    """A model that tuning tried, whether it is large-spread only or certified."""
+    return Trial(
+        num_leaves=tried.parameters["num_leaves"],
+        ensemble=ensemble_of(tried.text, split),
+        seconds=tried.seconds,
+        validation_accuracy=tried.accuracy,
+        validation_robustness=tried.robustness,
+        quietness=tried.parameters.get("quietness"),
+        refit=tried.refit,
+    )
+
+
+def _stamps(folder: Path) -> set[tuple[str, int]]:
+    """The models tuning has stored (plain ones are its measure only), and when each was written."""
+    files = (path for path in folder.glob("*.json") if not path.name.startswith("plain"))
+    return {(path.name, path.stat().st_mtime_ns) for path in files}

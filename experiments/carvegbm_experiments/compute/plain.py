@@ -1,0 +1,72 @@
+"""Plain LightGBM models: each is trained, judged on the validation data and kept as one file.
+
+Comes in: a split data set and settings. Goes out: `Trial`s. A file that is missing or damaged
+counts as not trained.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from carvegbm.fingerprint import digest_of
+from carvegbm_experiments.compute.trials import Trial, ensemble_of
+from carvegbm_experiments.store.documents import read_json, write_json
+
+if TYPE_CHECKING:
+    from carvegbm.datasets import Split
+
+__all__ = ["find", "train"]
+
+
+def train(split: Split, settings: Mapping[str, Any], path: Path, threads: int) -> None:
+    """Train a model and keep it."""
+    started = time.monotonic()
+    record = _fit(split, settings, threads)
+    record["seconds"] = round(time.monotonic() - started, 3)
+    write_json(path, {**record, "digest": digest_of(record)})
+
+
+def find(path: Path, split: Split) -> Trial | None:
+    """A trained model, or None where it is missing or damaged."""
+    record = read_json(path)
+    try:
+        if record is None or record.pop("digest") != digest_of(record):
+            return None
+        return Trial(ensemble=ensemble_of(record.pop("text"), split), **record)
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def _fit(split: Split, settings: Mapping[str, Any], threads: int) -> dict[str, Any]:
+    import lightgbm
+
+    parameters = {
+        "objective": "binary",
+        "num_leaves": settings["num_leaves"],
+        "learning_rate": settings["learning_rate"],
+        "min_child_samples": settings["min_child_samples"],
+        "seed": settings["seed"],
+        "num_threads": threads,
+        "deterministic": True,
+        "force_col_wise": True,
+        "verbose": -1,
+    }
+    rows = lightgbm.Dataset(split.X_train, split.y_train, params={"verbose": -1})
+    watch: dict[str, Any] = {}
+    rounds = settings["early_stopping"]
+    if rounds is not None:
+        watch["valid_sets"] = [rows.create_valid(split.X_valid, split.y_valid)]
+        watch["callbacks"] = [lightgbm.early_stopping(rounds, verbose=False)]
+    booster = lightgbm.train(parameters, rows, settings["trees"], **watch)
+    text = booster.model_to_string(num_iteration=booster.best_iteration or -1)
+    decided = ensemble_of(text, split).decide(split.X_valid, threads=threads)
+    return {
+        "num_leaves": settings["num_leaves"],
+        "validation_accuracy": float(np.mean(decided == split.y_valid)),
+        "text": text,
+    }

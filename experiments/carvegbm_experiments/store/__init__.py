@@ -1,0 +1,1 @@
+"""Where cells are kept: `folder` is the results folder, `documents` and `pixels` its files."""
