@@ -1,37 +1,45 @@
-"""Write the results sections of README.md and docs/results.md from the results folder.
+"""Write all that is said of the stored results from the cells: page, Markdown, README.
 
     python tools/results_section.py             rewrite them
     python tools/results_section.py --check     exit 1 if one is out of date, change nothing
 
-A section is what stands between a line `<!-- results -->` and a line `<!-- /results -->`.
+The cells are in experiments/results, and so are the page and the Markdown file. README.md has what
+stands between a line `<!-- results -->` and a line `<!-- /results -->`.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+import textwrap
 from pathlib import Path
 
-from carvegbm.errors import CarveError
-from carvegbm.files import replacing
-from carvegbm.reproduce import summary
-from carvegbm.reproduce.store import Store
-from carvegbm.reproduce.tables import Cells
+from carvegbm import CarveError
+from carvegbm_experiments.report.markdown import brief, markdown
+from carvegbm_experiments.report.page import html
+from carvegbm_experiments.report.writing import MARKDOWN, PAGE
+from carvegbm_experiments.store.documents import write_text
+from carvegbm_experiments.store.folder import Store
 
 OPENING, CLOSING = "<!-- results -->\n", "<!-- /results -->"
 REPOSITORY = Path(__file__).resolve().parent.parent
+README, RESULTS = "README.md", "experiments/results"
 
 
-def sections(folder: Path) -> dict[str, str]:
-    """The text of every section, by the file it belongs to."""
-    cells = Cells(Store(folder / "results").cells("paper"))
-    page = (folder / "results" / "index.html").is_file()
-    readme = ["All tables are in [the results](docs/results.md)"]
-    readme += ["with figures in [one page](results/index.html)"] if page else []
-    guide = "The same with figures is in [one page](../results/index.html).\n\n" if page else ""
+def texts(folder: Path) -> dict[str, str]:
+    """What every file should be, by its name in the repository."""
+    cells = Store(folder / RESULTS).cells("paper")
+    sentences = (
+        "The paper's evaluation is one command ([how to repeat it](experiments/README.md)). "
+        f"{brief(cells)} Every table is in [the results]({RESULTS}/{MARKDOWN}), with figures in "
+        f"[one page]({RESULTS}/{PAGE})."
+    )
+    section = textwrap.fill(sentences, 100, break_on_hyphens=False)
     return {
-        "README.md": f"{summary.overview(cells)}\n{', '.join(readme)}.\n",
-        "docs/results.md": guide + summary.body(cells),
+        README: replaced(README, (folder / README).read_text("utf-8"), section),
+        f"{RESULTS}/{MARKDOWN}": markdown(cells, page=PAGE),
+        f"{RESULTS}/{PAGE}": html(cells),
     }
 
 
@@ -41,7 +49,12 @@ def replaced(name: str, text: str, section: str) -> str:
     _, closing, after = rest.partition(CLOSING)
     if not opening or not closing:
         raise CarveError(f"{name}: there are no lines {OPENING.strip()} and {CLOSING}; add them")
-    return f"{before}{OPENING}\n{section}\n{CLOSING}{after}"
+    return f"{before}{OPENING}\n{section}\n\n{CLOSING}{after}"
+
+
+def comparable(text: str) -> str:
+    """Without drawings: another version of matplotlib draws the same data in other bytes."""
+    return re.sub(r"<svg\b.*?</svg>", "", text, flags=re.S)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -51,16 +64,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     stale = []
     try:
-        for name, section in sections(options.folder).items():
+        for name, new in texts(options.folder).items():
             path = options.folder / name
-            old = path.read_text("utf-8")
-            new = replaced(name, old, section)
-            if new == old:
+            old = path.read_text("utf-8") if path.exists() else ""
+            if comparable(new) == comparable(old):
                 continue
             stale.append(name)
             if not options.check:
-                with replacing(path) as temporary:
-                    temporary.write_text(new, encoding="utf-8")
+                write_text(path, new)
     except (CarveError, OSError) as error:
         print(f"results_section: {error}", file=sys.stderr)
         return 2
