@@ -43,8 +43,11 @@ def installed(name: str) -> set[str]:
 def test_the_wheel_of_carvegbm_has_nothing_of_the_experiments() -> None:
     files = installed("carvegbm")
     assert any(file.startswith("carvegbm/_core") for file in files)
-    ours = re.compile(r"carvegbm_experiments|(?<!cli/)reproduce|results|cells")
+    ours = re.compile(r"^experiments/|carvegbm_experiments|/reproduce/|/cells/")
     assert [file for file in files if ours.search(file)] == []
+    style = REPOSITORY / "experiments" / "carvegbm_experiments" / "report" / "page.css"
+    assert style.is_file()  # … and it would be missed were it nowhere
+    assert not [file for file in files if file.endswith(style.name)]
 
 
 def test_the_experiments_bring_their_style_and_neither_results_nor_tests() -> None:
