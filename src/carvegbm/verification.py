@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
+from carvegbm.engines.decisions import ENGINES
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem
 from carvegbm.progress import Progress, showing
@@ -223,10 +224,8 @@ class Verification(Result):
 
     def decided_by(self) -> str:
         """Which engines decided and how long the slowest row took; "" if all was large-spread."""
-        engines, counts = np.unique(self.engine[self.engine != ""], return_counts=True)
-        if engines.tolist() in ([], ["large-spread"]):
+        counts = {name: int(np.count_nonzero(self.engine == name)) for name in ENGINES[1:]}
+        if not any(counts[name] for name in ENGINES[2:]):
             return ""
-        by_engine = ", ".join(
-            f"{name} {count}" for name, count in zip(engines, counts, strict=True)
-        )
+        by_engine = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
         return f"{by_engine}; slowest {self.seconds.max():.2g} s"
