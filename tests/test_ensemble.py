@@ -292,6 +292,8 @@ def test_features_are_found_by_name_and_position():
         ({"n_features": 1}, ["feature 1", "1 features"]),
         ({"average": 0}, ["average", "0"]),
         ({"feature_names": ["a"]}, ["1 feature names", "2 features"]),
+        ({"feature_names": ["a", 1]}, ["feature's name", "text", "got 1"]),
+        ({"task": ["binary"]}, ["task", "['binary']"]),
         ({"threshold": math.nan}, ["threshold", "nan"]),
         ({"threshold": math.inf}, ["threshold", "inf"]),
         ({"base_score": math.inf}, ["base scores", "finite"]),
@@ -300,10 +302,11 @@ def test_features_are_found_by_name_and_position():
         ({"classes": [0]}, ["classes", "2 different labels", "[0]"]),
         ({"classes": ["a", "b", "c"]}, ["classes", "2 different labels"]),
         ({"classes": [1, 1]}, ["classes", "2 different labels", "[1, 1]"]),
+        ({"classes": np.array(["a", 1], dtype=object)}, ["classes", "order", "['a', 1]"]),
         ({"link": "probit"}, ["link", "'probit'"]),
         ({"link_scale": 0.0}, ["link_scale", "0.0"]),
-        ({"input_precision": "float16"}, ["precision", "'float16'"]),
-        ({"sum_precision": "double"}, ["precision", "'double'"]),
+        ({"input_precision": "float16"}, ["input_precision", "'float16'"]),
+        ({"sum_precision": "double"}, ["sum_precision", "'double'"]),
     ],
     ids=str,
 )
@@ -347,15 +350,17 @@ A, B, C = (-1, 0, -1), (-1, 1, -1), (-1, 2, -1)  # the leaves of rows 0, 1 and 2
 @pytest.mark.parametrize(
     ("rows", "roots", "scores", "words"),
     [
-        pytest.param([(0, 1, 1), A], [0], 1, ["shared"], id="both children are one"),
-        pytest.param([A], [0, 0], 1, ["shared"], id="two trees are one"),
-        pytest.param([(0, 1, 2), (0, 3, 3), A, B], [0], 2, ["shared"], id="shared below"),
-        pytest.param([(0, 1, 0), A], [0], 1, ["cyclic"], id="own child"),
-        pytest.param([A, (0, 2, 3), (0, 1, 4), B, C], [0], 3, ["cyclic"], id="cycle apart"),
-        pytest.param([(0, 1, 3), A, B], [0], 2, ["missing"], id="child beyond the end"),
-        pytest.param([(0, 1, -2), A, B], [0], 2, ["missing"], id="child before the start"),
-        pytest.param([A], [1], 1, ["missing"], id="root beyond the end"),
-        pytest.param([A, B], [0], 2, ["missing"], id="leaf of no tree"),
+        pytest.param([(0, 1, 1), A], [0], 1, ["shared", "2 ways", "node 1"], id="both are one"),
+        pytest.param([A], [0, 0], 1, ["shared", "2 ways", "node 0"], id="two trees are one"),
+        pytest.param([(0, 1, 2), (0, 3, 3), A, B], [0], 2, ["shared", "node 3"], id="below"),
+        pytest.param([(0, 1, 0), A], [0], 1, ["cyclic", "2 ways", "node 0"], id="own child"),
+        pytest.param(
+            [A, (0, 2, 3), (0, 1, 4), B, C], [0], 3, ["cyclic", "no root", "node 1"], id="cycle"
+        ),
+        pytest.param([(0, 1, 3), A, B], [0], 2, ["missing", "node 3 of 3"], id="beyond the end"),
+        pytest.param([(0, 1, -2), A, B], [0], 2, ["missing", "node -2 of 3"], id="before all"),
+        pytest.param([A], [1], 1, ["missing", "node 1 of 1"], id="root beyond the end"),
+        pytest.param([A, B], [0], 2, ["missing", "0 ways", "node 1"], id="leaf of no tree"),
         pytest.param([(0, 1, 2), A, A], [0], 1, ["row of its own"], id="shared scores"),
         pytest.param([(0, 1, 2), A, B], [0], 3, ["row of its own"], id="scores of no leaf"),
         pytest.param([(0, 1, 2), A, C], [0], 2, ["row of its own"], id="scores beyond the end"),
@@ -364,6 +369,24 @@ A, B, C = (-1, 0, -1), (-1, 1, -1), (-1, 2, -1)  # the leaves of rows 0, 1 and 2
 def test_nodes_that_are_not_trees_are_refused(rows, roots, scores, words):
     with refused(*words, kind=cg.ModelError):
         cg.Ensemble(nodes(*rows), roots, np.zeros(scores), n_features=1, task="binary")
+
+
+def test_rule_for_missing_values_is_left_right_or_none():
+    rows = nodes((0, 1, 2), A, B)
+    rows["missing"][0] = 7
+    with refused("missing values", "7", "-1 for no rule", kind=cg.ModelError):
+        cg.Ensemble(rows, [0], np.zeros(2), n_features=1, task="binary")
+
+
+def test_what_means_nothing_at_a_leaf_makes_no_difference():
+    plain = ensemble(stump(0, 0.5))
+    odd = plain.nodes.copy()
+    leaf = odd["feature"] < 0
+    odd["threshold"][leaf], odd["feature"][leaf] = math.nan, -5
+    odd["right"][leaf], odd["missing"][leaf] = 99, 1
+    same = cg.Ensemble(odd, plain.roots, plain.scores, n_features=1, task="binary")
+    assert same == plain
+    assert same.nodes.tobytes() == plain.nodes.tobytes()
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, "2", math.nan, 2**40, [1]])

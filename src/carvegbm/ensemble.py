@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from carvegbm import nested
 from carvegbm.columns import feature_called
-from carvegbm.errors import DataError, ModelError
+from carvegbm.errors import DataError
 from carvegbm.instances import as_labels, as_rows, check_threads
 from carvegbm.link import class_indices
 from carvegbm.nested import NODE
-from carvegbm.wellformed import check_trees, double, whole
+from carvegbm.wellformed import check_trees, double, labels_of, whole, with_plain_leaves
 
 if TYPE_CHECKING:
     from carvegbm import _core
@@ -32,25 +32,6 @@ Link = Literal["identity", "logistic", "softmax"]
 Precision = Literal["float64", "float32"]
 Tie = Literal["positive", "negative"]
 Compared = Literal["raw", "probability"]
-
-_FIELDS = (
-    "nodes",
-    "roots",
-    "scores",
-    "base_score",
-    "threshold",
-    "tie",
-    "n_features",
-    "task",
-    "classes",
-    "feature_names",
-    "link",
-    "link_scale",
-    "average",
-    "input_precision",
-    "sum_precision",
-    "compares",
-)
 
 
 class Ensemble:
@@ -145,7 +126,7 @@ class Ensemble:
         base = np.array(base_score, dtype=np.float64)
         if base.size == 1:
             base = np.full(n_outputs, base.item())
-        _set(self, "nodes", np.array(nodes, dtype=NODE, order="C"))
+        _set(self, "nodes", with_plain_leaves(np.array(nodes, dtype=NODE, order="C")))
         _set(self, "roots", np.array(roots, dtype=np.int32, order="C"))
         _set(self, "scores", score_rows)
         _set(self, "base_score", base)
@@ -153,7 +134,7 @@ class Ensemble:
         _set(self, "tie", tie)
         _set(self, "n_features", whole(n_features, "n_features"))
         _set(self, "task", task)
-        _set(self, "classes", _classes(task, n_outputs, classes))
+        _set(self, "classes", labels_of(task, n_outputs, classes))
         _set(self, "feature_names", None if feature_names is None else tuple(feature_names))
         _set(self, "link", link)
         _set(self, "link_scale", float(link_scale))
@@ -168,7 +149,7 @@ class Ensemble:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"an Ensemble is immutable; cannot set {name!r}")
 
-    # ── construction from and to nested dicts ────────────────────────────────────────────────
+    # ── construction from and to nested dicts ─────────────────────────────────────────────────
 
     @classmethod
     def from_trees(
@@ -261,16 +242,7 @@ class Ensemble:
     @cached_property
     def tree_of_node(self) -> npt.NDArray[np.int32]:
         """The tree each node belongs to."""
-        n = len(self.nodes)
-        splits = np.flatnonzero(self.nodes["feature"] >= 0)
-        ancestor = np.arange(n)
-        for side in ("left", "right"):
-            ancestor[self.nodes[side][splits]] = splits
-        for _ in range(n.bit_length()):  # 1, 2, 4, … steps towards the root
-            ancestor = ancestor[ancestor]
-        owner = np.full(n, -1, dtype=np.int32)
-        owner[self.roots] = np.arange(self.n_trees)
-        return owner[ancestor]
+        return nested.owners(self.nodes, self.roots)
 
     def feature_name(self, feature: int) -> str:
         """The feature's name, or "feature 7" where it has none."""
@@ -364,17 +336,8 @@ class Ensemble:
 
     def _canonical(self) -> tuple[Any, ...]:
         """Everything that matters, with the nodes of every tree in depth-first order."""
-        left, right = self.nodes["left"].tolist(), self.nodes["right"].tolist()
-        split = (self.nodes["feature"] >= 0).tolist()
-        order: list[int] = []
-        for root in self.roots.tolist():
-            stack = [root]
-            while stack:
-                position = stack.pop()
-                order.append(position)
-                if split[position]:
-                    stack += [right[position], left[position]]
-        nodes = self.nodes[np.array(order, dtype=np.int64)]
+        order = nested.depth_first(self.nodes, self.roots)
+        nodes = self.nodes[order]
         is_leaf = nodes["feature"] < 0
         rest = [getattr(self, name) for name in _FIELDS[3:]]
         return (
@@ -382,7 +345,7 @@ class Ensemble:
             nodes["feature"],
             nodes["missing"],
             self.scores[nodes["left"][is_leaf]],
-            np.flatnonzero(np.isin(np.array(order), self.roots)),
+            np.flatnonzero(np.isin(order, self.roots)),
             *rest,
         )
 
@@ -399,6 +362,9 @@ class Ensemble:
         )
 
 
+_FIELDS = tuple(Ensemble.__annotations__)
+
+
 def fields_of(ensemble: Ensemble) -> dict[str, Any]:
     """All that an ensemble consists of, by name: Ensemble(**fields_of(e)) == e."""
     return {name: getattr(ensemble, name) for name in _FIELDS}
@@ -410,18 +376,3 @@ def _set(ensemble: Ensemble, name: str, value: object) -> None:
 
 def _rebuild(fields: dict[str, Any]) -> Ensemble:
     return Ensemble(**fields)
-
-
-def _classes(
-    task: Task, n_outputs: int, classes: Sequence[Any] | npt.NDArray[Any] | None
-) -> npt.NDArray[Any]:
-    if task == "regression":
-        return np.array([])
-    expected = 2 if task == "binary" else n_outputs
-    labels = np.arange(expected) if classes is None else np.array(classes)
-    if labels.shape != (expected,) or len(np.unique(labels)) != expected:
-        raise ModelError(
-            f"classes must be {expected} different labels, got {labels.tolist()}; "
-            "name them in the order of the model's outputs"
-        )
-    return labels

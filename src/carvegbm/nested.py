@@ -1,4 +1,8 @@
-"""Trees as nested dicts and as flat arrays: the one layout of nodes, and both ways between them."""
+"""Trees as nested dicts and as flat arrays: the one layout of nodes, and ways through it.
+
+Comes in: nested dicts, or the arrays of an ensemble. Goes out: the other of the two, and in what
+order and in which tree the nodes of an ensemble are.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import numpy.typing as npt
 from carvegbm.errors import ModelError
 from carvegbm.wellformed import double
 
-__all__ = ["NODE", "from_arrays", "to_arrays"]
+__all__ = ["NODE", "depth_first", "from_arrays", "owners", "to_arrays"]
 
 NODE = np.dtype(
     [
@@ -96,6 +100,34 @@ def from_arrays(
         if feature >= 0:
             tree["left"], tree["right"] = built[left], built[right]
     return [built[root] for root in roots.tolist()]
+
+
+def depth_first(nodes: npt.NDArray[np.void], roots: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """The positions of all nodes, tree by tree, a split before its left side before its right."""
+    left, right = nodes["left"].tolist(), nodes["right"].tolist()
+    split = (nodes["feature"] >= 0).tolist()
+    order: list[int] = []
+    for root in roots.tolist():
+        stack = [root]
+        while stack:
+            position = stack.pop()
+            order.append(position)
+            if split[position]:
+                stack += [right[position], left[position]]
+    return np.array(order, dtype=np.int64)
+
+
+def owners(nodes: npt.NDArray[np.void], roots: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The tree of every node; -1 where no root leads to it."""
+    splits = np.flatnonzero(nodes["feature"] >= 0)
+    ancestor = np.arange(len(nodes))
+    for side in ("left", "right"):
+        ancestor[nodes[side][splits]] = splits
+    for _ in range(len(nodes).bit_length()):  # 1, 2, 4, … steps towards the root
+        ancestor = ancestor[ancestor]
+    owner = np.full(len(nodes), -1, dtype=np.int32)
+    owner[roots] = np.arange(len(roots))
+    return owner[ancestor]
 
 
 def _feature(feature: Any) -> int:
