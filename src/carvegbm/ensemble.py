@@ -7,6 +7,7 @@ Knows nothing about model formats or attackers.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -149,7 +150,7 @@ class Ensemble:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"an Ensemble is immutable; cannot set {name!r}")
 
-    # ── construction from and to nested dicts ─────────────────────────────────────────────────
+    # ── construction, and ways out and back ──────────────────────────────────────────────────
 
     @classmethod
     def from_trees(
@@ -188,6 +189,25 @@ class Ensemble:
     def to_trees(self) -> list[dict[str, Any]]:
         """Return the trees as nested dicts, the inverse of `from_trees`."""
         return nested.from_arrays(self.nodes, self.roots, self.scores)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the ensemble as JSON, to a path that ends in .json.
+
+        `carvegbm.load` gives an ensemble back whose fields are all equal to the bit. The format is
+        for other programs, too: docs/ensemble-json.md describes it.
+
+        Examples
+        --------
+        >>> import carvegbm as cg, tempfile
+        >>> ensemble = Ensemble.from_trees([{"score": 0.1}], n_features=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ensemble.save(folder + "/ensemble.json")
+        ...     cg.load(folder + "/ensemble.json") == ensemble
+        True
+        """
+        from carvegbm.ensemble_json import write
+
+        write(self, path)
 
     def with_scores(self, scores: npt.ArrayLike) -> Ensemble:
         """The same trees with other leaf scores, a row per leaf."""

@@ -154,6 +154,36 @@ LEAF 1 5
 """
 
 
+ENSEMBLE_JSON = b"""{
+"format": "carvegbm-ensemble",
+"version": 1,
+"task": "binary",
+"classes": ["no", "yes"],
+"class_dtype": "<U3",
+"n_features": 2,
+"feature_names": ["a", "b"],
+"base_score": [0.25],
+"average": 1,
+"threshold": 0.0,
+"tie": "negative",
+"compares": "raw",
+"link": "logistic",
+"link_scale": 1.0,
+"input_precision": "float64",
+"sum_precision": "float64",
+"roots": [0, 5],
+"nodes": [
+{"feature": 1, "threshold": 0.5, "left": 1, "right": 2, "missing": "left"},
+{"feature": 0, "threshold": "-Infinity", "left": 3, "right": 4, "missing": "right"},
+{"leaf": 0, "scores": [1.5]},
+{"leaf": 1, "scores": [-1e-3]},
+{"leaf": 2, "scores": [-0.5]},
+{"leaf": 3, "scores": [0.125]}
+]
+}
+"""
+
+
 def ubjson(value: object) -> bytes:
     """Encode as XGBoost does: typed arrays of numbers, 64-bit lengths."""
     if isinstance(value, dict):
@@ -200,4 +230,5 @@ ALL = {
     "XGBoost binary": XGBOOST_BINARY,
     "XGBoost dump": XGBOOST_DUMP,
     "SILVA": SILVA,
+    "Ensemble JSON": ENSEMBLE_JSON,
 }

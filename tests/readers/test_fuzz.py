@@ -107,6 +107,9 @@ def check(content, path):
         small_models.XGBOOST_JSON.replace(b'["a", "b"]', b"7"),
         # A name of the objective that is no text.
         small_models.XGBOOST_BINARY.replace(b"binary:logistic", b"binary:\xff\xffgistic"),
+        # Numbers and widths beyond what is held.
+        small_models.ENSEMBLE_JSON.replace(b"0.125", b"9" * 400),
+        small_models.ENSEMBLE_JSON.replace(b"<U3", b"<U9999999"),
         # A key that is no text.
         small_models.XGBOOST_UBJSON.replace(b"attributes", b"attri\xffutes"),
     ],

@@ -93,6 +93,7 @@ def test_classes_name_the_outputs_of_a_model_trained_here():
         ("XGBoost UBJSON", [-0.25, 0.25, -0.25]),
         ("XGBoost binary", [-0.25, 0.25, -0.25]),
         ("XGBoost dump", [-0.5, 0.5, 0.5]),
+        ("Ensemble JSON", [-0.125, 1.875, -0.125]),
     ],
 )
 def test_files_are_recognised_by_content(name, expected, packed, write):
@@ -119,7 +120,7 @@ def test_no_library_is_needed_to_read_its_files(tmp_path):
         text=True,
         check=True,
     )
-    assert done.stdout.split() == ["2", "1", "1", "1", "1", "1", "2"]
+    assert done.stdout.split() == ["2", "1", "1", "1", "1", "1", "2", "2"]
 
 
 @pytest.mark.parametrize("name", small_models.ALL)

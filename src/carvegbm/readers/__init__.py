@@ -16,13 +16,24 @@ from typing import Any
 
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import ModelError
-from carvegbm.readers import lightgbm, silva, sklearn, xgboost, xgboost_binary, xgboost_dump
+from carvegbm.readers import (
+    ensemble_json,
+    lightgbm,
+    silva,
+    sklearn,
+    xgboost,
+    xgboost_binary,
+    xgboost_dump,
+)
 from carvegbm.readers.checks import Classes
 from carvegbm.readers.ubjson import decode, is_ubjson
 
 __all__ = ["lightgbm_text", "load"]
 
-_FORMATS = "LightGBM text or JSON, XGBoost JSON, UBJSON or binary, or a .silva forest"
+_FORMATS = (
+    "LightGBM text or JSON, XGBoost JSON, UBJSON or binary, a .silva forest, or JSON that "
+    "Ensemble.save wrote"
+)
 _LIGHTGBM_TEXT = (b"tree\n", b"tree\r\n")
 _DAMAGE = (
     ArithmeticError,
@@ -47,9 +58,10 @@ def load(
     ----------
     source : path, Booster, estimator or Ensemble
         A file (also gzipped): LightGBM text or `dump_model` JSON; XGBoost JSON, UBJSON, old binary
-        or JSON dump; a `.silva` forest. Or a LightGBM or XGBoost Booster or estimator, or a
-        scikit-learn tree, forest, GradientBoosting or HistGradientBoosting estimator. An Ensemble
-        is returned as it is, or with the `classes` given.
+        or JSON dump; a `.silva` forest; JSON that `Ensemble.save` wrote. Or a LightGBM or XGBoost
+        Booster or estimator, or a scikit-learn tree, forest, GradientBoosting or
+        HistGradientBoosting estimator. An Ensemble is returned as it is, or with the `classes`
+        given.
     classes : sequence, optional
         The class labels, in the order of the model's outputs; default: those of the estimator, or
         0, 1, …. Two labels make a classifier of a model with one output and no objective that says
@@ -183,7 +195,9 @@ def _text(data: bytes) -> str:
 
 def _read_json(text: str, classes: Classes, n_features: int | None) -> Ensemble:
     try:
-        document = json.loads(text)
+        document = ensemble_json.parse(text)
+    except ModelError:
+        raise
     except json.JSONDecodeError as error:
         raise ModelError(
             f"is not JSON from line {error.lineno} on ({error.msg}); the file is damaged"
@@ -194,6 +208,8 @@ def _read_json(text: str, classes: Classes, n_features: int | None) -> Ensemble:
         raise ModelError("holds a number beyond all bounds; the file is damaged") from None
     if isinstance(document, list):
         return xgboost_dump.from_dump(document, classes, n_features)
+    if ensemble_json.is_ensemble(document):
+        return ensemble_json.from_document(document, classes)
     if "tree_info" in document:
         return lightgbm.from_dump(document, classes)
     return _xgboost_or_refuse(document, classes)
