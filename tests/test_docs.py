@@ -78,7 +78,7 @@ def test_commands_and_options_in_the_documentation_exist(
             for option in re.findall(r"(--[\w-]+)", rest):
                 assert option in shown, f"{page.name}: carvegbm {command} {option}"
             seen.add(command)
-    assert seen >= {"verify", "attack", "radius", "spread", "info"}
+    assert seen >= {"verify", "attack", "radius", "spread", "info", "convert"}
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -1,9 +1,10 @@
-"""Commands about a model alone: spread and info."""
+"""Commands about a model alone: spread, info and convert."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +13,15 @@ from carvegbm.cli import inputs, options, output
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
+Converted = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE.json",
+        help="The file to write, see docs/ensemble-json.md.",
+        show_default=False,
+    ),
+]
+
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
@@ -19,6 +29,7 @@ def add_to(app: typer.Typer) -> None:
         spread
     )
     app.command("info", epilog="Example: carvegbm info model.txt")(info)
+    app.command("convert", epilog="Example: carvegbm convert model.txt ensemble.json")(convert)
 
 
 def spread(
@@ -91,6 +102,32 @@ def info(
         if key not in ("model", "feature_names")
     ]
     output.print_table(_title(model, ensemble), rows)
+
+
+def convert(
+    model: options.Model,
+    file: Converted,
+    *,
+    classes: options.Classes = None,
+    n_features: options.NFeatures = None,
+    json: options.Json = False,
+) -> None:
+    """Write a model as JSON that other programs can check.
+
+    Whatever library the model comes from, the file holds its trees and all that its verdicts depend
+    on, in one documented format. It is a MODEL for every command.
+    """
+    from carvegbm.files import check_apart, check_output
+
+    check_output(file, (".json",))
+    check_apart({"FILE": file}, {"MODEL": inputs.files_read(model=model)["MODEL"]})
+    ensemble = inputs.load_model(model, classes, n_features)
+    ensemble.save(file)
+    if json:
+        document = {"model": model, "file": str(file), "task": ensemble.task}
+        output.print_json(document | {"trees": ensemble.n_trees, "leaves": ensemble.n_leaves})
+    else:
+        output.say(f"{file}: {ensemble.task}, {ensemble.n_trees} trees, {ensemble.n_leaves} leaves")
 
 
 def _title(model: str, ensemble: Ensemble) -> str:
