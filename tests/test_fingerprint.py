@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from itertools import combinations
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 from carvegbm.ensemble import _FIELDS, fields_of
-from carvegbm.fingerprint import digest_of
+from carvegbm.fingerprint import digest_of, sha256_of
 from plain_trees import ensemble, leaf, split, stump
 
 DIFFERENT = [
@@ -25,8 +26,13 @@ DIFFERENT = [
     -0.0,
     float("nan"),
     "",
+    b"",
+    b"1",
     [],
     {},
+    set(),
+    {1, 2},
+    {1, (1, 2)},
     [1],
     [[1]],
     [1, 2],
@@ -67,6 +73,7 @@ def test_different_values_have_different_fingerprints():
     [
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
         ((1, 2), [1, 2]),
+        pytest.param({1, "a", 2.5}, frozenset([2.5, "a", 1]), id="sets"),
         (np.float64(0.1), 0.1),
         (np.array([[1.0, 2.0], [3.0, 4.0]]).T, np.array([[1.0, 3.0], [2.0, 4.0]])),
         (np.arange(6)[::2], np.array([0, 2, 4])),
@@ -127,6 +134,18 @@ def test_fingerprint_is_that_of_another_process_unless_the_kind_is_unknown():
     assert printed[0] == digest_of({"b": 0.1, "a": [1, "x", None]})
     assert printed[1] != digest_of(len)
     assert digest_of(len) == digest_of(len)
+
+
+def test_fingerprints_are_those_that_results_were_stored_with():
+    parameters = {"norm": "inf", "budget": 0.1, "rows": [1, None, True], "scale": np.arange(3.0)}
+    assert digest_of(parameters).startswith("747fec5932b48499")
+    assert digest_of(ensemble(stump(0, 0.5), classes=["no", "yes"])).startswith("bf01d78de4b8b397")
+
+
+def test_bytes_have_the_digest_that_everyone_computes():
+    assert sha256_of([]) == hashlib.sha256().hexdigest()
+    pieces = [b"one", memoryview(b"two"), b""]
+    assert sha256_of(pieces) == hashlib.sha256(b"onetwo").hexdigest()
 
 
 def test_what_is_masked_tells_and_what_the_mask_hides_does_not():

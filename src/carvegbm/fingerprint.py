@@ -1,12 +1,15 @@
 """Fingerprints: digests by which a stored result is tied to all that it depends on.
 
-Comes in: numbers, texts, arrays, frames, ensembles, and lists and mappings of them.
-Goes out: 64 hexadecimal digits.
+Comes in: numbers, texts, bytes, arrays, frames, ensembles, and lists, sets and mappings of them; or
+bytes as they are. Goes out: 64 hexadecimal digits.
 
     digest_of(a) == digest_of(b)   iff   a and b are the same values of the same kinds
 
 Every value is fed with its kind and its size, so that no two different ones are fed alike: 1 and
 "1", [[1], 2] and [1, [2]], and the same numbers as float32 and float64 all differ.
+
+`sha256_of` is the digest underneath, for what must be the SHA-256 that others compute: a published
+checksum, the seal of a line.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import numpy.typing as npt
 
 from carvegbm.ensemble import Ensemble, fields_of
 
-__all__ = ["digest_of"]
+__all__ = ["digest_of", "sha256_of"]
 
 _THIS_PROCESS = uuid4().hex
 
@@ -39,11 +42,25 @@ def digest_of(value: Any) -> str:
     >>> digest_of([1, "2"]) == digest_of([1, 2])
     False
     """
+    return sha256_of(part for piece in _pieces(value) for part in (_size_of(piece), piece))
+
+
+def sha256_of(pieces: Iterable[bytes | memoryview]) -> str:
+    """SHA-256 of the pieces one after the other, wherever one ends and the next begins.
+
+    Examples
+    --------
+    >>> sha256_of([b"a", b"bc"]) == sha256_of([b"abc"])
+    True
+    """
     digest = hashlib.sha256()
-    for piece in _pieces(value):
-        digest.update(len(piece).to_bytes(8, "little"))
+    for piece in pieces:
         digest.update(piece)
     return digest.hexdigest()
+
+
+def _size_of(piece: bytes | memoryview) -> bytes:
+    return len(piece).to_bytes(8, "little")
 
 
 def _pieces(value: Any) -> Iterable[bytes | memoryview]:
@@ -59,6 +76,10 @@ def _pieces(value: Any) -> Iterable[bytes | memoryview]:
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return [type(value).__name__.encode(), repr(value).encode("utf-8", "backslashreplace")]
+    if isinstance(value, bytes):
+        return [b"bytes", value]
+    if isinstance(value, set | frozenset):
+        return [b"set", *sorted(digest_of(item).encode() for item in value)]
     if isinstance(value, Mapping):
         pairs = (digest_of(key) + digest_of(item) for key, item in value.items())
         return [b"mapping", *(pair.encode() for pair in sorted(pairs))]
