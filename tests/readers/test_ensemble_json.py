@@ -73,7 +73,7 @@ def test_fields_fingerprint_and_verdicts_come_back(seed, norm, mix, tmp_path):
 
 NUMBERS = st.floats(-1e280, 1e280) | st.sampled_from([-0.0, 5e-324, -5e-324, 2.0**-1022, 0.1, 1e22])
 THRESHOLDS = st.floats(allow_nan=False) | NUMBERS
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+TEXT = st.text(max_size=6)
 
 
 @st.composite
@@ -191,7 +191,7 @@ def test_numpy_scalars_among_objects_come_back_as_the_values_they_are(tmp_path):
     [
         (np.array([b"no", b"yes"]), "'|S3'"),
         (np.array(["2001-01-01", "2002-02-02"], dtype="datetime64[D]"), "M8[D]"),
-        (np.array([1, 2], dtype=np.longdouble), "f"),
+        (np.array([1j, 2.0]), "<c16"),
         (np.array([10**30, 1], dtype=object), str(10**30)),
         (np.array([math.inf, 1.0], dtype=object), "inf"),
         (np.array([b"no", b"yes"], dtype=object), "b'no'"),
