@@ -1,4 +1,4 @@
-"""The commands train, tune and demo, as a user types them."""
+"""The commands train and tune, as a user types them."""
 
 from __future__ import annotations
 
@@ -186,27 +186,6 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, arguments, mess
     assert message in captured.err
     assert captured.err.startswith("carvegbm: ")
     assert len(captured.err.splitlines()) == 1
-
-
-def test_demo_compares_plain_and_large_spread_models(tmp_path, capsys):
-    assert run(["demo", "--json", "--threads", "1"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert [result["norm"] for result in document["results"]] == ["inf", "0", "1"]
-    for result in document["results"]:
-        assert result["large_spread_accuracy"] > 0.9
-        low, high = result["large_spread_robustness"]
-        assert 0.5 < low == high <= result["large_spread_accuracy"]
-        assert result["plain_robustness"][0] <= result["plain_robustness"][1]
-    if document["picture"] is not None:
-        assert (tmp_path / document["picture"]).read_bytes()[:4] == b"\x89PNG"
-
-
-def test_demo_shows_the_attack_as_text(capsys):
-    assert run(["demo", "--threads", "1"]) == 0
-    out = capsys.readouterr().out
-    assert "that one changed pixel" in out
-    assert out.count("[") == 2
-    assert "L∞, budget 0.04" in out
 
 
 @pytest.mark.parametrize("command", ["train", "tune"])
