@@ -2,7 +2,7 @@
 
     python tools/readme_figure.py [FILE.svg]
 
-computes the demo (some ten seconds) and writes docs/figures/demo.svg. The figure brings its own
+computes the demo (less than a minute) and writes docs/figures/demo.svg. The figure brings its own
 background and follows the reader's light or dark mode, so that it is legible on any page. The same
 version of LightGBM gives the same bytes.
 """

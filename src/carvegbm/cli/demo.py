@@ -44,7 +44,7 @@ def demo(
     """Train on scikit-learn's digits 3 and 8, verify, and show a witness: one changed pixel.
 
     Plain LightGBM, large-spread and certified models, for six attackers: accuracy and proven
-    robustness side by side. Takes some ten seconds and needs no data.
+    robustness side by side. Takes well under a minute and needs no data.
     """
     from carvegbm.progress import progress_bar
 
@@ -154,8 +154,12 @@ def _print(line: Text) -> None:
     """A line with its styles on a terminal, without them elsewhere; rich neither cuts nor wraps."""
     from rich.console import Console
 
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        output.say(line.plain)
+        return
     with naming("standard output"):
-        Console(highlight=False).print(line, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def _a(digit: int) -> str:

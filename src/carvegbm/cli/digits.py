@@ -120,11 +120,12 @@ def compare(threads: int | None = None, tick: Callable[[int], object] | None = N
     workers = min(thread_count(threads), len(pieces))
     # So little data keeps one thread busy: the pieces run side by side, each in its own process.
     running = Parallel(workers, return_as="generator")(delayed(_judge)(*piece) for piece in pieces)
+    tell = tick or (lambda _: None)
+    tell(0)
     parts = []
     for part in running:
         parts.append(part)
-        if tick is not None:
-            tick(len(parts))
+        tell(len(parts))
     per_attacker = [parts[i : i + len(folds)] for i in range(0, len(parts), len(folds))]
     # The most certain answer that one pixel overturns.
     witnesses = [part.witness for part in parts if part.witness is not None]
