@@ -215,8 +215,8 @@ def _fooled(model: Any, test: Rows, results: Mapping[str, Verification]) -> Witn
         return None
     row = rows[plain.margin[rows].argmax()]
     found = carvegbm.attack(model, X[[row]], y[[row]], plain.attacker, threads=1, progress=False)
-    answer = int(model.predict(found.examples)[0])
-    return Witness(X[row], found.examples[0], int(y[row]), answer, float(plain.margin[row]))
+    answer = int(model.predict(found.witnesses)[0])
+    return Witness(X[row], found.witnesses[0], int(y[row]), answer, float(plain.margin[row]))
 
 
 def _over_folds(kind: str, parts: Sequence[_Part]) -> Judged:
