@@ -135,7 +135,6 @@ class Ensemble:
         _set(self, "tie", tie)
         _set(self, "n_features", whole(n_features, "n_features"))
         _set(self, "task", task)
-        _set(self, "classes", labels_of(task, n_outputs, classes))
         _set(self, "feature_names", None if feature_names is None else tuple(feature_names))
         _set(self, "link", link)
         _set(self, "link_scale", float(link_scale))
@@ -144,6 +143,7 @@ class Ensemble:
         _set(self, "sum_precision", sum_precision)
         _set(self, "compares", compares)
         check_trees(self)
+        _set(self, "classes", labels_of(task, n_outputs, classes))
         for array in (self.nodes, self.roots, self.scores, self.base_score, self.classes):
             array.flags.writeable = False
 

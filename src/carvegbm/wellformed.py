@@ -50,7 +50,7 @@ def labels_of(
     """The labels of an ensemble by output, 0, 1, … where none are given."""
     if task == "regression":
         return np.array([])
-    expected = max(2, n_outputs) if task == "multiclass" else 2
+    expected = 2 if task == "binary" else n_outputs
     labels = np.arange(expected) if classes is None else np.array(classes)
     if labels.dtype.kind == "f":
         labels[np.isnan(labels)] = np.nan  # one of the many, so that equal labels are equal bits
