@@ -31,10 +31,10 @@ import numpy.typing as npt
 
 import carvegbm as cg
 from carvegbm import datasets
-from carvegbm.training.closing import ClosingRule, OpenThresholds
-from carvegbm.training.lightgbm_c import CodeTable
-from carvegbm.training.rounds import rounds
-from carvegbm.training.thresholds import find_candidates
+from carvegbm.training.growing.closing import ClosingRule, OpenThresholds
+from carvegbm.training.growing.lightgbm_c import CodeTable
+from carvegbm.training.growing.rounds import rounds
+from carvegbm.training.growing.thresholds import find_candidates
 from carvegbm.training.tuning import tune
 
 Matrix = npt.NDArray[np.float64]

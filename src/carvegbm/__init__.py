@@ -16,7 +16,7 @@ from carvegbm.verification import Verification, verify
 
 if TYPE_CHECKING:
     from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
-    from carvegbm.training.refit import robust_refit
+    from carvegbm.training.refitting.refit import robust_refit
 
 __version__ = "0.1.0"
 
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(estimators, name)
     if name == "robust_refit":
-        from carvegbm.training.refit import robust_refit
+        from carvegbm.training.refitting.refit import robust_refit
 
         return robust_refit
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Certified training: every candidate is reported as it is, and the best acceptable one chosen."""
+"""Certified training: every trial is reported as it is, and the best acceptable one chosen."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import carvegbm as cg
-from carvegbm.training import certified, inputs
-from carvegbm.training.certified import Trained, _choose, accuracy_floor, check_quietness
-from carvegbm.training.quiet import QUIETNESS
+from carvegbm.training import inputs
+from carvegbm.training.certified import accuracy_floor, check_quietness, job
+from carvegbm.training.certified.choosing import choose
+from carvegbm.training.certified.quiet import QUIETNESS
+from carvegbm.training.certified.report import CertifiedTrial
+from carvegbm.training.growing.model import GrownModel
 from training import problems
 
 ATTACKERS = [("inf", 0.03), (1, 0.06), (2, 0.05), (0, 1)]
@@ -53,9 +56,9 @@ def same_report(one, other):
 
     def plain(report):
         found = report.to_dict()
-        for candidate in found["candidates"]:
-            del candidate["seconds"]
-        return found, [candidate.text for candidate in report.candidates]
+        for trial in found["trials"]:
+            del trial["seconds"]
+        return found, [trial.text for trial in report.trials]
 
     return plain(one) == plain(other)
 
@@ -65,10 +68,10 @@ def same_report(one, other):
 
 @pytest.mark.parametrize(("norm", "budget"), ATTACKERS)
 @pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
-def test_the_report_says_of_every_candidate_what_the_verifier_proves(problem, norm, budget):
+def test_the_report_says_of_every_trial_what_the_verifier_proves(problem, norm, budget):
     model, _, (X, y) = fitted(problem, norm=norm, budget=budget)
     report = model.training_report_
-    for c in report.candidates:
+    for c in report.trials:
         proven = cg.verify(
             lightgbm.Booster(model_str=c.text), X, y, model.attacker_, threads=1, progress=False
         )
@@ -83,7 +86,7 @@ def test_the_report_says_of_every_candidate_what_the_verifier_proves(problem, no
 
 @pytest.mark.parametrize("clean_loss", [0.0, 0.05, 1.0, None])
 @pytest.mark.parametrize(("norm", "budget"), [("inf", 0.03), (1, 0.06)])
-def test_the_most_robust_candidate_above_the_floor_is_chosen(norm, budget, clean_loss):
+def test_the_most_robust_trial_above_the_floor_is_chosen(norm, budget, clean_loss):
     refused = 0
     for seed in range(3):
         model, *_ = fitted(seed=seed, norm=norm, budget=budget, clean_loss=clean_loss)
@@ -92,11 +95,11 @@ def test_the_most_robust_candidate_above_the_floor_is_chosen(norm, budget, clean
         if clean_loss is None:
             assert (report.floor, report.plain_accuracy) == (None, None)
         else:
-            reached = max(c.accuracy for c in report.candidates)
+            reached = max(c.accuracy for c in report.trials)
             floor = min(report.plain_accuracy, reached) - clean_loss
             assert report.floor == pytest.approx(floor)
-        able = [c for c in report.candidates if c.accuracy >= floor - 1e-9]
-        refused += len(report.candidates) - len(able)
+        able = [c for c in report.trials if c.accuracy >= floor - 1e-9]
+        refused += len(report.trials) - len(able)
         assert report.chosen in able
         assert report.chosen.robustness == max(c.robustness for c in able)
         assert f"{report.chosen.robustness:.4f}" in report.why
@@ -104,10 +107,10 @@ def test_the_most_robust_candidate_above_the_floor_is_chosen(norm, budget, clean
     assert refused if clean_loss == 0.0 else clean_loss == 0.05 or not refused
 
 
-def test_a_smaller_clean_loss_never_gives_a_more_robust_model_of_the_same_candidates():
-    found = fitted(clean_loss=None)[0].training_report_.candidates
+def test_a_smaller_clean_loss_never_gives_a_more_robust_model_of_the_same_trials():
+    found = fitted(clean_loss=None)[0].training_report_.trials
     floors = [None, 0.0, 0.5, *sorted(c.accuracy for c in found)]
-    chosen = [_choose(found, floor).robustness for floor in floors]
+    chosen = [choose(found, floor).robustness for floor in floors]
     assert chosen == sorted(chosen, reverse=True)
 
 
@@ -136,14 +139,14 @@ def test_plain_lightgbm_is_not_trained_where_its_accuracy_is_known_or_does_not_c
     report = report.training_report_
     assert report.plain_accuracy == 0.6
     assert report.floor == pytest.approx(0.5)
-    able = [c for c in report.candidates if c.accuracy >= 0.5]
+    able = [c for c in report.trials if c.accuracy >= 0.5]
     assert report.chosen.robustness == max(c.robustness for c in able)
     assert fitted(clean_loss=None)[0].training_report_.plain_accuracy is None
 
 
 def test_every_quietness_is_scouted_and_the_best_one_grown_in_full():
     model, *_ = fitted(n=400, n_estimators=45, budget=0.005)
-    found = model.training_report_.candidates
+    found = model.training_report_.trials
     assert list(dict.fromkeys(c.quietness for c in found if c.scout)) == [0.12, 0.25, None]
     assert len({c.quietness for c in found if not c.scout}) == 1
     assert {c.refit for c in found} == {False, True}
@@ -155,10 +158,10 @@ def test_every_quietness_is_scouted_and_the_best_one_grown_in_full():
     assert all(c.seconds >= 0 for c in found)
 
 
-def test_a_refitted_candidate_is_no_less_robust_than_the_same_before():
+def test_a_refitted_trial_is_no_less_robust_than_the_same_before():
     refits = 0
     for norm, budget in ATTACKERS:
-        found = fitted(norm=norm, budget=budget)[0].training_report_.candidates
+        found = fitted(norm=norm, budget=budget)[0].training_report_.trials
         pairs = [(a, b) for a, b in pairwise(found) if b.refit]
         refits += len(pairs)
         for before, after in pairs:
@@ -186,13 +189,13 @@ def test_the_report_reads_as_a_table_and_as_plain_values():
     model, *_ = fitted()
     report = model.training_report_
     plain = json.loads(json.dumps(report.to_dict()))
-    assert len(plain["candidates"]) == len(report.candidates)
-    chosen = plain["candidates"][plain["chosen"]]
+    assert len(plain["trials"]) == len(report.trials)
+    chosen = plain["trials"][plain["chosen"]]
     assert chosen["robustness"] == report.chosen.robustness
     assert chosen["quietness"] == report.chosen.quietness
     assert plain["why"] == report.why
     table = report.rows()
-    assert len(table) == 1 + len(report.candidates)
+    assert len(table) == 1 + len(report.trials)
     assert len({len(row) for row in table}) == 1
     assert [row[-1] for row in table].count("chosen") == 1
     lines = str(report).splitlines()
@@ -202,17 +205,28 @@ def test_the_report_reads_as_a_table_and_as_plain_values():
 
 
 def trained(accuracy, robustness, leaves=10, scout=False):
-    return Trained(6, None, scout, True, accuracy, robustness, 2, leaves, 0.1, "")
+    return CertifiedTrial(
+        num_leaves=6,
+        quietness=None,
+        scout=scout,
+        refit=True,
+        accuracy=accuracy,
+        robustness=robustness,
+        trees=2,
+        leaves=leaves,
+        seconds=0.1,
+        model=None,
+    )
 
 
 def test_choice_between_equals_falls_on_accuracy_then_on_the_smaller_model():
     low, high = trained(0.8, 0.5), trained(0.9, 0.5)
-    assert _choose([low, high], None) is high
+    assert choose([low, high], None) is high
     small, large = trained(0.9, 0.5, leaves=5), trained(0.9, 0.5, leaves=9)
-    assert _choose([large, small], 0.5) is small
+    assert choose([large, small], 0.5) is small
     bold = trained(0.7, 0.7)
-    assert _choose([high, bold], 0.8) is high
-    assert _choose([high, bold], 0.7) is bold
+    assert choose([high, bold], 0.8) is high
+    assert choose([high, bold], 0.7) is bold
 
 
 @pytest.mark.parametrize("clean_loss", [0.0, 0.01, 0.02, 0.05, 0.1])
@@ -296,7 +310,7 @@ def test_weights_reach_the_refit_and_the_trees():
 
 def test_norm_0_has_no_use_for_quietness():
     model, *_ = fitted(norm=0, budget=1)
-    found = model.training_report_.candidates
+    found = model.training_report_.trials
     assert {c.quietness for c in found} == {None}
     assert not any(c.scout for c in found)
     assert 1 <= len(found) <= 2
@@ -305,7 +319,7 @@ def test_norm_0_has_no_use_for_quietness():
 @pytest.mark.parametrize("quietness", [None, 0.2, [0.2], (None,), np.array([0.2])])
 def test_a_single_quietness_needs_no_scouts(quietness):
     model, *_ = fitted(quietness=quietness)
-    found = model.training_report_.candidates
+    found = model.training_report_.trials
     assert not any(c.scout for c in found)
     assert [c.refit for c in found] in ([False], [False, True])
     wanted = None if quietness is None or quietness == (None,) else 0.2
@@ -331,7 +345,7 @@ def test_early_stopping_and_frames_work_with_it():
     )
     assert model.booster_.feature_name() == names
     assert model.attacker_.features == (0, 1)
-    full = [c for c in model.training_report_.candidates if not c.scout]
+    full = [c for c in model.training_report_.trials if not c.scout]
     assert full[0].trees < 100
     assert model.stopped_because_ == "early stopping"
 
@@ -363,8 +377,8 @@ def test_it_is_deterministic_for_a_random_state_and_any_number_of_threads(proble
     ]
     reports = [model.training_report_.to_dict() for model in models]
     for report in reports:
-        for candidate in report["candidates"]:
-            del candidate["seconds"]
+        for trial in report["trials"]:
+            del trial["seconds"]
     assert models[0].ensemble_ == models[1].ensemble_
     assert reports[0] == reports[1]
     assert models[0].ensemble_ != models[2].ensemble_
@@ -408,20 +422,20 @@ def test_it_works_within_scikit_learns_validation():
     assert ((scores > 0.3) & (scores <= 1)).all()
 
 
-def test_it_tells_a_line_per_candidate_and_is_silent_by_default(capfd):
+def test_it_tells_a_line_per_trial_and_is_silent_by_default(capfd):
     model, *_ = fitted()
     assert capfd.readouterr() == ("", "")
     model, *_ = fitted(verbose=1)
     out, err = capfd.readouterr()
     assert out == ""
     told = [line for line in err.splitlines() if "robustness" in line]
-    assert len(told) == len(model.training_report_.candidates)
+    assert len(told) == len(model.training_report_.trials)
 
 
 # ── interruption ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_interrupt_while_the_last_candidate_grows_keeps_all_there_is():
+def test_an_interrupt_while_the_last_trial_grows_keeps_all_there_is():
     def interrupt(env):
         if env.iteration == 3:
             raise KeyboardInterrupt
@@ -430,17 +444,17 @@ def test_an_interrupt_while_the_last_candidate_grows_keeps_all_there_is():
     model = classifier().fit(X, y, eval_set=valid, callbacks=[interrupt])
     report = model.training_report_
     assert model.stopped_because_ == "interrupted"
-    assert report.candidates[-1].trees == 4
-    assert not report.candidates[-1].scout
-    assert len([c for c in report.candidates if not c.scout]) == 1
-    assert {c.quietness for c in report.candidates if c.scout} == {0.12, 0.25, None}
-    assert report.chosen in report.candidates
+    assert report.trials[-1].trees == 4
+    assert not report.trials[-1].scout
+    assert len([c for c in report.trials if not c.scout]) == 1
+    assert {c.quietness for c in report.trials if c.scout} == {0.12, 0.25, None}
+    assert report.chosen in report.trials
     assert cg.is_large_spread(model.ensemble_, model.attacker_)
     assert model.robust_score(*valid) == report.chosen.robustness
 
 
 def test_an_interrupt_during_a_scouts_descent_ends_the_search(monkeypatch):
-    from carvegbm.training import descent
+    from carvegbm.training.refitting import descent
 
     original, calls = descent._Batches.slope, []
 
@@ -455,13 +469,14 @@ def test_an_interrupt_during_a_scouts_descent_ends_the_search(monkeypatch):
     model = classifier().fit(X, y, eval_set=valid)
     assert model.stopped_because_ == "interrupted"
     assert len(calls) == 70
-    assert {c.quietness for c in model.training_report_.candidates} == {0.12, 0.25}
+    assert {c.quietness for c in model.training_report_.trials} == {0.12, 0.25}
     assert model.robust_score(*valid) == model.training_report_.chosen.robustness
 
 
 @pytest.mark.parametrize("where", ["verify", "refit_ensemble", "with_scores", "crowding"])
-def test_an_interrupt_anywhere_between_keeps_the_candidates_that_are_finished(monkeypatch, where):
-    original, calls = getattr(certified, where), []
+def test_an_interrupt_anywhere_between_keeps_the_trials_that_are_finished(monkeypatch, where):
+    owner = GrownModel if where == "with_scores" else job
+    original, calls = getattr(owner, where), []
 
     def interrupted(*arguments, **options):
         calls.append(None)
@@ -469,25 +484,25 @@ def test_an_interrupt_anywhere_between_keeps_the_candidates_that_are_finished(mo
             raise KeyboardInterrupt
         return original(*arguments, **options)
 
-    monkeypatch.setattr(certified, where, interrupted)
+    monkeypatch.setattr(owner, where, interrupted)
     (X, y), valid = split()
     try:
         model = classifier(quietness=(None, 0.25)).fit(X, y, eval_set=valid)
     except KeyboardInterrupt:  # would end the whole test run
-        pytest.fail("the finished candidate is lost")
+        pytest.fail("the finished trial is lost")
     assert model.stopped_because_ == "interrupted"
     report = model.training_report_
-    assert report.candidates
-    assert report.candidates[0].quietness is None
-    assert not any(c for c in report.candidates if not c.scout)
+    assert report.trials
+    assert report.trials[0].quietness is None
+    assert not any(c for c in report.trials if not c.scout)
     assert model.robust_score(*valid) == report.chosen.robustness
 
 
-def test_an_interrupt_before_the_first_candidate_is_an_interrupt(monkeypatch):
+def test_an_interrupt_before_the_first_trial_is_an_interrupt(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(certified, "verify", interrupted)
+    monkeypatch.setattr(job, "verify", interrupted)
     (X, y), valid = split(n=120)
     with pytest.raises(KeyboardInterrupt):
         classifier().fit(X, y, eval_set=valid)

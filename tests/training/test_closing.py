@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carvegbm as cg
-from carvegbm.training.closing import ClosingRule, OpenThresholds
+from carvegbm.training.growing.closing import ClosingRule, OpenThresholds
 
 
 def rule(norm, budget, n_features=1, **options):

@@ -92,15 +92,15 @@ def test_tune_keeps_the_best_and_goes_on_from_its_folder(tmp_path, capsys):
     assert (tmp_path / "best.txt").read_text() == before
 
 
-def test_certified_training_shows_its_candidates_and_writes_the_chosen_one(files, capsys):
+def test_certified_training_shows_its_trials_and_writes_the_chosen_one(files, capsys):
     X, y = files
     command = [*TRAIN, "--certified", "--quietness", "0.2,none", "--clean-loss", "0.3"]
     command += ["--num-leaves", "6", "--valid", "valid.csv", "-p", "min_data_in_leaf=5"]
     assert run([*command, "--json", "-o", "m.txt"]) == 0
     document = json.loads(capsys.readouterr().out)
     report = document["training report"]
-    assert {c["quietness"] for c in report["candidates"]} == {0.2, None}
-    chosen = report["candidates"][report["chosen"]]
+    assert {c["quietness"] for c in report["trials"]} == {0.2, None}
+    chosen = report["trials"][report["chosen"]]
     result = cg.verify("m.txt", X[200:], y[200:], cg.Attacker("inf", 0.02))
     assert result.robustness[0] == chosen["robustness"] == document["validation robustness"]
     assert run([*command, "-q", "-o", "m.txt"]) == 0
@@ -117,7 +117,7 @@ def test_certified_tuning_tries_every_quietness_and_goes_on_from_its_folder(tmp_
     assert run(command) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["criterion"] == "robustness"
-    assert len(document["candidates"]) == 4
+    assert len(document["trials"]) == 4
     kept = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("best.txt.tuning/*")}
     assert len(kept) == 4 * 2 + 1  # records, models, and plain LightGBM's accuracy
     assert run(command) == 0
@@ -128,7 +128,7 @@ def test_certified_tuning_tries_every_quietness_and_goes_on_from_its_folder(tmp_
 
 @pytest.mark.usefixtures("files")
 def test_an_interrupted_tuning_says_what_is_kept(monkeypatch, capsys):
-    from carvegbm.training import trials
+    from carvegbm.training.tuning import trials
 
     train = trials.Trials.run
 

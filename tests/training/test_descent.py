@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 from carvegbm import _core
-from carvegbm.training import descent, inputs
-from carvegbm.training.descent import Labelled, Settings
-from carvegbm.training.refit import refit_ensemble
+from carvegbm.training import inputs
+from carvegbm.training.data import Labelled
+from carvegbm.training.refitting import descent
+from carvegbm.training.refitting.descent import Defence, DescentSettings
+from carvegbm.training.refitting.refit import refit_ensemble
 from training import problems
 from training.refits import (
     crowded_problem,
@@ -41,7 +43,7 @@ def test_memory_holds_no_more_than_its_bound(monkeypatch):
     model, (X, y), _ = trained(n=300)
     monkeypatch.setattr(descent, "_BATCH", 10)
     monkeypatch.setattr(descent, "_MOST_MEMORY", 1 << 28)
-    labelled = Labelled(X, y.astype(np.int32))
+    labelled = Labelled(X, y)
     scores = model.ensemble_.scores.ravel()
 
     def margins():
@@ -51,7 +53,7 @@ def test_memory_holds_no_more_than_its_bound(monkeypatch):
 
     everything, all_kept = margins()
     core = model.attacker_.core(model.ensemble_)
-    whole = _core.WorstCases(model.ensemble_.core, core, X, labelled.labels, 1)
+    whole = _core.WorstCases(model.ensemble_.core, core, X, y.astype(np.int32), 1)
     assert np.array_equal(everything, whole.margins(scores, 1))
     monkeypatch.setattr(descent, "_MOST_MEMORY", all_kept // 2)
     bounded, kept = margins()
@@ -136,9 +138,9 @@ def test_an_interrupt_keeps_the_best_iterate_so_far(monkeypatch):
     monkeypatch.setattr(descent._Batches, "slope", slope)
     train, valid = crowded_problem(0), crowded_problem(1)
     attacker = cg.Attacker("inf", 0.1)
-    labelled = [Labelled(X, y.astype(np.int32)) for X, y in (train, valid)]
+    labelled = [Labelled(X, y) for X, y in (train, valid)]
     result = refit_ensemble(
-        stumps([3.0, 1.0, 1.0]), attacker, *labelled, Settings(rate=0.05), threads=1
+        stumps([3.0, 1.0, 1.0]), Defence(attacker, *labelled), DescentSettings(rate=0.05, threads=1)
     )
     assert result.descent.interrupted
     assert len(calls) == 100

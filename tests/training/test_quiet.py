@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carvegbm as cg
-from carvegbm.training.boosting import Rows
-from carvegbm.training.certified import Job
-from carvegbm.training.closing import ClosingRule
-from carvegbm.training.quiet import crowding, width_of
-from carvegbm.training.thresholds import Candidates, find_candidates
+from carvegbm.training.certified.job import Job
+from carvegbm.training.certified.quiet import crowding, width_of
+from carvegbm.training.data import Labelled
+from carvegbm.training.growing.boosting import Boosting
+from carvegbm.training.growing.closing import ClosingRule
+from carvegbm.training.growing.model import Kind
+from carvegbm.training.growing.thresholds import Candidates, find_candidates
 from training import problems
 
 
@@ -47,7 +49,7 @@ def test_crowding_is_the_largest_share_of_a_class_within_reach(seed, budget, n_c
     values = tuple(np.unique(rng.integers(-8, 9, size=5) / 8) for _ in range(3))
     candidates = Candidates(values, X.min(axis=0), X.max(axis=0))
     rule = rule_for(cg.Attacker("inf", budget, scale=scale), 3)
-    found = crowding(candidates, Rows(X, labels), rule, threads)
+    found = crowding(candidates, Labelled(X, labels), rule, threads)
     for feature in range(3):
         half = Fraction(budget) * Fraction(float(scale[feature]))
         expected = [share_within(X[:, feature], labels, v, half) for v in values[feature]]
@@ -57,7 +59,7 @@ def test_crowding_is_the_largest_share_of_a_class_within_reach(seed, budget, n_c
 def test_values_at_the_very_edge_of_the_window_count():
     X = np.array([[0.0], [1.0], [2.0], [2.0 + 2**-40]])
     candidates = Candidates((np.array([1.0]),), X.min(axis=0), X.max(axis=0))
-    (found,) = crowding(candidates, Rows(X, np.zeros(4)), rule_for(cg.Attacker("inf", 1), 1))
+    (found,) = crowding(candidates, Labelled(X, np.zeros(4)), rule_for(cg.Attacker("inf", 1), 1))
     assert found.tolist() == [0.75]
 
 
@@ -66,7 +68,7 @@ def test_other_norms_look_at_a_part_of_the_budget(norm):
     X, y = problems.two_classes(120)
     candidates = find_candidates(X, max_bin=20)
     attacker = cg.Attacker(norm, 0.1, scale=np.linspace(0.5, 2, 8))
-    found = crowding(candidates, Rows(X, y), rule_for(attacker, 8))
+    found = crowding(candidates, Labelled(X, y), rule_for(attacker, 8))
     for feature in range(8):
         half = Fraction(0.3 ** (1 / norm) * 0.1 * float(np.linspace(0.5, 2, 8)[feature]))
         expected = [share_within(X[:, feature], y, v, half) for v in candidates.values[feature]]
@@ -84,8 +86,8 @@ def test_thresholds_out_of_the_attackers_reach_are_not_crowded():
     X, y = problems.two_classes(120)
     candidates = find_candidates(X)
     attacker = cg.Attacker("inf", 0.2, features=[0, 2, 3], bounds=([0.0] * 8, [0.6] * 8))
-    found = crowding(candidates, Rows(X, y), rule_for(attacker, 8))
-    free = crowding(candidates, Rows(X, y), rule_for(cg.Attacker("inf", 0.2), 8))
+    found = crowding(candidates, Labelled(X, y), rule_for(attacker, 8))
+    free = crowding(candidates, Labelled(X, y), rule_for(cg.Attacker("inf", 0.2), 8))
     for feature, values in enumerate(candidates.values):
         within = (values >= 0) & (values < 0.6) & (feature in (0, 2, 3))
         assert np.array_equal(found[feature], np.where(within, free[feature], 0.0))
@@ -94,7 +96,7 @@ def test_thresholds_out_of_the_attackers_reach_are_not_crowded():
 
 def test_thresholds_exactly_as_crowded_as_the_quietness_are_kept():
     X = np.array([[0.0], [1.0], [1.0], [2.0], [4.0], [4.0], [4.0], [9.0]])
-    rows = Rows(X, np.zeros(8, dtype=int))
+    rows = Labelled(X, np.zeros(8, dtype=int))
     values = np.array([0.5, 1.5, 3.5, 6.0])  # crowded by 3, 3, 3 and 0 of 8 rows
     candidates = Candidates((values,), X.min(axis=0), X.max(axis=0))
     for quietness, expected in (
@@ -103,21 +105,9 @@ def test_thresholds_exactly_as_crowded_as_the_quietness_are_kept():
         (math.nextafter(3 / 8, 0), values[3:]),
         (1e-9, values[3:]),
     ):
-        job = Job(
-            rows=rows,
-            valid=rows,
-            attacker=cg.Attacker("inf", 0.5),
-            candidates=candidates,
-            grow=None,
-            write=None,
-            num_leaves=2,
-            quietness=(quietness,),
-            plain_accuracy=None,
-            clean_loss=0.0,
-            classes=np.arange(2),
-            threads=1,
-            tell=print,
-        )
+        kind = Kind("binary", 1, ["x"], [0, 1])
+        job = Job(Boosting(rows, cg.Attacker("inf", 0.5), {}, kind, n_rounds=1), (quietness,))
+        job.candidates = candidates
         assert job._quiet(quietness).values[0].tolist() == expected.tolist()
 
 

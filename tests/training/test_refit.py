@@ -13,8 +13,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import carvegbm as cg
-from carvegbm.training.descent import Labelled, Settings, descend
-from carvegbm.training.refit import refit_ensemble, with_scores
+from carvegbm.training.data import Labelled
+from carvegbm.training.refitting.descent import Defence, DescentSettings, descend
+from carvegbm.training.refitting.refit import refit_ensemble
+from carvegbm.training.refitting.rewriting import rewriter
 from lightgbm_text import lightgbm_text
 from training import problems
 from training.refits import (
@@ -127,15 +129,9 @@ def test_it_improves_models_as_they_are_trained(norm, budget):
 @given(seed=st.integers(0, 2**20), attacker=st.sampled_from(ATTACKERS), floor=st.floats(0.5, 1.0))
 def test_the_kept_iterate_is_the_most_robust_of_those_that_reach_the_floor(seed, attacker, floor):
     model, train, valid = trained(problems.two_classes, *attacker, n=160, seed=seed, n_estimators=6)
-    labelled = [Labelled(X, y.astype(np.int32)) for X, y in (train, valid)]
-    found = descend(
-        model.ensemble_,
-        model.attacker_,
-        *labelled,
-        Settings(steps=40, rate=0.05),
-        floor=floor,
-        threads=1,
-    )
+    labelled = [Labelled(X, y) for X, y in (train, valid)]
+    how = DescentSettings(steps=40, rate=0.05, floor=floor, threads=1)
+    found = descend(model.ensemble_, Defence(model.attacker_, *labelled), how)
     start, able = found.checks[0], [c for c in found.checks if c.accuracy >= floor]
     able = [c for c in able if c.robustness >= start.robustness]
     assert found.best.robustness >= start.robustness
@@ -174,8 +170,9 @@ def test_no_iterate_better_than_the_start_gives_the_start_back():
     train, valid = crowded_problem(0), crowded_problem(1)
     wrong = (train[0], 1 - train[1])  # learning from these can only do harm
     attacker = cg.Attacker("inf", 0.1)
-    labelled = [Labelled(X, y.astype(np.int32)) for X, y in (wrong, valid)]
-    result = refit_ensemble(model, attacker, *labelled, Settings(rate=0.1), threads=1)
+    labelled = [Labelled(X, y) for X, y in (wrong, valid)]
+    how = DescentSettings(rate=0.1, threads=1)
+    result = refit_ensemble(model, Defence(attacker, *labelled), how)
     assert not result.changed
     assert result.ensemble is model
     assert refit(model, wrong, valid, attacker, learning_rate=0.1) == model
@@ -308,7 +305,7 @@ def test_scores_go_back_into_the_leaves_they_came_from():
     booster = torn_booster()
     ensemble = cg.load(booster)
     try:
-        copied = with_scores(booster, ensemble, ensemble.scores)
+        copied = rewriter(booster, ensemble).write(ensemble.scores, np.zeros((1, 1)))
     except cg.ModelError:
         return
     X = np.array([[0.5], [1.5], [2.5]])
@@ -322,7 +319,8 @@ def test_any_scores_written_into_a_booster_are_read_back(problem):
     scores = np.random.default_rng(0).normal(size=ensemble.scores.shape)
     scores *= 10.0 ** np.random.default_rng(1).integers(-20, 20, size=scores.shape)
     scores = np.where(ensemble.scores != 0, scores, 0.0)
-    assert cg.load(with_scores(model.booster_, ensemble, scores)) == ensemble.with_scores(scores)
+    written = rewriter(model.booster_, ensemble).write(scores, np.zeros((1, 8)))
+    assert cg.load(written) == ensemble.with_scores(scores)
     assert model.ensemble_ == cg.load(model.booster_, classes=model.classes_)
 
 

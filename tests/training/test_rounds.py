@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.boosting import Evaluation, Rows, boost, candidates_of
-from carvegbm.training.closing import ClosingRule, OpenThresholds
-from carvegbm.training.lightgbm_c import CodeTable, RawBooster, parameter_text
-from carvegbm.training.rounds import rounds
-from carvegbm.training.thresholds import find_candidates
+from carvegbm.training.data import Labelled
+from carvegbm.training.evaluation import Evaluation
+from carvegbm.training.growing.boosting import Boosting, candidates_of
+from carvegbm.training.growing.closing import ClosingRule, OpenThresholds
+from carvegbm.training.growing.lightgbm_c import CodeTable, RawBooster, parameter_text
+from carvegbm.training.growing.model import Kind
+from carvegbm.training.growing.rounds import rounds
+from carvegbm.training.growing.thresholds import find_candidates
 from training import problems
 
 LEARNING = {"num_leaves": 8, "min_data_in_leaf": 5, "deterministic": True, "seed": 1}
@@ -28,8 +31,12 @@ def start(X, y, attacker, n_outputs=1, **parameters):
     return candidates, rounds(table, state, parameters, y, None, n_outputs)
 
 
+def binary(X):
+    return Kind("binary", 1, [f"f{i}" for i in range(X.shape[1])], [0, 1])
+
+
 def splits(tree):
-    return list(zip(tree.feature.tolist(), tree.threshold.tolist(), strict=True))
+    return list(zip(tree.feature.tolist(), tree.position.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("norm", ["inf", 0])
@@ -123,18 +130,17 @@ def test_the_trees_of_a_multiclass_round_restrict_one_another():
 
 def test_only_the_candidates_given_are_used():
     X, y = problems.two_classes()
-    candidates = candidates_of(Rows(X, y), LEARNING)
+    candidates = candidates_of(Labelled(X, y), LEARNING)
     flags = [np.full(len(v), f == X.shape[1] - 1) for f, v in enumerate(candidates.values)]
-    boosted = boost(
-        Rows(X, y),
+    boosting = Boosting(
+        Labelled(X, y),
         cg.Attacker("inf", 0.001),
         {**LEARNING, "objective": "binary"},
-        task="binary",
-        n_outputs=1,
+        binary(X),
         n_rounds=5,
-        candidates=candidates.keeping(flags),
     )
-    used = {f for trees in boosted.rounds for tree in trees for f in tree.feature.tolist()}
+    boosted = boosting.run(candidates.keeping(flags))
+    used = {f for tree in boosted.model.trees for f in tree.feature.tolist()}
     assert used == {X.shape[1] - 1}
 
 
@@ -159,19 +165,16 @@ def test_only_the_candidates_given_are_used():
 def test_lightgbms_ways_to_learn_keep_the_spread_and_the_scores(parameters):
     X, y = problems.two_classes()
     attacker = cg.Attacker("inf", 0.004)
-    boosted = boost(
-        Rows(X, y),
+    boosted = Boosting(
+        Labelled(X, y),
         attacker,
         {**LEARNING, **parameters, "objective": "binary"},
-        task="binary",
-        n_outputs=1,
+        binary(X),
         n_rounds=40,
-        evaluation=Evaluation(sets=[Rows(X, y, name="same")], metrics=["binary_error"]),
-    )
-    booster = lightgbm.Booster(
-        model_str=boosted.text([f"f{i}" for i in range(X.shape[1])], "binary sigmoid:1")
-    )
-    assert len(boosted.rounds) >= 3
+        evaluation=Evaluation(sets=[Labelled(X, y, name="same")], metrics=["binary_error"]),
+    ).run()
+    booster = boosted.model.booster(X)
+    assert len(boosted.model.trees) >= 3
     assert cg.is_large_spread(booster, attacker)
     raw = booster.predict(X, raw_score=True)
     error = np.mean((raw > 0) != y)
@@ -341,7 +344,7 @@ def test_a_table_merged_in_blocks_of_rows_is_the_same(monkeypatch):
     for _ in range(15):
         (expected,) = whole.grow()
         with monkeypatch.context() as patch:
-            patch.setattr("carvegbm.training.lightgbm_c._CELLS_AT_ONCE", 100)
+            patch.setattr("carvegbm.training.growing.lightgbm_c._CELLS_AT_ONCE", 100)
             (tree,) = blocks.grow()
         assert splits(tree) == splits(expected)
         assert np.array_equal(blocks.table.codes, whole.table.codes)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carvegbm.training.thresholds import ZERO_ZONE, find_candidates, lattice_step
+from carvegbm.training.growing.thresholds import ZERO_ZONE, find_candidates, lattice_step
 
 numbers = st.one_of(
     st.floats(-1e6, 1e6),

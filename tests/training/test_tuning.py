@@ -1,4 +1,4 @@
-"""Tuning: the stated criterion decides, finished candidates are never trained again."""
+"""Tuning: the stated criterion decides, finished trials are never trained again."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 import carvegbm as cg
-from carvegbm.training import trials, tuning
 from carvegbm.training.estimators import LargeSpreadClassifier
-from carvegbm.training.tuning import tune
+from carvegbm.training.tuning import CRITERIA, trials, tune
 from training import problems
 
 GRID = {"num_leaves": [3, 6, 12]}
@@ -36,19 +35,19 @@ def data():
 
 def forbid_training(monkeypatch):
     def fit(*_, **__):
-        raise AssertionError("a finished candidate was trained again")
+        raise AssertionError("a finished trial was trained again")
 
     monkeypatch.setattr(LargeSpreadClassifier, "fit", fit)
 
 
-@pytest.mark.parametrize("criterion", tuning.CRITERIA)
-def test_the_best_candidate_is_the_best_by_the_criterion(data, criterion):
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_the_best_trial_is_the_best_by_the_criterion(data, criterion):
     X, y, valid = data
     weight = {"weight": 0.3} if criterion == "tradeoff" else {}
     result = tune(X, y, valid=valid, criterion=criterion, **weight, **OPTIONS)
-    scores = [candidate.score(criterion, 0.3) for candidate in result.candidates]
+    scores = [trial.score(criterion, 0.3) for trial in result.trials]
     assert result.best.score(criterion, 0.3) == max(scores)
-    assert [c.parameters["num_leaves"] for c in result.candidates] == GRID["num_leaves"]
+    assert [c.parameters["num_leaves"] for c in result.trials] == GRID["num_leaves"]
     best = result.best
     expected = {
         "accuracy": best.accuracy,
@@ -58,7 +57,7 @@ def test_the_best_candidate_is_the_best_by_the_criterion(data, criterion):
     assert max(scores) == pytest.approx(expected[criterion])
 
 
-def test_the_estimator_is_the_best_candidate(data):
+def test_the_estimator_is_the_best_trial(data):
     X, y, valid = data
     result = tune(X, y, valid=valid, criterion="robustness", **OPTIONS)
     model = result.estimator
@@ -115,11 +114,15 @@ def test_the_estimator_has_every_attribute_that_fit_sets(
         attributes["attacker_"] = repr(attributes["attacker_"])
         attributes["classes_"] = attributes["classes_"].tolist()
     assert found == expected
-    tables = [report.to_dict(texts=True) for report in reports]
+    tables = [report.to_dict() for report in reports]
     for table in tables:
-        for candidate in table["candidates"]:
-            del candidate["seconds"]
+        for trial in table["trials"]:
+            del trial["seconds"]
     assert tables[:1] == tables[1:]
+    models = [[trial.text for trial in report.trials] for report in reports]
+    assert models[:1] == models[1:]
+    ensembles = [[trial.ensemble for trial in report.trials] for report in reports]
+    assert ensembles[:1] == ensembles[1:]
     assert [str(report).count("chosen") for report in reports] == [1] * len(reports)
 
 
@@ -132,15 +135,15 @@ def test_a_constant_that_is_chosen_is_said_once():
     assert result.estimator.n_iter_ == 0
 
 
-def test_parallel_candidates_are_the_same(data):
+def test_parallel_trials_are_the_same(data):
     X, y, valid = data
     one = tune(X, y, valid=valid, **OPTIONS)
     two = tune(X, y, valid=valid, **{**OPTIONS, "n_jobs": 2})
-    assert [c.accuracy for c in one.candidates] == [c.accuracy for c in two.candidates]
+    assert [c.accuracy for c in one.trials] == [c.accuracy for c in two.trials]
     assert one.estimator.ensemble_ == two.estimator.ensemble_
 
 
-def test_finished_candidates_are_found_in_the_folder(data, tmp_path, monkeypatch):
+def test_finished_trials_are_found_in_the_folder(data, tmp_path, monkeypatch):
     X, y, valid = data
     first = tune(X, y, valid=valid, folder=tmp_path / "work", **OPTIONS)
     forbid_training(monkeypatch)
@@ -151,10 +154,10 @@ def test_finished_candidates_are_found_in_the_folder(data, tmp_path, monkeypatch
         valid=valid,
         folder=tmp_path / "work",
         criterion="robustness",
-        on_candidate=seen.append,
+        on_trial=seen.append,
         **OPTIONS,
     )
-    assert again.candidates == first.candidates
+    assert again.trials == first.trials
     assert len(seen) == 3
     assert again.estimator.robust_score(*valid) == again.best.robustness
 
@@ -187,7 +190,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_other_data_or_settings_are_other_candidates(data, tmp_path, monkeypatch, change):
+def test_other_data_or_settings_are_other_trials(data, tmp_path, monkeypatch, change):
     given = {
         **dict(zip(("X", "y", "valid"), data, strict=True)),
         **OPTIONS,
@@ -223,7 +226,7 @@ def test_names_beside_a_frame_of_numbered_columns_tell(data, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("certified", [False, True])
-def test_candidates_of_another_version_are_not_taken(data, tmp_path, monkeypatch, certified):
+def test_trials_of_another_version_are_not_taken(data, tmp_path, monkeypatch, certified):
     X, y, valid = data
     grid = {"num_leaves": [3], **({"quietness": [None]} if certified else {})}
     options = {**OPTIONS, "grid": grid, "folder": tmp_path}
@@ -245,7 +248,7 @@ def test_a_record_that_was_changed_is_not_taken(data, tmp_path):
         record = json.loads(path.read_text())
         path.write_text(json.dumps({**record, "accuracy": 1 - record["accuracy"]}))
     again = tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
-    assert [c.accuracy for c in again.candidates] == [c.accuracy for c in first.candidates]
+    assert [c.accuracy for c in again.trials] == [c.accuracy for c in first.trials]
     assert again.best.parameters == first.best.parameters
 
 
@@ -269,7 +272,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(data, tmp_path, monkeypatch
     assert trained == [12]
 
 
-def test_a_candidate_interrupted_in_training_is_not_stored(data, tmp_path, monkeypatch):
+def test_a_trial_interrupted_in_training_is_not_stored(data, tmp_path, monkeypatch):
     X, y, valid = data
 
     def interrupted(self, *_, **__):
@@ -282,17 +285,17 @@ def test_a_candidate_interrupted_in_training_is_not_stored(data, tmp_path, monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_candidate_is_trained_again(data, tmp_path):
+def test_a_damaged_trial_is_trained_again(data, tmp_path):
     X, y, valid = data
     first = tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
     models = sorted(tmp_path.glob("*.txt"))
     models[0].write_text("tree\n")
     sorted(tmp_path.glob("*.json"))[1].write_text("{")
     again = tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
-    assert [c.text for c in again.candidates] == [c.text for c in first.candidates]
+    assert [c.text for c in again.trials] == [c.text for c in first.trials]
 
 
-def test_the_table_lists_every_candidate_and_marks_the_best(data):
+def test_the_table_lists_every_trial_and_marks_the_best(data):
     X, y, valid = data
     result = tune(X, y, valid=valid, **OPTIONS)
     lines = str(result).splitlines()
@@ -300,7 +303,7 @@ def test_the_table_lists_every_candidate_and_marks_the_best(data):
     assert lines[0].split()[:3] == ["num_leaves", "accuracy", "robustness"]
     assert sum(line.endswith("best") for line in lines) == 1
     document = json.loads(json.dumps(result.to_dict()))
-    assert document["candidates"][document["best"]]["accuracy"] == result.best.accuracy
+    assert document["trials"][document["best"]]["accuracy"] == result.best.accuracy
 
 
 def test_validation_data_is_split_off_and_frames_keep_their_names():
@@ -332,7 +335,7 @@ def test_validation_data_is_split_off_and_frames_keep_their_names():
         ({"valid": 3}, "must be"),
     ],
 )
-def test_bad_input_is_refused_before_or_at_the_first_candidate(options, message):
+def test_bad_input_is_refused_before_or_at_the_first_trial(options, message):
     X, y = problems.two_classes(60)
     with pytest.raises(ValueError, match=message):
         tune(X, y, **{**OPTIONS, **options})
@@ -345,19 +348,19 @@ def test_without_optuna_its_search_says_how_to_get_it():
         tune(X, y, search="optuna", **OPTIONS)
 
 
-def test_optuna_proposes_candidates_within_the_grids_range(data):
+def test_optuna_proposes_trials_within_the_grids_range(data):
     pytest.importorskip("optuna")
     X, y, valid = data
     options = {**OPTIONS, "grid": {"num_leaves": [3, 12], "learning_rate": [0.05, 0.2]}}
     result = tune(X, y, valid=valid, search="optuna", n_trials=4, **options)
-    assert 1 <= len(result.candidates) <= 4
-    for candidate in result.candidates:
-        assert 3 <= candidate.parameters["num_leaves"] <= 12
-        assert 0.05 <= candidate.parameters["learning_rate"] <= 0.2
-    assert result.best.accuracy == max(c.accuracy for c in result.candidates)
+    assert 1 <= len(result.trials) <= 4
+    for trial in result.trials:
+        assert 3 <= trial.parameters["num_leaves"] <= 12
+        assert 0.05 <= trial.parameters["learning_rate"] <= 0.2
+    assert result.best.accuracy == max(c.accuracy for c in result.trials)
 
 
-def test_optuna_is_guided_towards_accurate_enough_candidates(data, monkeypatch):
+def test_optuna_is_guided_towards_accurate_enough_trials(data, monkeypatch):
     optuna = pytest.importorskip("optuna")
     X, y, valid = data
     told = []
@@ -372,5 +375,5 @@ def test_optuna_is_guided_towards_accurate_enough_candidates(data, monkeypatch):
     options |= {"certified": True, "clean_loss": 0.05, "n_trials": 6}
     result = tune(X, y, valid=valid, search="optuna", **options)
     assert {value < 0 for value in told} == {True, False}
-    by_merit = [c.robustness for c in result.candidates if c.accuracy >= result.floor]
+    by_merit = [c.robustness for c in result.trials if c.accuracy >= result.floor]
     assert result.best.robustness == max(by_merit)

@@ -173,7 +173,7 @@ def train(
         title = f"trained on {len(table.X)} rows for norm {norm} and budget {budget:g}"
         if certified:
             report = model.training_report_.rows()
-            output.print_table("candidates, on validation data", report, ">" * len(report[0]))
+            output.print_table("trials, on validation data", report, ">" * len(report[0]))
             if not quiet:
                 output.note(f"chosen: {model.training_report_.why}")
         output.print_table(title, [(key, shown(value)) for key, value in document.items()])

@@ -1,4 +1,4 @@
-"""The command tune: train candidates, choose one by accuracy or proven robustness."""
+"""The command tune: train several models, choose one by accuracy or proven robustness."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def tune(
     optuna: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Let Optuna propose N candidates within the leaves given."
+            metavar="N", min=1, help="Let Optuna propose N trials within the leaves given."
         ),
     ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where finished candidates are kept; by default FILE.tuning beside the model.",
+            help="Where finished trials are kept; by default FILE.tuning beside the model.",
         ),
     ] = None,
     seed: training.Seed = 0,
@@ -79,7 +79,7 @@ def tune(
 ) -> None:
     """Train large-spread models of several sizes and keep the best.
 
-    Candidates are trained in parallel. An interrupted run goes on where it stopped when the same
+    Trials are trained in parallel. An interrupted run goes on where it stopped when the same
     command is given again.
     """
     read = inputs.files_read(data=data, label=label, valid=valid, scale=scale, bounds=bounds)
@@ -87,7 +87,7 @@ def tune(
     if weight is not None and criterion != "tradeoff":
         raise CarveError("--weight has no meaning without --criterion tradeoff")
     options_of_certified = training.certified_parameters(certified, quietness, clean_loss)
-    from carvegbm.training.tuning import Candidate
+    from carvegbm.training.tuning import TuningTrial
     from carvegbm.training.tuning import tune as search
 
     table = training.load_data(data, label, zero_based)
@@ -96,17 +96,17 @@ def tune(
     work_folder = folder or out.with_name(out.name + ".tuning")
     finished = 0
 
-    def report(candidate: Candidate) -> None:
+    def report(trial: TuningTrial) -> None:
         nonlocal finished
         finished += 1
         if not quiet and not json:
             tried = ", ".join(
                 f"{name} {'none' if value is None else value}"
-                for name, value in candidate.parameters.items()
+                for name, value in trial.parameters.items()
             )
             output.note(
-                f"{tried}: accuracy {candidate.accuracy:.4f}, robustness "
-                f"{candidate.robustness:.4f}, {candidate.trees} trees, {candidate.seconds:.1f} s"
+                f"{tried}: accuracy {trial.accuracy:.4f}, robustness {trial.robustness:.4f}, "
+                f"{trial.trees} trees, {trial.seconds:.1f} s"
             )
 
     named: dict[str, Any] = {
@@ -133,12 +133,12 @@ def tune(
             folder=work_folder,
             search="grid" if optuna is None else "optuna",
             n_trials=optuna,
-            on_candidate=report,
+            on_trial=report,
             feature_names=table.feature_names,
             **training.with_parameters(named, param),
         )
     except KeyboardInterrupt:
-        kept = f"candidates finished so far ({finished}) are kept in {work_folder}"
+        kept = f"trials finished so far ({finished}) are kept in {work_folder}"
         output.note(f"{kept}; give the same command again to go on" if finished else "nothing kept")
         raise
     finally:
@@ -148,14 +148,14 @@ def tune(
     if json:
         output.print_json({"model": str(out), **result.to_dict()})
         return
-    title = f"{out}: best of {len(result.candidates)} by {result.criterion}"
+    title = f"{out}: best of {len(result.trials)} by {result.criterion}"
     rows: list[tuple[str, ...]] = result.rows()
     output.print_table(title, rows, align=">" * len(rows[0]))
     if not quiet and result.floor is not None and result.plain_accuracy is not None:
-        most = max(candidate.accuracy for candidate in result.candidates)
-        loss = f", the most accurate candidate {most:.4f}" if most < result.plain_accuracy else ""
+        most = max(trial.accuracy for trial in result.trials)
+        loss = f", the most accurate trial {most:.4f}" if most < result.plain_accuracy else ""
         output.note(
-            f"plain LightGBM has accuracy {result.plain_accuracy:.4f}{loss}; candidates below "
+            f"plain LightGBM has accuracy {result.plain_accuracy:.4f}{loss}; trials below "
             f"{result.floor:.4f} were not considered"
         )
     training.say_classes(out, result.estimator.classes_)

@@ -1,7 +1,13 @@
 """Training large-spread ensembles with LightGBM as it comes from PyPI.
 
-In the order of the work: `thresholds` chooses where trees may split, `lightgbm_c` is the table of
-codes LightGBM trains on, `rounds` grows the trees (`grown`), `closing` closes thresholds after
-each, `watching` evaluates, `boosting` joins all of that, `model_text` writes the Booster, and
-`estimators` is what users see.
+In the order of the work:
+
+    inputs, data, evaluation         what a user gives, checked: rows, labels, what to watch
+    parameters, parameterised        LightGBM's parameters, and those of the estimators
+    growing                          trees, one after the other, and the model they make
+    refitting                        new leaf scores for fixed trees
+    certified                        robust models: quiet thresholds, refits, a choice of trials
+    estimator, estimators            what users see
+    tuning                           a choice of parameters by trials
+    reporting, trial                 what users read meanwhile; a model that was tried
 """

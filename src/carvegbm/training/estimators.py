@@ -14,14 +14,17 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from carvegbm.ensemble import Task
 from carvegbm.errors import CarveError, DataError
 from carvegbm.link import class_indices
 from carvegbm.ranges import OutputRange, output_range
 from carvegbm.training import inputs
-from carvegbm.training.boosting import Rows
+from carvegbm.training.data import Labelled
 from carvegbm.training.estimator import LargeSpreadEstimator
+from carvegbm.training.evaluation import Asked
+from carvegbm.training.growing.model import Model
+from carvegbm.training.growing.watching import ROBUSTNESS, Metric, metric_list
 from carvegbm.training.parameters import REGRESSION_OBJECTIVES
-from carvegbm.training.watching import ROBUSTNESS, Metric, metric_list
 from carvegbm.verification import Verification, verify
 
 __all__ = ["LargeSpreadClassifier", "LargeSpreadRegressor"]
@@ -66,7 +69,7 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
         Norm 0 has no use for it.
     clean_loss : float or None, default 0.01
         How much accuracy on the validation data certified training may give up for robustness,
-        compared with plain LightGBM's, or with the most accurate candidate's if that is less;
+        compared with plain LightGBM's, or with the most accurate trial's if that is less;
         None: all of it.
     **lightgbm_parameters
         Any other parameter of LightGBM, under any of its names; one that large-spread training
@@ -88,7 +91,7 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
     n_open_thresholds_ : int
         Candidate thresholds that no tree closed.
     training_report_ : TrainingReport
-        With certified training: every candidate, what was chosen, and why.
+        With certified training: every trial, what was chosen, and why.
 
     Examples
     --------
@@ -160,44 +163,39 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
             only = self.classes_.tolist()[0]
             raise DataError(f"y has one class only ({only!r}); a classifier needs at least two")
         weight = inputs.weigh_classes(y, self.class_weight, weight)
-        two = self.n_classes_ == 2
-        self._fit(
-            Rows(X, inputs.encode_labels(y, self.classes_), weight),
-            lambda labels, what: inputs.encode_labels(labels, self.classes_, what),
-            task="binary" if two else "multiclass",
-            n_outputs=1 if two else self.n_classes_,
-            eval_set=eval_set,
-            eval_names=eval_names,
-            eval_sample_weight=eval_sample_weight,
-            eval_metric=eval_metric,
-            early_stopping_rounds=early_stopping_rounds,
-            callbacks=callbacks,
-            feature_names=feature_names,
-            plain_accuracy=plain_accuracy,
+        asked = Asked(
+            eval_set,
+            eval_names,
+            eval_sample_weight,
+            eval_metric,
+            early_stopping_rounds,
+            callbacks,
         )
+        data = Labelled(X, self._encode(y, "y"), weight)
+        self._fit(data, asked, self._task, feature_names, plain_accuracy)
         return self
 
-    def restore(
-        self,
-        X: Any,
-        y: Any,
-        text: str,
-        outcome: Mapping[str, Any],
-        feature_names: Sequence[str] | None = None,
+    def _restore(
+        self, X: Any, y: Any, model: Model, outcome: Mapping[str, Any], names: Any
     ) -> LargeSpreadClassifier:
-        """Take over a model trained before on X and y, instead of training.
-
-        `text` is the model's, `outcome` what the estimator it comes from returns as `outcome()`.
-        """
+        """Take over a model trained before on X and y, and its `_outcome`, instead of training."""
         X, y = inputs.check_pair(self, X, y, reset=True)
         self.classes_ = np.unique(y)
         self.n_classes_ = len(self.classes_)
-        self._set_model(text, self._attacker(self._names(feature_names)))
+        self._adopt(model, self._attacker(self._names(names)), X)
         self._set_outcome(outcome)
         if self.n_iter_ == 0:
-            parameters = self.lightgbm_parameters(1 if self.n_classes_ == 2 else self.n_classes_)
+            n_outputs = model.ensemble.n_outputs
+            parameters = self._lightgbm_parameters(n_outputs)
             self._warn_of_constant(len(X), parameters["min_data_in_leaf"])
         return self
+
+    @property
+    def _task(self) -> Task:
+        return "binary" if self.n_classes_ == 2 else "multiclass"
+
+    def _encode(self, y: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
+        return inputs.encode_labels(y, self.classes_, what)
 
     def _objective(self, n_outputs: int) -> dict[str, Any]:
         objective = "binary" if n_outputs == 1 else "multiclass"
@@ -235,7 +233,7 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
 
         `options` are those of `carvegbm.verify`.
         """
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self, "ensemble_")
         rows, y = inputs.check_pair(self, X, y)
         options.setdefault("threads", inputs.thread_count(self.n_jobs))
         options.setdefault("progress", None if self.verbose else False)
@@ -289,20 +287,21 @@ class LargeSpreadRegressor(RegressorMixin, LargeSpreadEstimator):  # type: ignor
             raise CarveError("class_weight has no meaning for regression; use sample_weight")
         if ROBUSTNESS in metric_list(eval_metric):
             raise CarveError("eval_metric 'robustness' has no meaning for regression")
-        self._fit(
-            Rows(X, inputs.check_targets(y, "y"), inputs.check_weight(sample_weight, len(X))),
-            inputs.check_targets,
-            task="regression",
-            n_outputs=1,
-            eval_set=eval_set,
-            eval_names=eval_names,
-            eval_sample_weight=eval_sample_weight,
-            eval_metric=eval_metric,
-            early_stopping_rounds=early_stopping_rounds,
-            callbacks=callbacks,
-            feature_names=feature_names,
+        asked = Asked(
+            eval_set,
+            eval_names,
+            eval_sample_weight,
+            eval_metric,
+            early_stopping_rounds,
+            callbacks,
         )
+        weight = inputs.check_weight(sample_weight, len(X))
+        data = Labelled(X, self._encode(y, "y"), weight)
+        self._fit(data, asked, "regression", feature_names)
         return self
+
+    def _encode(self, y: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
+        return inputs.check_targets(y, what)
 
     def _objective(self, n_outputs: int) -> dict[str, Any]:  # noqa: ARG002
         name = "regression" if self.objective is None else self.objective
@@ -315,7 +314,7 @@ class LargeSpreadRegressor(RegressorMixin, LargeSpreadEstimator):  # type: ignor
         output = raw[:, 0]
         if self._objective(1)["objective"] in _EXPONENTIAL:
             return np.exp(output)
-        if getattr(self, "reg_sqrt", False):
+        if str(getattr(self, "reg_sqrt", False)).lower() in ("true", "1"):
             return np.asarray(np.sign(output) * output**2)
         return output
 
@@ -329,6 +328,6 @@ class LargeSpreadRegressor(RegressorMixin, LargeSpreadEstimator):  # type: ignor
         The raw score is the predicted value, or its logarithm for poisson, gamma and tweedie.
         `options` are those of `carvegbm.output_range`.
         """
-        check_is_fitted(self, "booster_")
+        check_is_fitted(self, "ensemble_")
         rows = inputs.check_rows(self, X)
         return output_range(self.ensemble_, rows, self.attacker_, **options)

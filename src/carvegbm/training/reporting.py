@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from carvegbm.training.watching import Result
+from carvegbm.training.growing.watching import Result
 
 __all__ = ["Reporter", "aligned", "print_line", "shown"]
 

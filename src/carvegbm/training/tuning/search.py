@@ -1,8 +1,8 @@
-"""Tuning: train candidates, judge them on validation data, keep the best by a stated criterion.
+"""Tuning: train trials, judge them on validation data, keep the best by a stated criterion.
 
 Comes in: training and validation data, an attacker, values to try. Goes out: `Tuning`, a table of
-all candidates and the chosen one as a fitted estimator. Candidates are trained in parallel; with
-a folder to work in, a finished candidate is never trained again.
+all trials and the chosen one as a fitted estimator. Trials are trained in parallel; with a folder
+to work in, a finished trial is never trained again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from carvegbm.training import inputs
 from carvegbm.training.certified import accuracy_floor, check_clean_loss, check_quietness
 from carvegbm.training.estimators import LargeSpreadClassifier
 from carvegbm.training.reporting import aligned, shown
-from carvegbm.training.trials import Candidate, Criterion, Trials, key
+from carvegbm.training.tuning.stored_trials import key
+from carvegbm.training.tuning.trial import Criterion, TuningTrial
+from carvegbm.training.tuning.trials import Trials
 
-__all__ = ["CERTIFIED_LEAVES", "CRITERIA", "LEAVES", "Candidate", "Tuning", "tune"]
+__all__ = ["CERTIFIED_LEAVES", "CRITERIA", "LEAVES", "Tuning", "tune"]
 
 LEAVES = (16, 32, 64, 128, 256)
 """The paper's grid of `num_leaves`."""
@@ -36,13 +38,13 @@ about as well for norm inf."""
 
 @dataclass(frozen=True)
 class Tuning:
-    """All candidates, and the chosen one."""
+    """All trials, and the chosen one."""
 
-    candidates: list[Candidate]
-    best: Candidate
+    trials: list[TuningTrial]
+    best: TuningTrial
     estimator: LargeSpreadClassifier
-    """Fitted: the best candidate, with all that its `fit` set. Its `training_report_` speaks of
-    this candidate alone; the table of all candidates is here."""
+    """Fitted: the best trial, with all that its `fit` set. Its `training_report_` speaks of this
+    trial alone; the table of all trials is here."""
     criterion: Criterion
     weight: float
     floor: float | None = None
@@ -62,26 +64,26 @@ class Tuning:
             "criterion": self.criterion,
             "weight": self.weight,
             **certified,
-            "best": self.candidates.index(self.best),
-            "candidates": [
-                {**c.parameters, "score": c.score(self.criterion, self.weight)}
-                | {name: getattr(c, name) for name in names}
-                for c in self.candidates
+            "best": self.trials.index(self.best),
+            "trials": [
+                {**trial.parameters, "score": trial.score(self.criterion, self.weight)}
+                | {name: getattr(trial, name) for name in names}
+                for trial in self.trials
             ],
         }
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table as text, a heading first; the best candidate is marked."""
-        names = list(self.candidates[0].parameters)
+        """The table as text, a heading first; the best trial is marked."""
+        names = list(self.trials[0].parameters)
         refit = [] if self.best.refit is None else ["refit"]
         titles = ("accuracy", "robustness", "trees", "stopped because", "seconds", "")
         table: list[tuple[str, ...]] = [(*names, *refit, *titles)]
-        for c in self.candidates:
-            values = [shown(value) for value in c.parameters.values()]
-            values += ["yes" if c.refit else "no"] * len(refit)
-            numbers = (f"{c.accuracy:.4f}", f"{c.robustness:.4f}", str(c.trees))
-            mark = "best" if c is self.best else ""
-            table.append((*values, *numbers, c.stopped_because, f"{c.seconds:.1f}", mark))
+        for t in self.trials:
+            values = [shown(value) for value in t.parameters.values()]
+            values += ["yes" if t.refit else "no"] * len(refit)
+            numbers = (f"{t.accuracy:.4f}", f"{t.robustness:.4f}", str(t.trees))
+            mark = "best" if t is self.best else ""
+            table.append((*values, *numbers, t.stopped_because, f"{t.seconds:.1f}", mark))
         return table
 
     def __str__(self) -> str:
@@ -105,7 +107,7 @@ def tune(
     folder: Any = None,
     search: Literal["grid", "optuna"] = "grid",
     n_trials: int | None = None,
-    on_candidate: Callable[[Candidate], object] | None = None,
+    on_trial: Callable[[TuningTrial], object] | None = None,
     feature_names: Sequence[str] | None = None,
     certified: bool = False,
     clean_loss: float | None = 0.01,
@@ -130,24 +132,24 @@ def tune(
     weight : float, default 0.5
         Of the trade-off; refused with another criterion.
     n_estimators, early_stopping_rounds, random_state, **parameters
-        Of every candidate.
+        Of every trial.
     n_jobs : int, optional
-        Cores to use, for candidates in parallel; all by default.
+        Cores to use, for trials in parallel; all by default.
     folder : path, optional
-        Finished candidates are stored there (a JSON file and a model file each) and found again
+        Finished trials are stored there (a JSON file and a model file each) and found again
         by configuration and data, so that an interrupted run goes on where it stopped.
     search : {"grid", "optuna"}
         Try all combinations, or let Optuna propose `n_trials` (default 20) of them, one after the
         other (a list of two or more numbers then is a range). Needs ``carvegbm[optuna]``.
-    on_candidate : callable, optional
-        Called with every candidate as it is finished or found.
+    on_trial : callable, optional
+        Called with every trial as it is finished or found.
     feature_names : sequence of str, optional
         Names for the models where X is an array.
     certified : bool, default False
         Certified training: the default grid is ``{"num_leaves": (8, 16, 32)}``, every quietness
-        is a candidate of its own, and the criterion chooses among the candidates whose accuracy
-        is no more than `clean_loss` below that of plain LightGBM (the best `num_leaves`), or of
-        the most accurate candidate, where none gets that far.
+        is a trial of its own, and the criterion chooses among the trials whose accuracy is no
+        more than `clean_loss` below that of plain LightGBM (the best `num_leaves`), or of the
+        most accurate trial, where none gets that far.
     clean_loss : float or None, default 0.01
         Of certified training, as `quietness`: both are refused without it.
 
@@ -159,7 +161,7 @@ def tune(
     >>> result = tune(
     ...     minmax_scale(X), y, budget=0.01, grid={"num_leaves": [4, 8]}, n_estimators=20, n_jobs=1
     ... )
-    >>> [candidate.parameters for candidate in result.candidates]
+    >>> [trial.parameters for trial in result.trials]
     [{'num_leaves': 4}, {'num_leaves': 8}]
     """
     if criterion is None:
@@ -187,50 +189,59 @@ def tune(
     data = _split(fixed, X, y, valid, random_state)
     # Workers live on from one call to the next, in the directory of the first.
     folder = None if folder is None else Path(folder).absolute()
-    trials = Trials(fixed, *data, early_stopping_rounds, folder, feature_names)
+    runner = Trials(fixed, *data, early_stopping_rounds, folder, feature_names)
+    values = _values_to_try(fixed, grid)
+    plain = floor = None
+    if certified and check_clean_loss(clean_loss) is not None:
+        plain = runner.plain_accuracy(values.get("num_leaves", [fixed.num_leaves]), n_jobs)
+        runner = replace(runner, plain=plain)
+
+    def score(trial: TuningTrial) -> float:
+        return trial.score(criterion, weight)
+
+    def merit(trial: TuningTrial) -> float:
+        """What guides Optuna: too inaccurate a trial is worse than any other."""
+        if plain is not None and trial.accuracy < plain - (clean_loss or 0.0):
+            return trial.accuracy - 1
+        return score(trial)
+
+    if search == "optuna":
+        found = _optuna(runner, values, n_trials, merit, n_jobs)
+    else:
+        found = _grid(runner, values, n_jobs)
+    trials = []
+    for trial in found:
+        trials.append(trial)
+        if on_trial is not None:
+            on_trial(trial)
+    order = {key(trial.parameters): i for i, trial in enumerate(trials)}
+    if search == "grid":
+        order = {key(tried): i for i, tried in enumerate(_combinations(values))}
+    trials.sort(key=lambda trial: order[key(trial.parameters)])
+    # On a tie the better of the other measure, then the smaller model.
+    if plain is not None and clean_loss is not None:
+        floor = accuracy_floor(plain, max(trial.accuracy for trial in trials), clean_loss)
+    able = [trial for trial in trials if floor is None or trial.accuracy >= floor]
+    best = max(able, key=lambda t: (score(t), t.accuracy + t.robustness, -t.leaves))
+    estimator = runner.restore(best).set_params(n_jobs=n_jobs)
+    return Tuning(trials, best, estimator, criterion, weight, floor, plain)
+
+
+def _values_to_try(
+    fixed: LargeSpreadClassifier, grid: Mapping[str, Sequence[Any]] | None
+) -> dict[str, list[Any]]:
+    """The values of every parameter in the grid; of quietness too, in certified training."""
     if grid is None:
-        grid = {"num_leaves": CERTIFIED_LEAVES if certified else LEAVES}
+        grid = {"num_leaves": CERTIFIED_LEAVES if fixed.certified else LEAVES}
     values = {name: _values(name, tried) for name, tried in grid.items()}
-    if certified and "quietness" not in values:
-        values["quietness"] = list(check_quietness(fixed.quietness, Attacker(norm, budget).norm))
+    if fixed.certified and "quietness" not in values:
+        norm = Attacker(fixed.norm, fixed.budget).norm
+        values["quietness"] = list(check_quietness(fixed.quietness, norm))
     for tried in values.get("quietness", []):
         check_quietness(tried, 1.0)
     if not all(values.values()):
         raise CarveError("every parameter of the grid needs at least one value")
-    plain = floor = None
-    if certified and check_clean_loss(clean_loss) is not None:
-        plain = trials.plain_accuracy(values.get("num_leaves", [fixed.num_leaves]), n_jobs)
-        trials = replace(trials, plain=plain)
-
-    def score(candidate: Candidate) -> float:
-        return candidate.score(criterion, weight)
-
-    def merit(candidate: Candidate) -> float:
-        """What guides Optuna: too inaccurate a candidate is worse than any other."""
-        if plain is not None and candidate.accuracy < plain - (clean_loss or 0.0):
-            return candidate.accuracy - 1
-        return score(candidate)
-
-    if search == "optuna":
-        found = _optuna(trials, values, n_trials, merit, random_state, n_jobs)
-    else:
-        found = _grid(trials, values, n_jobs)
-    candidates = []
-    for candidate in found:
-        candidates.append(candidate)
-        if on_candidate is not None:
-            on_candidate(candidate)
-    order = {key(c.parameters): i for i, c in enumerate(candidates)}
-    if search == "grid":
-        order = {key(tried): i for i, tried in enumerate(_combinations(values))}
-    candidates.sort(key=lambda c: order[key(c.parameters)])
-    # On a tie the better of the other measure, then the smaller model.
-    if plain is not None and clean_loss is not None:
-        floor = accuracy_floor(plain, max(c.accuracy for c in candidates), clean_loss)
-    able = [c for c in candidates if floor is None or c.accuracy >= floor]
-    best = max(able, key=lambda c: (score(c), c.accuracy + c.robustness, -c.leaves))
-    estimator = trials.restore(best).set_params(n_jobs=n_jobs)
-    return Tuning(candidates, best, estimator, criterion, weight, floor, plain)
+    return values
 
 
 def _values(name: str, tried: Any) -> list[Any]:
@@ -268,71 +279,71 @@ def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterable[dict[str, Any
 
 
 def _grid(
-    trials: Trials, values: Mapping[str, Sequence[Any]], n_jobs: int | None
-) -> Iterator[Candidate]:
+    runner: Trials, values: Mapping[str, Sequence[Any]], n_jobs: int | None
+) -> Iterator[TuningTrial]:
     """All combinations: first those that are stored, then the others as they are finished."""
     from sklearn.utils.parallel import Parallel, delayed
 
-    tried = []
+    left = []
     for parameters in _combinations(values):
-        known = trials.find(parameters)
+        known = runner.find(parameters)
         if known is None:
-            tried.append(parameters)
+            left.append(parameters)
         else:
             yield known
     cores = inputs.thread_count(n_jobs)
-    workers = min(cores, len(tried))
+    workers = min(cores, len(left))
     if workers <= 1:
-        yield from (trials.run(parameters, cores) for parameters in tried)
+        yield from (runner.run(parameters, cores) for parameters in left)
         return
     threads = max(1, cores // workers)
     # The largest first: they take longest, and the small ones fill the gaps.
     results = Parallel(n_jobs=workers, return_as="generator_unordered")(
-        delayed(_run)(trials, parameters, threads) for parameters in reversed(tried)
+        delayed(_run)(runner, parameters, threads) for parameters in reversed(left)
     )
     yield from results
 
 
-def _run(trials: Trials, parameters: dict[str, Any], threads: int) -> Candidate:
-    return trials.run(parameters, threads)
+def _run(runner: Trials, parameters: dict[str, Any], threads: int) -> TuningTrial:
+    return runner.run(parameters, threads)
 
 
 def _optuna(
-    trials: Trials,
+    runner: Trials,
     values: Mapping[str, Sequence[Any]],
     n_trials: int,
-    score: Callable[[Candidate], float],
-    seed: int,
+    score: Callable[[TuningTrial], float],
     n_jobs: int | None,
-) -> Iterator[Candidate]:
+) -> Iterator[TuningTrial]:
     """Combinations that Optuna proposes; a repeated one is found, not trained again."""
     try:
         import optuna
     except ImportError:
         raise CarveError("search='optuna' needs Optuna; pip install 'carvegbm[optuna]'") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+    sampler = optuna.samplers.TPESampler(seed=runner.fixed.random_state)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
     threads = inputs.thread_count(n_jobs)
-    seen: dict[str, Candidate] = {}
+    seen: dict[str, TuningTrial] = {}
     for _ in range(n_trials):
-        trial = study.ask()
-        parameters = {name: _suggest(trial, name, tried) for name, tried in values.items()}
+        proposal = study.ask()
+        parameters = {name: _suggest(proposal, name, tried) for name, tried in values.items()}
         fresh = key(parameters) not in seen
         if fresh:
-            seen[key(parameters)] = trials.find(parameters) or trials.run(parameters, threads)
-        candidate = seen[key(parameters)]
-        study.tell(trial, score(candidate))
+            seen[key(parameters)] = runner.find(parameters) or runner.run(parameters, threads)
+        trial = seen[key(parameters)]
+        study.tell(proposal, score(trial))
         if fresh:
-            yield candidate
+            yield trial
 
 
-def _suggest(trial: Any, name: str, tried: Sequence[Any]) -> Any:
+def _suggest(proposal: Any, name: str, tried: Sequence[Any]) -> Any:
     """A value between the smallest and the largest of two or more numbers, else one of them."""
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in tried)
     if not numbers or len(tried) < 2:
-        return trial.suggest_categorical(name, list(tried))
+        return proposal.suggest_categorical(name, list(tried))
     low, high = min(tried), max(tried)
     by_ratio = low > 0 and high / low >= 4
     if all(isinstance(v, int) for v in tried):
-        return trial.suggest_int(name, low, high, log=by_ratio)
-    return trial.suggest_float(name, low, high, log=by_ratio)
+        return proposal.suggest_int(name, low, high, log=by_ratio)
+    return proposal.suggest_float(name, low, high, log=by_ratio)

@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.training.boosting import Rows
-from carvegbm.training.closing import ClosingRule
-from carvegbm.training.thresholds import Candidates, for_each_column
+from carvegbm.training.data import Labelled
+from carvegbm.training.growing.closing import ClosingRule
+from carvegbm.training.growing.thresholds import Candidates, for_each_column
 
 __all__ = ["QUIETNESS", "crowding", "width_of"]
 
@@ -41,7 +41,7 @@ def width_of(norm: float) -> float:
 
 
 def crowding(
-    candidates: Candidates, rows: Rows, rule: ClosingRule, threads: int = 1
+    candidates: Candidates, rows: Labelled, rule: ClosingRule, threads: int = 1
 ) -> list[Floats]:
     """How crowded every candidate threshold is, per feature; 0 where the attacker has no access."""
     members = [rows.labels == label for label in np.unique(rows.labels)]

@@ -5,8 +5,8 @@ scores, so that the logistic loss of worst margins is convex in them. It is mini
 leaves of all trees at once, by Adam on subgradients; of the averaged iterates the one that does
 best on validation rows is kept.
 
-Comes in: a large-spread ensemble, training and validation rows. Goes out: `Descent`, the scores
-and how they were reached.
+Comes in: a large-spread ensemble, and a `Defence`: training and validation rows, and the attacker.
+Goes out: `Descent`, the scores and how they were reached.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from carvegbm import _core
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.progress import Progress, progress_bar
+from carvegbm.training.data import Labelled
 
-__all__ = ["Check", "Descent", "Labelled", "Settings", "descend"]
+__all__ = ["Check", "Defence", "Descent", "DescentSettings", "descend"]
 
 Floats = npt.NDArray[np.float64]
-AnyFloats = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 _BATCH = 4096  # rows per step, at most
 _MOST_MEMORY = 1 << 28  # bytes of reach kept from step to step; what does not fit is found anew
@@ -35,16 +35,16 @@ _AVERAGING = 0.9  # weight of the past in the averaged iterate
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """Rows with class indices, as the core takes them."""
+class Defence:
+    """Which rows to defend, and against whom; labels are class indices."""
 
-    X: AnyFloats
-    labels: npt.NDArray[np.int32]
-    weight: Floats | None = None
+    attacker: Attacker
+    train: Labelled
+    valid: Labelled
 
 
 @dataclass(frozen=True)
-class Settings:
+class DescentSettings:
     """How to descend.
 
     Attributes
@@ -58,6 +58,11 @@ class Settings:
         Steps without a better iterate before the descent ends.
     seed : int
         Of the order in which rows are visited, where they do not fit in one step.
+    floor : float, optional
+        The smallest accuracy on the validation rows that is acceptable.
+    threads : int
+        0: all cores.
+    progress : bool or callable, optional
     """
 
     steps: int = 120
@@ -65,6 +70,9 @@ class Settings:
     l2: float = 0.1
     patience: int = 30
     seed: int = 0
+    floor: float | None = None
+    threads: int = 0
+    progress: Progress = False
 
 
 @dataclass(frozen=True)
@@ -91,32 +99,26 @@ class Descent:
 
 def descend(
     ensemble: Ensemble,
-    attacker: Attacker,
-    train: Labelled,
-    valid: Labelled,
-    settings: Settings = Settings(),  # noqa: B008
-    *,
-    floor: float | None = None,
-    threads: int = 0,
-    progress: Progress = False,
+    defence: Defence,
+    settings: DescentSettings = DescentSettings(),  # noqa: B008
 ) -> Descent:
     """Scores whose worst margins are larger.
 
-    The best iterate is one whose accuracy on the validation rows is at least `floor`, where there
-    is such an iterate; then the one with the most robust rows, then the one with the smallest
-    loss. The start is the first iterate, and one with fewer robust rows is never taken.
+    The best iterate is one whose accuracy on the validation rows is at least the floor, where
+    there is such an iterate; then the one with the most robust rows, then the one with the
+    smallest loss. The start is the first iterate, and one with fewer robust rows is never taken.
     """
     steepness = ensemble.link_scale if ensemble.task == "binary" else 1.0
     order = np.random.default_rng(settings.seed)
-    rows = _Batches(ensemble, attacker, train, threads, order)
-    judge = _Judge(ensemble, attacker, valid, steepness, floor, threads)
+    rows = _Batches(ensemble, defence.attacker, defence.train, settings.threads, order)
+    judge = _Judge(ensemble, defence, settings, steepness)
     scores = ensemble.scores.ravel().copy()
     free = _free_scores(ensemble).ravel()
     average, first, second = scores.copy(), np.zeros_like(scores), np.zeros_like(scores)
     checks = [judge(0, scores)]
     best, best_scores = checks[0], scores.copy()
     interrupted = False
-    with progress_bar(progress, settings.steps, "refitting") as show:
+    with progress_bar(settings.progress, settings.steps, "refitting") as show:
         try:
             for step in range(1, settings.steps + 1):
                 slope = rows.slope(step - 1, scores, steepness)
@@ -144,18 +146,14 @@ class _Judge:
     """Judges iterates on the validation rows."""
 
     def __init__(
-        self,
-        ensemble: Ensemble,
-        attacker: Attacker,
-        valid: Labelled,
-        steepness: float,
-        floor: float | None,
-        threads: int,
+        self, ensemble: Ensemble, defence: Defence, settings: DescentSettings, steepness: float
     ) -> None:
-        self._attacked = _Batches(ensemble, attacker, valid, threads)
-        nobody = Attacker(attacker.norm, 0)
-        self._clean = None if floor is None else _Batches(ensemble, nobody, valid, threads)
-        self._floor = floor
+        self._attacked = _Batches(ensemble, defence.attacker, defence.valid, settings.threads)
+        self._clean = None
+        if settings.floor is not None:
+            nobody = Attacker(defence.attacker.norm, 0)
+            self._clean = _Batches(ensemble, nobody, defence.valid, settings.threads)
+        self._floor = settings.floor
         self._steepness = steepness
 
     def __call__(self, step: int, scores: Floats) -> Check:
@@ -200,9 +198,10 @@ class _Batches:
     ) -> None:
         self._ensemble = ensemble
         self._attacker = attacker.core(ensemble)
-        self._data = data
+        self._X = np.ascontiguousarray(data.X)
+        self._labels = data.labels.astype(np.int32)
         self._threads = threads
-        n = len(data.X)
+        n = len(data)
         count = -(-n // _BATCH)
         rows = np.arange(n) if order is None or count == 1 else order.permutation(n)
         self._parts = [np.sort(part) for part in np.array_split(rows, count)]
@@ -215,9 +214,9 @@ class _Batches:
         found = self._kept.get(index)
         if found is None:
             part = self._parts[index]
-            X = self._data.X if len(self._parts) == 1 else self._data.X[part]
+            X = self._X if len(self._parts) == 1 else self._X[part]
             found = _core.WorstCases(
-                self._ensemble.core, self._attacker, X, self._data.labels[part], self._threads
+                self._ensemble.core, self._attacker, X, self._labels[part], self._threads
             )
             if self._memory + found.memory <= _MOST_MEMORY:
                 self._memory += found.memory

@@ -10,20 +10,17 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from carvegbm.training.grown import GrownTree
-from carvegbm.training.thresholds import Candidates
+from carvegbm.training.growing.grown import GrownTree
 
-__all__ = ["safe_names", "write_model"]
+__all__ = ["objective_of", "safe_names", "write_model"]
 
 
 def write_model(
     template: str,
     trees: Sequence[GrownTree],
-    candidates: Candidates,
-    *,
     feature_names: Sequence[str],
+    ranges: Sequence[tuple[float, float]],
     n_outputs: int,
-    objective: str,
 ) -> str:
     """The model text of `trees`, which belong to outputs 0, 1, …, n_outputs - 1 in turn.
 
@@ -32,25 +29,21 @@ def write_model(
     template : str
         Text of the Booster that grew the trees: header, parameters and the rest come from it.
     trees : sequence of GrownTree
-    candidates : Candidates
     feature_names : sequence of str, see `safe_names`
+    ranges : sequence of (lowest, highest)
+        The values of every feature in training.
     n_outputs : int
-    objective : str
-        As the header states it where the template has none, e.g. "multiclass num_class:3".
     """
-    blocks = [_block(i, tree, candidates) for i, tree in enumerate(trees)]
-    head, _, rest = template.partition("\n\n")
-    header = dict(line.partition("=")[::2] for line in head.split("\n"))
-    header.setdefault("objective", objective)
+    blocks = [_block(i, tree) for i, tree in enumerate(trees)]
+    header = _header(template)
+    header.setdefault("objective", f"multiclass num_class:{n_outputs}")
     header |= {
         "num_class": str(n_outputs),
         "num_tree_per_iteration": str(n_outputs),
         "feature_names": " ".join(feature_names),
         "feature_infos": " ".join(
-            f"[{lower!r}:{upper!r}]" if lower < upper else "none"
-            for lower, upper in zip(
-                candidates.lower.tolist(), candidates.upper.tolist(), strict=True
-            )
+            f"[{lowest!r}:{highest!r}]" if lowest < highest else "none"
+            for lowest, highest in ranges
         ),
         "tree_sizes": " ".join(str(len(block)) for block in blocks),
     }
@@ -60,7 +53,7 @@ def write_model(
     lines = [f"{key}={header[key]}" if header[key] else key for key in keys]
     uses = Counter(feature for tree in trees for feature in tree.feature.tolist())
     importances = "".join(f"{feature_names[f]}={count}\n" for f, count in uses.most_common())
-    parameters = rest[rest.index("\nparameters:") :]
+    parameters = template[template.index("\nparameters:") :]
     parameters = re.sub(r"\[num_class: \d+\]", f"[num_class: {n_outputs}]", parameters)
     parameters = re.sub(
         r"\[objective: \w*\]", f"[objective: {header['objective'].split()[0]}]", parameters
@@ -73,12 +66,18 @@ def write_model(
     )
 
 
-def _block(index: int, tree: GrownTree, candidates: Candidates) -> str:
-    thresholds = (
-        repr(float(candidates.values[feature][position]))
-        for feature, position in zip(tree.feature.tolist(), tree.threshold.tolist(), strict=True)
-    )
-    fields = {**tree.fields, "threshold": " ".join(thresholds)}
+def objective_of(template: str) -> str:
+    """The objective of a model text with its options, such as "binary sigmoid:1"; "" for none."""
+    return _header(template).get("objective", "")
+
+
+def _header(template: str) -> dict[str, str]:
+    head = template.partition("\n\n")[0]
+    return dict(line.partition("=")[::2] for line in head.split("\n"))
+
+
+def _block(index: int, tree: GrownTree) -> str:
+    fields = {**tree.fields, "threshold": " ".join(map(repr, tree.threshold.tolist()))}
     return "\n".join([f"Tree={index}", *(f"{k}={v}" for k, v in fields.items()), "", "", ""])
 
 

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.training.closing import OpenThresholds
-from carvegbm.training.grown import GrownTree
-from carvegbm.training.lightgbm_c import CodeTable, RawBooster
+from carvegbm.training.growing.closing import OpenThresholds
+from carvegbm.training.growing.grown import GrownTree
+from carvegbm.training.growing.lightgbm_c import CodeTable, RawBooster
 
 __all__ = ["MultipleOutputs", "Rounds", "SingleOutput", "rounds"]
 
@@ -89,7 +89,7 @@ class Rounds:
             return None
         self._split_is_left = False
         text = self.booster.text(self.booster.n_trees - 1, 1)
-        return GrownTree.parse(text, self.open.threshold_at)
+        return GrownTree.parse(text, self.open)
 
     @property
     def _chance_decides(self) -> bool:
@@ -107,7 +107,7 @@ class Rounds:
         return RawBooster(self.table, {**self._parameters, **_WHOLE, "num_leaves": 2})
 
     def _close(self, tree: GrownTree) -> None:
-        lost = self.open.close_after(tree.feature.tolist(), tree.threshold.tolist())
+        lost = self.open.close_after(tree.feature.tolist(), tree.position.tolist())
         self.table.merge({feature: self.open.merged_codes(feature) for feature in lost})
 
 
@@ -170,7 +170,7 @@ class SingleOutput(Rounds):
         """The constant that LightGBM keeps when the first round finds no split."""
         if self.booster.n_trees == 0:  # interrupted before the first round
             return [GrownTree.constant(0.0, self._n_rows)]
-        return [GrownTree.parse(self.booster.text(0, 1), self.open.threshold_at)]
+        return [GrownTree.parse(self.booster.text(0, 1), self.open)]
 
 
 class MultipleOutputs(Rounds):

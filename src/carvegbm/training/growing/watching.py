@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import CarveError
-from carvegbm.training.grown import GrownTree
+from carvegbm.readers.trees import Tree
+from carvegbm.training.data import Labelled
+from carvegbm.training.growing.grown import GrownTree
 
 __all__ = [
     "ROBUSTNESS",
@@ -69,17 +71,10 @@ class EvaluationSet:
     raw: Floats  # (n, n_outputs)
 
     @classmethod
-    def start(
-        cls,
-        name: str,
-        X: npt.NDArray[Any],
-        labels: npt.NDArray[Any],
-        weight: Floats | None,
-        codes: npt.NDArray[Any],
-        n_outputs: int,
-    ) -> EvaluationSet:
+    def start(cls, rows: Labelled, codes: npt.NDArray[Any], n_outputs: int) -> EvaluationSet:
         """The set before the first round: raw score 0."""
-        return cls(name, X, labels, weight, codes, np.zeros((len(X), n_outputs), order="F"))
+        raw = np.zeros((len(rows), n_outputs), order="F")
+        return cls(rows.name, rows.X, rows.labels, rows.weight, codes, raw)
 
     def add(self, trees: Sequence[GrownTree]) -> None:
         """Add one round of trees to the raw scores."""
@@ -101,20 +96,23 @@ class Watch:
     transform : callable
         From raw scores to what a custom metric sees: probabilities, or predicted values.
     prove : callable
-        prove(set) gives the proven robustness of the trees so far on an evaluation set.
+        prove(trees, set) gives the proven robustness of these trees on an evaluation set.
     """
 
     sets: Sequence[EvaluationSet]
     metrics: Sequence[Metric]
     objective: Mapping[str, Any]
     transform: Callable[[Floats], Floats]
-    prove: Callable[[EvaluationSet], float]
+    prove: Callable[[Sequence[Tree], EvaluationSet], float]
     history: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    _trees: list[Tree] = field(default_factory=list)  # so far, as the verifier takes them
     _data: dict[str, Any] = field(default_factory=dict)
 
     def evaluate(self, trees: Sequence[GrownTree]) -> list[Result]:
         """Every metric on every set after this round."""
         results: list[Result] = []
+        if ROBUSTNESS in self.metrics:
+            self._trees += [tree.as_tree(output) for output, tree in enumerate(trees)]
         for data in self.sets:
             data.add(trees)
             for metric in self.metrics or [""]:
@@ -132,7 +130,7 @@ class Watch:
 
     def _measure(self, data: EvaluationSet, metric: Metric) -> list[tuple[str, float, bool]]:
         if metric == ROBUSTNESS:
-            return [(ROBUSTNESS, self.prove(data), True)]
+            return [(ROBUSTNESS, self.prove(self._trees, data), True)]
         if callable(metric):
             arguments: list[Any] = [data.labels, self.transform(data.raw)]
             if len(inspect.signature(metric).parameters) > 2:

@@ -7,10 +7,9 @@ proven robustness on validation data is no less.
 from __future__ import annotations
 
 import math
-import os
-import re
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -19,17 +18,21 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.ensemble import Ensemble
-from carvegbm.errors import CarveError, DataError, ModelError
+from carvegbm.errors import CarveError, DataError
 from carvegbm.instances import check_threads
 from carvegbm.progress import Progress
-from carvegbm.readers import lightgbm_text, load
+from carvegbm.readers import load
 from carvegbm.readers.checks import Classes
 from carvegbm.spread import require_large_spread
 from carvegbm.training import inputs
-from carvegbm.training.descent import Descent, Labelled, Settings, descend
+from carvegbm.training.data import Labelled
+from carvegbm.training.refitting.descent import Defence, Descent, DescentSettings, descend
+from carvegbm.training.refitting.rewriting import rewriter
 from carvegbm.verification import Verification, verify
 
-__all__ = ["Refit", "refit_ensemble", "robust_refit", "with_scores"]
+__all__ = ["Refit", "refit_ensemble", "robust_refit"]
+
+Floats = npt.NDArray[np.float64]
 
 
 def robust_refit(
@@ -79,10 +82,10 @@ def robust_refit(
 
     Returns
     -------
-    lightgbm.Booster, LargeSpreadClassifier or Ensemble
-        A LightGBM model comes back as a Booster, a `LargeSpreadClassifier` as one, any other model
-        as an Ensemble. What was passed in is not changed. A `LargeSpreadClassifier` is verified
-        against the attacker it was refitted for from then on.
+    Booster, estimator or Ensemble
+        A LightGBM model comes back as a LightGBM Booster, a `LargeSpreadClassifier` as one, any
+        other model as an Ensemble. What was passed in is not changed. A `LargeSpreadClassifier` is
+        verified against the attacker it was refitted for from then on.
 
     Examples
     --------
@@ -102,26 +105,22 @@ def robust_refit(
     if given.task == "regression":
         raise CarveError("a robust refit needs classes to defend; the model is a regression")
     require_large_spread(given, attacker)
-    settings = Settings(
+    settings = DescentSettings(
         steps=_steps(steps),
         rate=_number("learning_rate", learning_rate, above=0),
         l2=_number("l2", l2),
         seed=inputs.seed_from(random_state) or 0,
-    )
-    train, valid = _data(given, attacker, X, y, sample_weight, eval_set, settings.seed)
-    result = refit_ensemble(
-        given,
-        attacker,
-        train,
-        valid,
-        settings,
         floor=None if accuracy_floor is None else _number("accuracy_floor", accuracy_floor, most=1),
         threads=check_threads(threads),
         progress=progress,
     )
+    train, valid = _data(given, attacker, (X, y, sample_weight), eval_set, settings.seed)
+    write = rewriter(model, given)
+    defence = Defence(attacker, train, valid)
+    result = refit_ensemble(given, defence, settings, held=write.held)
     if result.descent.interrupted:
         raise KeyboardInterrupt
-    refitted = with_scores(model, given, result.ensemble.scores)
+    refitted = write.write(result.ensemble.scores, valid.X)
     if hasattr(refitted, "attacker_"):
         refitted.attacker_ = attacker
     return refitted
@@ -144,122 +143,64 @@ class Refit:
         return self.end is not self.start
 
 
+def _as_they_are(scores: Floats) -> Floats:
+    return scores
+
+
 def refit_ensemble(
     ensemble: Ensemble,
-    attacker: Attacker,
-    train: Labelled,
-    valid: Labelled,
-    settings: Settings = Settings(),  # noqa: B008
+    defence: Defence,
+    settings: DescentSettings = DescentSettings(),  # noqa: B008
     *,
     start: Verification | None = None,
-    floor: float | None = None,
-    threads: int = 0,
-    progress: Progress = False,
+    held: Callable[[Floats], Floats] = _as_they_are,
 ) -> Refit:
-    """Descend, and prove that the outcome is no worse than the start on the validation rows."""
+    """Descend, and prove that the outcome is no worse than the start on the validation rows.
 
-    def prove(candidate: Ensemble) -> Verification:
-        labels = candidate.classes[valid.labels]
-        return verify(candidate, valid.X, labels, attacker, threads=threads or None, progress=False)
+    `start` is what is proven before, where it is known. `held` rounds scores to what the model's
+    format holds: these are proven, and no others.
+    """
+    valid, threads = defence.valid, settings.threads or None
+
+    def prove(trial: Ensemble) -> Verification:
+        labels = trial.classes[valid.labels]
+        return verify(trial, valid.X, labels, defence.attacker, threads=threads, progress=False)
 
     if start is None:
         start = prove(ensemble)
-    descent = descend(
-        ensemble,
-        attacker,
-        train,
-        valid,
-        settings,
-        floor=floor,
-        threads=threads,
-        progress=progress,
-    )
+    descent = descend(ensemble, defence, settings)
     if descent.best.step > 0:
-        better = ensemble.with_scores(descent.scores)
+        better = ensemble.with_scores(held(descent.scores))
         end = prove(better)
         if end.robustness[0] >= start.robustness[0]:
             return Refit(better, start, end, descent)
     return Refit(ensemble, start, start, descent)
 
 
-def with_scores(model: Any, ensemble: Ensemble, scores: npt.NDArray[np.float64]) -> Any:
-    """A copy of `model`, which `ensemble` was read from, with other leaf scores."""
-    if hasattr(model, "ensemble_") and hasattr(model, "booster_"):
-        from copy import copy
-
-        fitted = copy(model)
-        fitted.__dict__.pop("training_report_", None)  # it speaks of other scores
-        fitted.booster_ = _booster(model.booster_.model_to_string(), ensemble, scores)
-        fitted.ensemble_ = load(fitted.booster_, classes=model.classes_)
-        return fitted
-    text = _lightgbm_text(model)
-    return ensemble.with_scores(scores) if text is None else _booster(text, ensemble, scores)
-
-
-def _lightgbm_text(model: Any) -> str | None:
-    """The text of a LightGBM model, wherever it is; None for any other."""
-    booster = getattr(model, "booster_", model)
-    if hasattr(booster, "model_to_string"):
-        return str(booster.model_to_string())
-    if isinstance(model, (str, os.PathLike)):
-        text = lightgbm_text(os.fsdecode(model))
-        return None if text is None else text.replace("\r\n", "\n")
-    return None
-
-
-def _booster(text: str, ensemble: Ensemble, scores: npt.NDArray[np.float64]) -> Any:
-    """The Booster of a model text with other leaf scores."""
-    import lightgbm
-
-    booster = lightgbm.Booster(model_str=text)
-    leaves = np.bincount(
-        ensemble.tree_of_node[ensemble.nodes["feature"] < 0], minlength=ensemble.n_trees
-    ).tolist()
-    if leaves == [int(count) for count in re.findall(r"^num_leaves=(\d+)", text, re.MULTILINE)]:
-        row = 0
-        for tree, count in enumerate(leaves):
-            for leaf in range(count):
-                booster.set_leaf_output(tree, leaf, float(scores[row, tree % ensemble.n_outputs]))
-                row += 1
-        # LightGBM takes numbers up to 1e-35 for zero.
-        written = load(booster, classes=ensemble.classes.tolist())
-        same = np.array_equal(written.nodes, ensemble.nodes)
-        if same and np.allclose(written.scores, scores, rtol=0, atol=1e-30):
-            return booster
-    # The reader had to lay out a tree anew, see readers.trees.send.
-    raise ModelError("its trees cannot be written back leaf by leaf; pass carvegbm.load(model)")
-
-
 def _data(
     ensemble: Ensemble,
     attacker: Attacker,
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
-    sample_weight: npt.ArrayLike | None,
+    given: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike | None],
     eval_set: Any,
     seed: int,
 ) -> tuple[Labelled, Labelled]:
-    """Training and validation rows, checked."""
+    """Training and validation rows, checked; `given` are rows, labels and weights."""
 
-    def checked(X: npt.ArrayLike, y: npt.ArrayLike) -> Labelled:
+    def checked(X: npt.ArrayLike, y: npt.ArrayLike, weight: Any = None) -> Labelled:
         rows = ensemble.check_data(X)
         attacker.check_instances(ensemble, rows)
         inputs.require_labels(y)
-        return Labelled(rows, ensemble.check_labels(y, len(rows)))
+        labels = ensemble.check_labels(y, len(rows))
+        return Labelled(rows, labels, inputs.check_weight(weight, len(rows)))
 
-    train = checked(X, y)
-    weight = inputs.check_weight(sample_weight, len(train.X))
+    train = checked(*given)
     pairs = inputs.evaluation_pairs(eval_set)
+    if len(pairs) > 1:
+        raise DataError(f"eval_set must be one pair (X, y), got {len(pairs)}")
     if pairs:
-        if len(pairs) > 1:
-            raise DataError(f"eval_set must be one pair (X, y), got {len(pairs)}")
-        return Labelled(train.X, train.labels, weight), checked(*pairs[0])
-    rows, rest = inputs.split_off(train.labels, seed)
-    kept = None if weight is None else weight[rows]
-    return (
-        Labelled(train.X[rows], train.labels[rows], kept),
-        Labelled(train.X[rest], train.labels[rest]),
-    )
+        return train, checked(*pairs[0])
+    train, valid = train.split_off(seed)
+    return train, replace(valid, weight=None)  # rows to judge by count alike
 
 
 def _steps(value: Any) -> int:

@@ -1,0 +1,185 @@
+"""Certified training: quiet thresholds, robust refit, and the choice between trials.
+
+Comes in: a large-spread ensemble to be trained, with validation rows. Goes out: the chosen model,
+and a report of every trial.
+
+    scout   every quietness with a few rounds, refitted: which one suits the data and the budget?
+    grow    the best of them with all rounds, refitted
+    choose  the largest proven robustness on the validation rows, among all models so far whose
+            accuracy there is no more than `clean_loss` below plain LightGBM's, or below the most
+            accurate of them, where none is as accurate as plain LightGBM
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.training.certified.choosing import accuracy_floor, choose, reason
+from carvegbm.training.certified.quiet import crowding
+from carvegbm.training.certified.report import CertifiedTrial, TrainingReport
+from carvegbm.training.data import Labelled
+from carvegbm.training.growing.boosting import Boosted, Boosting, candidates_of
+from carvegbm.training.growing.closing import ClosingRule
+from carvegbm.training.growing.model import GrownModel, writable
+from carvegbm.training.growing.thresholds import Candidates
+from carvegbm.training.inputs import blank_ensemble
+from carvegbm.training.refitting.descent import Defence, DescentSettings
+from carvegbm.training.refitting.refit import refit_ensemble
+from carvegbm.training.reporting import shown
+from carvegbm.verification import Verification, verify
+
+__all__ = ["Job"]
+
+_SCOUT_ROUNDS = 20
+_SCOUT = DescentSettings(steps=50, patience=20)
+
+
+@dataclass
+class Job:
+    """One run of certified training.
+
+    Attributes
+    ----------
+    boosting : Boosting
+        What is to be trained; its first evaluation set holds the validation rows.
+    quietness : sequence of float or None
+    plain_accuracy : float or None
+        Accuracy of plain LightGBM on the validation rows.
+    clean_loss : float or None
+        How far below it a model may be; None: accuracy does not count.
+    tell : callable (str) -> object
+        Called with a line per trial.
+    """
+
+    boosting: Boosting
+    quietness: Sequence[float | None]
+    plain_accuracy: float | None = None
+    clean_loss: float | None = None
+    tell: Callable[[str], object] = lambda _: None
+    _reached: float = field(default=0.0, init=False)  # the best accuracy so far
+    _boosted: dict[int, Boosted] = field(default_factory=dict, init=False)
+
+    def run(self) -> tuple[TrainingReport, Boosted]:
+        """Train and judge the trials, and choose one; an interrupt ends it early."""
+        found: list[CertifiedTrial] = []
+        interrupted = False
+        try:
+            for trial in self._trials(found):
+                found.append(trial)  # noqa: PERF402  an interrupt keeps what is there
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            interrupted = True
+        floor = self._floor(self._reached)
+        chosen = choose(found, floor)
+        accuracies = [trial.accuracy for trial in found]
+        why = reason(chosen.robustness, accuracies, floor, self.plain_accuracy, self._reached)
+        boosted = self._boosted[id(chosen)]
+        if interrupted:
+            boosted = replace(boosted, stopped_because="interrupted")
+        return TrainingReport(found, chosen, why, floor, self.plain_accuracy), boosted
+
+    def _trials(self, found: Sequence[CertifiedTrial]) -> Iterator[CertifiedTrial]:
+        """Scouts, then the best of them grown; `found` holds what came so far."""
+        best = self.quietness[0]
+        if len(self.quietness) > 1:
+            for quietness in self.quietness:
+                yield from self._train(quietness, scout=True)
+            # Scouts are small: none of them need be as accurate as a grown model.
+            best = choose(found, self._floor(self._reached)).quietness
+        yield from self._train(best, scout=False)
+
+    def _floor(self, reached: float) -> float | None:
+        """The smallest acceptable accuracy: what no model reaches is not asked of a refit."""
+        if self.plain_accuracy is None or self.clean_loss is None:
+            return None
+        return accuracy_floor(self.plain_accuracy, reached, self.clean_loss)
+
+    def _train(self, quietness: float | None, scout: bool) -> Iterator[CertifiedTrial]:
+        """A trial as boosting leaves it, then the same refitted."""
+        started = time.monotonic()
+        boosting = self.boosting.scout(_SCOUT_ROUNDS) if scout else self.boosting
+        boosted = boosting.run(self._quiet(quietness))
+        ensemble = boosted.model.ensemble
+        proven = verify(
+            ensemble,
+            self._valid.X,
+            ensemble.classes[self._valid.labels],
+            self.boosting.attacker,
+            threads=self.boosting.threads,
+            progress=False,
+        )
+
+        def judged(model: GrownModel, result: Verification, refit: bool) -> CertifiedTrial:
+            trial = CertifiedTrial(
+                num_leaves=int(self.boosting.parameters["num_leaves"]),
+                quietness=quietness,
+                scout=scout,
+                refit=refit,
+                accuracy=result.accuracy,
+                robustness=float(result.robustness[0]),
+                trees=ensemble.n_trees,
+                leaves=ensemble.n_leaves,
+                seconds=round(time.monotonic() - started, 3),
+                model=model,
+            )
+            self._boosted[id(trial)] = replace(boosted, model=model)
+            self._reached = max(self._reached, trial.accuracy)
+            self.tell(
+                f"quietness {shown(quietness)}, {ensemble.n_trees} trees"
+                f"{', refitted' if refit else ''}: "
+                f"accuracy {trial.accuracy:.4f}, robustness {trial.robustness:.4f}"
+            )
+            return trial
+
+        yield judged(boosted.model, proven, refit=False)
+        if boosted.stopped_because == "interrupted":
+            raise KeyboardInterrupt
+        settings = replace(
+            _SCOUT if scout else DescentSettings(),
+            floor=self._floor(proven.accuracy if scout else self._reached),
+            threads=self.boosting.threads,
+        )
+        result = refit_ensemble(ensemble, self._defence, settings, start=proven, held=writable)
+        if result.changed:
+            model = boosted.model.with_scores(result.ensemble.scores)
+            yield judged(model, result.end, refit=True)
+        if result.descent.interrupted:
+            raise KeyboardInterrupt
+
+    @property
+    def _valid(self) -> Labelled:
+        return self.boosting.evaluation.sets[0]
+
+    @cached_property
+    def _defence(self) -> Defence:
+        """What a refit defends; rows that are laid out as the core takes them, once for all."""
+        train, valid = (
+            replace(rows, X=np.ascontiguousarray(rows.X))
+            for rows in (self.boosting.data, self._valid)
+        )
+        return Defence(self.boosting.attacker, train, valid)
+
+    def _quiet(self, quietness: float | None) -> Candidates:
+        """The thresholds that are not too crowded."""
+        if quietness is None:
+            return self.candidates
+        return self.candidates.keeping([share <= quietness for share in self._crowding])
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """All thresholds of the training rows."""
+        boosting = self.boosting
+        return candidates_of(boosting.data, boosting.parameters, boosting.threads)
+
+    @cached_property
+    def _crowding(self) -> list[npt.NDArray[np.float64]]:
+        blank = blank_ensemble(self.candidates.n_features)
+        rule = ClosingRule.against(self.boosting.attacker, blank)
+        return crowding(self.candidates, self.boosting.data, rule, self.boosting.threads)

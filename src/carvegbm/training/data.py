@@ -1,0 +1,50 @@
+"""Labelled rows: what training learns from, what it watches, what it is judged on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.training.inputs import split_off
+
+__all__ = ["Labelled", "some_rows"]
+
+Floats = npt.NDArray[np.float64]
+
+_SOME = 1000
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Rows with encoded labels: 0, 1, … for classes, numbers for regression."""
+
+    X: npt.NDArray[Any]
+    labels: npt.NDArray[Any]
+    weight: Floats | None = None
+    name: str = "training"
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def split_off(self, seed: int | None) -> tuple[Labelled, Labelled]:
+        """Training and validation rows: a stratified fifth is split off."""
+        kept, rest = split_off(self.labels, seed)
+        return self._part(kept, self.name), self._part(rest, "valid_0")
+
+    def _part(self, positions: npt.NDArray[np.int64], name: str) -> Labelled:
+        weight = None if self.weight is None else self.weight[positions]
+        return Labelled(self.X[positions], self.labels[positions], weight, name)
+
+
+def some_rows(n: int) -> npt.NDArray[np.int64]:
+    """Positions of up to 1000 of n rows, evenly spaced: what a check looks at.
+
+    Examples
+    --------
+    >>> some_rows(3).tolist(), len(some_rows(10**6))
+    ([0, 1, 2], 1000)
+    """
+    return np.unique(np.linspace(0, n - 1, min(n, _SOME)).astype(np.int64))

@@ -1,0 +1,7 @@
+"""From rows to a grown ensemble, with LightGBM as it comes from PyPI.
+
+In the order of the work: `thresholds` chooses where trees may split, `lightgbm_c` is the table of
+codes that LightGBM trains on, `rounds` grows the trees (`grown`), `closing` closes thresholds after
+each, `watching` evaluates, `boosting` joins all of that.
+`model` is what comes out: an ensemble, and LightGBM's text of it (`model_text`).
+"""

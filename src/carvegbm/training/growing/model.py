@@ -1,0 +1,201 @@
+"""A model on its way from grown trees to LightGBM: an ensemble, and what its text consists of.
+
+Comes in: grown trees. Goes out: an `Ensemble` at once, for whoever judges the model; LightGBM's
+text and a Booster when they are asked for, which is once, for a model that was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.ensemble import Ensemble, Task
+from carvegbm.errors import ModelError
+from carvegbm.readers.checks import Classes
+from carvegbm.readers.lightgbm import from_text
+from carvegbm.readers.trees import Tree, assemble
+from carvegbm.training.data import some_rows
+from carvegbm.training.growing.grown import GrownTree
+from carvegbm.training.growing.model_text import objective_of, write_model
+from carvegbm.training.growing.thresholds import ZERO_ZONE, Candidates
+
+__all__ = ["GrownModel", "Kind", "Model", "StoredModel", "writable"]
+
+Floats = npt.NDArray[np.float64]
+
+# How LightGBM's own `predict` gets from raw scores to labels, as its reader knows it.
+_LINKS: dict[Task, dict[str, Any]] = {
+    "binary": {"link": "logistic", "tie": "negative", "compares": "probability"},
+    "multiclass": {"link": "softmax", "compares": "probability"},
+    "regression": {},
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a model is to say, and of what.
+
+    Attributes
+    ----------
+    task : {"binary", "multiclass", "regression"}
+    n_outputs : int
+        Number of classes for multiclass, else 1.
+    feature_names : sequence of str
+        As LightGBM's text can hold them, see `safe_names`.
+    classes : array, optional
+        Labels in the order of the outputs; None for regression.
+    """
+
+    task: Task
+    n_outputs: int
+    feature_names: Sequence[str]
+    classes: Classes = None
+
+    def ensemble(self, trees: Sequence[Tree], link_scale: float = 1.0) -> Ensemble:
+        """The ensemble that a reader would find in the model's text."""
+        fields = dict(_LINKS[self.task])
+        if self.task == "binary":
+            fields["link_scale"] = link_scale
+        return assemble(
+            trees,
+            n_outputs=self.n_outputs,
+            n_features=len(self.feature_names),
+            task=self.task,
+            classes=self.classes,
+            feature_names=self.feature_names,
+            **fields,
+        )
+
+
+class Model:
+    """A trained model: `ensemble`, and LightGBM's text of the same trees."""
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The model's trees and scores."""
+        raise NotImplementedError
+
+    def text(self) -> str:
+        """LightGBM's text of the model."""
+        raise NotImplementedError
+
+    def booster(self, X: npt.NDArray[Any]) -> Any:
+        """LightGBM's Booster of the model, which agrees with `ensemble` on rows of X."""
+        import lightgbm
+
+        text = self.text()
+        self._check(text)
+        booster = lightgbm.Booster(model_str=text)
+        rows = X[some_rows(len(X))]
+        theirs = booster.predict(rows, raw_score=True, num_threads=1)
+        if not np.array_equal(theirs, self.ensemble.raw_score(rows, threads=1)):
+            raise ModelError(
+                f"LightGBM {lightgbm.__version__} has other raw scores than the trees that were "
+                "written for it; train with another version of LightGBM"
+            )
+        return booster
+
+    def _check(self, text: str) -> None:
+        """Refuse a text that does not hold the ensemble."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Model) and self.text() == other.text()
+
+    def __hash__(self) -> int:
+        return hash(self.text())
+
+
+@dataclass(frozen=True, eq=False)
+class GrownModel(Model):
+    """A model that was trained here.
+
+    Attributes
+    ----------
+    trees : sequence of GrownTree
+        Of outputs 0, 1, … in turn.
+    kind : Kind
+    template : str
+        Text of the Booster that grew the trees, see `write_model`.
+    ranges : sequence of (lowest, highest)
+        The values of every feature in training.
+    """
+
+    trees: Sequence[GrownTree]
+    kind: Kind
+    template: str
+    ranges: Sequence[tuple[float, float]]
+
+    @classmethod
+    def of(
+        cls, trees: Sequence[GrownTree], kind: Kind, template: str, candidates: Candidates
+    ) -> GrownModel:
+        """The model of trees that split at these candidates."""
+        ranges = list(zip(candidates.lower.tolist(), candidates.upper.tolist(), strict=True))
+        return cls(trees, kind, template, ranges)
+
+    @cached_property
+    def ensemble(self) -> Ensemble:
+        """The model's trees and scores."""
+        n_outputs = self.kind.n_outputs
+        return self.kind.ensemble(
+            [tree.as_tree(index % n_outputs) for index, tree in enumerate(self.trees)],
+            link_scale=_sigmoid(objective_of(self.template)),
+        )
+
+    def with_scores(self, scores: Floats) -> GrownModel:
+        """The same trees with other scores, a row per leaf and a column per output."""
+        trees, done = [], 0
+        for index, tree in enumerate(self.trees):
+            own = scores[done : done + tree.n_leaves, index % self.kind.n_outputs]
+            trees.append(tree.with_values(own))
+            done += tree.n_leaves
+        return replace(self, trees=trees)
+
+    def text(self) -> str:
+        """LightGBM's text of the model."""
+        kind = self.kind
+        return write_model(
+            self.template, self.trees, kind.feature_names, self.ranges, kind.n_outputs
+        )
+
+    def _check(self, text: str) -> None:
+        if from_text(text, self.kind.classes) != self.ensemble:
+            raise ModelError(
+                "the text written for LightGBM does not hold the trees that were grown; train with "
+                "another version of LightGBM"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class StoredModel(Model):
+    """A model that was trained before, and kept as text."""
+
+    written: str
+    classes: Classes
+
+    @cached_property
+    def ensemble(self) -> Ensemble:
+        """The model's trees and scores."""
+        return from_text(self.written, self.classes)
+
+    def text(self) -> str:
+        """LightGBM's text of the model."""
+        return self.written
+
+
+def writable(scores: Floats) -> Floats:
+    """Scores as a LightGBM model holds them: what is as good as 0 to LightGBM is 0."""
+    return np.where(np.abs(scores) <= ZERO_ZONE, 0.0, scores)
+
+
+def _sigmoid(objective: str) -> float:
+    """The scale of raw scores, rounded as LightGBM's text has it."""
+    for option in objective.split():
+        if option.startswith("sigmoid:"):
+            return float(option.partition(":")[2])
+    return 1.0

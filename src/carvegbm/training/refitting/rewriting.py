@@ -1,0 +1,113 @@
+"""Other leaf scores for a model of someone else's, which stays a model of its kind.
+
+Comes in: a model as `carvegbm.load` takes it, the ensemble that was read from it, other scores.
+Goes out: a copy of the model with these scores: a LightGBM Booster, a `LargeSpreadClassifier`; an
+`Ensemble` for whatever cannot be written. Each copy is read again and must be the ensemble with the
+scores it was given.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.ensemble import Ensemble
+from carvegbm.errors import ModelError
+from carvegbm.readers import lightgbm_text, load
+from carvegbm.training.growing.model import writable
+
+__all__ = ["Rewriter", "rewriter"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class Rewriter:
+    """Writes a copy of a model; this one, of any model as an `Ensemble`."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.ensemble = ensemble
+
+    def held(self, scores: Floats) -> Floats:
+        """The scores as the model's own format holds them; only such ones can be written."""
+        return scores
+
+    def write(self, scores: Floats, X: npt.NDArray[Any]) -> Any:  # noqa: ARG002
+        """A copy of the model with these scores, checked on the rows of X."""
+        return self.ensemble.with_scores(scores)
+
+
+def rewriter(model: Any, ensemble: Ensemble) -> Rewriter:
+    """What writes copies of `model`, which `ensemble` was read from."""
+    if hasattr(model, "ensemble_") and hasattr(model, "booster_"):
+        return _OwnRewriter(model, ensemble)
+    booster = getattr(model, "booster_", model)
+    if hasattr(booster, "model_to_string"):
+        return _LightGBMRewriter(str(booster.model_to_string()), ensemble)
+    if isinstance(model, (str, os.PathLike)):
+        path = os.fsdecode(model)
+        text = lightgbm_text(path)
+        if text is not None:
+            return _LightGBMRewriter(text.replace("\r\n", "\n"), ensemble)
+    return Rewriter(ensemble)
+
+
+class _LightGBMRewriter(Rewriter):
+    """Writes Boosters of a LightGBM model text."""
+
+    def __init__(self, text: str, ensemble: Ensemble) -> None:
+        super().__init__(ensemble)
+        self._text = text
+
+    def held(self, scores: Floats) -> Floats:
+        return writable(scores)
+
+    def write(self, scores: Floats, X: npt.NDArray[Any]) -> Any:  # noqa: ARG002
+        import lightgbm
+
+        ensemble = self.ensemble
+        booster = lightgbm.Booster(model_str=self._text)
+        leaves = np.bincount(
+            ensemble.tree_of_node[ensemble.nodes["feature"] < 0], minlength=ensemble.n_trees
+        ).tolist()
+        counts = re.findall(r"^num_leaves=(\d+)", self._text, re.MULTILINE)
+        if leaves == [int(count) for count in counts]:
+            row = 0
+            for tree, count in enumerate(leaves):
+                own = scores[row : row + count, tree % ensemble.n_outputs].tolist()
+                for leaf, score in enumerate(own):
+                    booster.set_leaf_output(tree, leaf, score)
+                row += count
+            written = load(booster, classes=ensemble.classes.tolist())
+            if _is_same(written, ensemble, scores):
+                return booster
+        raise not_by_leaf()
+
+
+class _OwnRewriter(_LightGBMRewriter):
+    """Writes copies of a `LargeSpreadClassifier`."""
+
+    def __init__(self, model: Any, ensemble: Ensemble) -> None:
+        super().__init__(model.booster_.model_to_string(), ensemble)
+        self._model = model
+
+    def write(self, scores: Floats, X: npt.NDArray[Any]) -> Any:
+        from copy import copy
+
+        fitted = copy(self._model)
+        fitted.__dict__.pop("training_report_", None)  # it speaks of other scores
+        fitted.booster_ = super().write(scores, X)
+        fitted.ensemble_ = self._model.ensemble_.with_scores(scores)
+        return fitted
+
+
+def _is_same(written: Ensemble, ensemble: Ensemble, scores: Floats) -> bool:
+    return np.array_equal(written.nodes, ensemble.nodes) and np.array_equal(written.scores, scores)
+
+
+def not_by_leaf() -> ModelError:
+    """The error where a reader had to lay out a tree anew, see readers.trees.send."""
+    return ModelError("its trees cannot be written back leaf by leaf; pass carvegbm.load(model)")

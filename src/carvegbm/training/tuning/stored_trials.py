@@ -1,0 +1,96 @@
+"""Finished trials as files: a JSON record, and the model as LightGBM's text beside it.
+
+Comes in: a path made of all that a trial depends on. Goes out: the trial, or None where it is
+missing or damaged: the record carries its own digest, and that of the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from carvegbm.files import replacing
+from carvegbm.fingerprint import digest_of
+from carvegbm.readers.checks import Classes
+from carvegbm.training.certified.report import CertifiedTrial, TrainingReport
+from carvegbm.training.growing.model import StoredModel
+from carvegbm.training.tuning.trial import TuningTrial
+
+__all__ = ["key", "read_record", "read_trial", "write_record", "write_trial"]
+
+
+def key(parameters: Mapping[str, Any]) -> str:
+    """A text that differs wherever the parameters do; repr would shorten long arrays."""
+
+    def plain(value: Any) -> Any:
+        return value.tolist() if isinstance(value, np.ndarray | np.generic) else repr(value)
+
+    return json.dumps(parameters, sort_keys=True, default=plain)
+
+
+def write_trial(place: Path, trial: TuningTrial) -> None:
+    """Model first, then the record that says it is complete."""
+    text = trial.text
+    record = {f.name: getattr(trial, f.name) for f in fields(trial)}
+    record["parameters"] = json.loads(key(trial.parameters))
+    record["outcome"] = dict(trial.outcome)
+    if "training_report_" in trial.outcome:
+        record["outcome"]["training_report_"] = _report_to_record(trial.outcome["training_report_"])
+    record["model"] = hashlib.sha256(text.encode()).hexdigest()
+    with replacing(place.with_suffix(".txt")) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    write_record(place, record)
+
+
+def read_trial(place: Path, parameters: dict[str, Any], classes: Classes) -> TuningTrial | None:
+    """The stored trial of these parameters, or None where it is missing or damaged."""
+    record = read_record(place)
+    try:
+        text = place.with_suffix(".txt").read_text(encoding="utf-8")
+        if record is None or record["model"] != hashlib.sha256(text.encode()).hexdigest():
+            return None
+        outcome = record["outcome"]
+        if "training_report_" in outcome:
+            outcome["training_report_"] = _report_of(outcome["training_report_"], classes)
+        return TuningTrial(
+            **{**record, "parameters": parameters, "model": StoredModel(text, classes)}
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def read_record(place: Path) -> dict[str, Any] | None:
+    """What `write_record` wrote, to the last bit, or None."""
+    try:
+        record: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+        return record if record.pop("digest") == digest_of(record) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def write_record(place: Path, record: dict[str, Any]) -> None:
+    """Write plain values, with a digest of them."""
+    text = json.dumps({**record, "digest": digest_of(record)})
+    with replacing(place) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _report_to_record(report: TrainingReport) -> dict[str, Any]:
+    """A report as plain values, with the models as text."""
+    trials = [{**trial.to_dict(), "model": trial.text} for trial in report.trials]
+    return {**report.to_dict(), "trials": trials}
+
+
+def _report_of(record: Mapping[str, Any], classes: Classes) -> TrainingReport:
+    trials = [
+        CertifiedTrial(**{**trial, "model": StoredModel(trial["model"], classes)})
+        for trial in record["trials"]
+    ]
+    chosen = trials[record["chosen"]]
+    return TrainingReport(**{**record, "trials": trials, "chosen": chosen})
