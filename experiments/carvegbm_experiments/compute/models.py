@@ -128,9 +128,9 @@ class Bench:
         kind = "certified" if options else "large-spread"
         folder = self.store.models / kind / setting["dataset"]
         known = _stamps(folder)
-        finished: list[Any] = []
+        finished: list[TuningTrial] = []
 
-        def report(tried: Any) -> None:
+        def report(tried: TuningTrial) -> None:
             finished.append(tried)
             self.detail(f"{len(finished)} models")
 
@@ -147,7 +147,7 @@ class Bench:
             random_state=setting["seed"],
             n_jobs=self.threads,
             folder=folder,
-            on_candidate=report,
+            on_trial=report,
             learning_rate=setting["learning_rate"],
             min_child_samples=setting["min_child_samples"],
             **options,
@@ -155,8 +155,8 @@ class Bench:
         # Those that are stored are reported before any other.
         found_again = finished[: len(finished) - len(_stamps(folder) - known)]
         self._count(found_again, len(finished))
-        tried = tuning.candidates
-        trials = [_trial(each, split) for each in tried]
+        tried = tuning.trials
+        trials = [_trial(each) for each in tried]
         return Trials(trials, trials[tried.index(tuning.best)], tuning.floor, tuning.plain_accuracy)
 
     def _trained(self, setting: Configuration, grid: Sequence[Configuration]) -> list[Trial]:
@@ -209,11 +209,11 @@ def _parallel(jobs: Sequence[Callable[[], None]], workers: int) -> Any:
     return Parallel(n_jobs=workers, return_as="generator_unordered")(delayed(job)() for job in jobs)
 
 
-def _trial(tried: Any, split: Split) -> Trial:
+def _trial(tried: TuningTrial) -> Trial:
     """A model that tuning tried, whether it is large-spread only or certified."""
     return Trial(
         num_leaves=tried.parameters["num_leaves"],
-        ensemble=ensemble_of(tried.text, split),
+        ensemble=tried.ensemble,
         seconds=tried.seconds,
         validation_accuracy=tried.accuracy,
         validation_robustness=tried.robustness,
@@ -223,6 +223,5 @@ def _trial(tried: Any, split: Split) -> Trial:
 
 
 def _stamps(folder: Path) -> set[tuple[str, int]]:
-    """The models tuning has stored (plain ones are its measure only), and when each was written."""
-    files = (path for path in folder.glob("*.json") if not path.name.startswith("plain"))
-    return {(path.name, path.stat().st_mtime_ns) for path in files}
+    """The stored trials, and when each was written."""
+    return {(path.name, path.stat().st_mtime_ns) for path in folder.glob("trial-*.json")}
