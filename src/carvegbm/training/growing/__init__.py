@@ -2,6 +2,6 @@
 
 In the order of the work: `thresholds` chooses where trees may split, `lightgbm_c` is the table of
 codes that LightGBM trains on, `rounds` grows the trees (`grown`), `closing` closes thresholds after
-each, `watching` evaluates, `boosting` joins all of that.
-`model` is what comes out: an ensemble, and LightGBM's text of it (`model_text`).
+each, `watching` evaluates, `agreement` checks that LightGBM saw the rows it was given, `boosting`
+joins all of that. `model` is what comes out: an ensemble, and LightGBM's text of it (`model_text`).
 """

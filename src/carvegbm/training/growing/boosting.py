@@ -14,6 +14,7 @@ from carvegbm.attacker import Attacker
 from carvegbm.readers.trees import Tree
 from carvegbm.training.data import Labelled
 from carvegbm.training.evaluation import Evaluation, is_early_stopping
+from carvegbm.training.growing.agreement import check_counts, check_scores
 from carvegbm.training.growing.closing import ClosingRule, OpenThresholds
 from carvegbm.training.growing.grown import GrownTree
 from carvegbm.training.growing.lightgbm_c import CodeTable
@@ -122,6 +123,9 @@ class Boosting:
             run.grow(self.n_rounds, reporter)
             best = run.best_round()
             reporter.finish(run.reason, len(run.grown), best)
+        check_counts(grower, self.data.X)
+        if run.reason != "interrupted":  # or LightGBM may know of a tree that nobody saw
+            check_scores(grower, self.data.X)
         kept = run.grown[: max(1, best)] or [grower.constant()]
         trees = [tree for trees in kept for tree in trees]
         return Boosted(

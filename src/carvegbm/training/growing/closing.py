@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.errors import CarveError
+
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
     from carvegbm.ensemble import Ensemble
@@ -158,4 +160,7 @@ class OpenThresholds:
 
     def threshold_at(self, feature: int, code: int) -> int:
         """The open threshold that separates merged codes <= code from those above it."""
-        return int(np.flatnonzero(self._open[feature][: code + 1])[-1])
+        below = np.flatnonzero(self._open[feature][: code + 1])
+        if len(below) == 0:
+            raise CarveError(f"a split of feature {feature} at code {code} is at no open threshold")
+        return int(below[-1])

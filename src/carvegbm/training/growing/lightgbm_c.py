@@ -11,6 +11,8 @@ score is computed twice. Four things make this exact, and this file takes care o
   Dataset, and this one never is;
 - codes only ever grow when they are overwritten: LightGBM does not write bin 0;
 - histograms by column (force_col_wise), no bundles: row-wise histograms work on a copy.
+
+No interface of LightGBM promises any of it, so `agreement` checks what came of it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from lightgbm.basic import _LIB
 
 from carvegbm.errors import CarveError
 
-__all__ = ["CodeTable", "RawBooster", "parameter_text", "refusal"]
+__all__ = ["CodeTable", "RawBooster", "disagreement", "parameter_text", "refusal"]
 
 _FLOAT32, _FLOAT64, _INT32 = 0, 1, 2
 _FEWEST_BINS = 17
@@ -68,6 +70,16 @@ def refusal(message: str) -> CarveError:
     """LightGBM's own error as one line, without the place in its source."""
     reason = message.split("\n")[0].split(" at /")[0]
     return CarveError(f"LightGBM refused to train: {reason}")
+
+
+def disagreement(what: str) -> CarveError:
+    """An error where LightGBM says `what`, which it could not if it saw the rows given to it."""
+    from lightgbm import __version__
+
+    return CarveError(
+        f"LightGBM {__version__} {what}: it did not train on the rows it was given; train with "
+        "another version of LightGBM"
+    )
 
 
 def _pointer(array: npt.NDArray[Any]) -> ctypes.c_void_p:
@@ -262,6 +274,26 @@ class RawBooster:
         count = ctypes.c_int(0)
         _call("LGBM_BoosterNumberOfTotalModel", self._handle, ctypes.byref(count))
         return count.value
+
+    def training_scores(self) -> npt.NDArray[np.float64]:
+        """What LightGBM has as score of every row, by its own bins.
+
+        Of one output, and as its objective converts it: a probability, an exponential, ….
+        """
+        scores = np.empty(len(self._table.codes))
+        length = ctypes.c_int64(0)
+        first = ctypes.c_int(0)  # of the data LightGBM keeps scores of: the training data
+        _call("LGBM_BoosterGetNumPredict", self._handle, first, ctypes.byref(length))
+        if length.value != len(scores):
+            raise disagreement(f"has {length.value} scores for {len(scores)} training rows")
+        _call(
+            "LGBM_BoosterGetPredict",
+            self._handle,
+            first,
+            ctypes.byref(length),
+            _pointer(scores),
+        )
+        return scores
 
     def text(self, first_tree: int = 0, n_trees: int = -1) -> str:
         """The model text with `n_trees` trees from `first_tree` on."""

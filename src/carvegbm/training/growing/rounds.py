@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.errors import CarveError
 from carvegbm.training.growing.closing import OpenThresholds
 from carvegbm.training.growing.grown import GrownTree
-from carvegbm.training.growing.lightgbm_c import CodeTable, RawBooster
+from carvegbm.training.growing.lightgbm_c import CodeTable, RawBooster, disagreement
 
 __all__ = ["MultipleOutputs", "Rounds", "SingleOutput", "rounds"]
 
@@ -52,8 +53,12 @@ class Rounds:
     ) -> None:
         self.table = table
         self.open = open_thresholds
-        self._parameters = {**parameters, **self._overrides}
-        self.booster = RawBooster(table, self._parameters)
+        self.parameters = {**parameters, **self._overrides}
+        self.booster = RawBooster(table, self.parameters)
+        self.trees: list[GrownTree] = []
+        """All that LightGBM's score of a row is the sum of, in the order it added them up."""
+        self.samples_rows = _samples_rows(self.parameters)
+        """Whether a tree may have been grown on some of the rows only."""
         self._round = 0
         self._split_is_left = False  # known of the whole data, as they are since the last tree
 
@@ -70,8 +75,9 @@ class Rounds:
 
     def reset(self, parameters: Mapping[str, Any]) -> None:
         """Change learning parameters for the rounds to come."""
-        self._parameters = {**parameters, **self._overrides}
-        self.booster.reset(self._parameters)
+        self.parameters = {**parameters, **self._overrides}
+        self.booster.reset(self.parameters)
+        self.samples_rows |= _samples_rows(self.parameters)
         self._split_is_left = False
 
     def template(self) -> str:
@@ -89,12 +95,15 @@ class Rounds:
             return None
         self._split_is_left = False
         text = self.booster.text(self.booster.n_trees - 1, 1)
-        return GrownTree.parse(text, self.open)
+        try:
+            return GrownTree.parse(text, self.open)
+        except CarveError as error:
+            raise disagreement(f"grew a tree it could not grow ({error})") from None
 
     @property
     def _chance_decides(self) -> bool:
         """Whether a round without a split may be bad luck."""
-        return self.open.n_open > 0 and _is_sampled(self._parameters)
+        return self.open.n_open > 0 and _is_sampled(self.parameters)
 
     def _goes_on(self, whole_data_split: Callable[[], bool]) -> bool:
         """Whether training goes on after a round without a split: the whole data have one."""
@@ -104,7 +113,7 @@ class Rounds:
 
     def _unsampled(self) -> RawBooster:
         """A Booster that looks at the whole data, for one split."""
-        return RawBooster(self.table, {**self._parameters, **_WHOLE, "num_leaves": 2})
+        return RawBooster(self.table, {**self.parameters, **_WHOLE, "num_leaves": 2})
 
     def _close(self, tree: GrownTree) -> None:
         lost = self.open.close_after(tree.feature.tolist(), tree.position.tolist())
@@ -113,18 +122,23 @@ class Rounds:
 
 def _is_sampled(parameters: Mapping[str, Any]) -> bool:
     """Whether chance decides what a tree may split on."""
-
-    def below_1(*names: str) -> bool:
-        return any(float(parameters.get(name, 1)) < 1 for name in names)
-
-    rows = ("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction")
     return (
-        (int(parameters.get("bagging_freq", 0)) > 0 and below_1(*rows))
-        or below_1("feature_fraction", "feature_fraction_bynode")
-        or parameters.get("data_sample_strategy") == "goss"
+        _samples_rows(parameters)
+        or _is_below_1(parameters, "feature_fraction", "feature_fraction_bynode")
         or bool(parameters.get("extra_trees"))
         or bool(parameters.get("use_quantized_grad"))
     )
+
+
+def _samples_rows(parameters: Mapping[str, Any]) -> bool:
+    """Whether a tree is grown on some of the rows."""
+    fractions = ("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction")
+    bags = int(parameters.get("bagging_freq", 0)) > 0 and _is_below_1(parameters, *fractions)
+    return bags or parameters.get("data_sample_strategy") == "goss"
+
+
+def _is_below_1(parameters: Mapping[str, Any], *names: str) -> bool:
+    return any(float(parameters.get(name, 1)) < 1 for name in names)
 
 
 class SingleOutput(Rounds):
@@ -150,6 +164,7 @@ class SingleOutput(Rounds):
             # A sample without a split came before: LightGBM made the start a tree of its own.
             tree = tree.shifted(float(self.constant()[0].value[0]))
         self._round += 1
+        self.trees.append(tree)
         if self._raw is not None:
             tree.add_to(self._raw, self.table.codes)
         self._close(tree)
@@ -211,6 +226,7 @@ class MultipleOutputs(Rounds):
             output = (self._round + turn) % n_outputs
             tree = self._grow_tree(*self._slopes(share, output))
             if tree is not None:
+                self.trees.append(tree)
                 # The table still tells apart what this tree tells apart; _close changes that.
                 self._add(tree, output)
                 self._close(tree)
