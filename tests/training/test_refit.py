@@ -264,22 +264,6 @@ def test_scikit_learns_trees_come_back_as_ensembles(model, problem):
     assert robustness(better, (X, y), attacker) > robustness(model, (X, y), attacker)
 
 
-def test_xgboosts_models_come_back_as_ensembles_and_nothing_is_printed(tmp_path, capfd):
-    xgboost = pytest.importorskip("xgboost")
-    X, y = problems.two_classes(200)
-    attacker = cg.Attacker("inf", 0.05)
-    model = xgboost.XGBClassifier(n_estimators=1, max_depth=4, n_jobs=1).fit(X, y)
-    model.save_model(tmp_path / "model.json")
-    found = [
-        refit(source, (X, y), (X, y), attacker)
-        for source in (model, model.get_booster(), tmp_path / "model.json")
-    ]
-    assert all(isinstance(better, cg.Ensemble) for better in found)
-    assert found[0] == found[1] == found[2] != cg.load(model)
-    assert robustness(found[0], (X, y), attacker) > robustness(model, (X, y), attacker)
-    assert capfd.readouterr() == ("", "")
-
-
 def torn_booster():
     """A LightGBM model that takes 0 for missing and sends it against its threshold."""
     tree = {

@@ -28,7 +28,7 @@ from carvegbm.readers import (
 from carvegbm.readers.checks import Classes
 from carvegbm.readers.ubjson import decode, is_ubjson
 
-__all__ = ["lightgbm_text", "load"]
+__all__ = ["lightgbm_text", "load", "xgboost_bytes"]
 
 _FORMATS = (
     "LightGBM text or JSON, XGBoost JSON, UBJSON or binary, a .silva forest, or JSON that "
@@ -157,6 +157,16 @@ def lightgbm_text(name: str) -> str | None:
     """The text of a LightGBM model file, also of a gzipped one; None for a file of another kind."""
     data = _bytes(name).lstrip()
     return _text(data) if data.startswith(_LIGHTGBM_TEXT) else None
+
+
+def xgboost_bytes(name: str) -> bytes | None:
+    """An XGBoost JSON or UBJSON file, also a gzipped one; None for a file of another kind."""
+    data = _bytes(name)
+    try:
+        document = decode(data) if is_ubjson(data) else json.loads(data)
+    except (ModelError, ValueError, RecursionError):
+        return None
+    return data if isinstance(document, dict) and "learner" in document else None
 
 
 def _is_pickle(data: bytes) -> bool:

@@ -83,9 +83,10 @@ def robust_refit(
     Returns
     -------
     Booster, estimator or Ensemble
-        A LightGBM model comes back as a LightGBM Booster, a `LargeSpreadClassifier` as one, any
-        other model as an Ensemble. What was passed in is not changed. A `LargeSpreadClassifier` is
-        verified against the attacker it was refitted for from then on.
+        A LightGBM model comes back as a LightGBM Booster; an XGBoost Booster, JSON or UBJSON file
+        as an XGBoost Booster, an XGBoost estimator as one of its kind; a `LargeSpreadClassifier`
+        as one; any other model as an Ensemble. What was passed in is not changed. A
+        `LargeSpreadClassifier` is verified against the attacker it was refitted for from then on.
 
     Examples
     --------

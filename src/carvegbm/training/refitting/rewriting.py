@@ -1,9 +1,9 @@
 """Other leaf scores for a model of someone else's, which stays a model of its kind.
 
 Comes in: a model as `carvegbm.load` takes it, the ensemble that was read from it, other scores.
-Goes out: a copy of the model with these scores: a LightGBM Booster, a `LargeSpreadClassifier`; an
-`Ensemble` for whatever cannot be written. Each copy is read again and must be the ensemble with the
-scores it was given.
+Goes out: a copy of the model with these scores: a LightGBM Booster, an XGBoost Booster or
+estimator, a `LargeSpreadClassifier`; an `Ensemble` for whatever cannot be written. Each copy is
+read again and must be the ensemble with the scores it was given.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import ModelError
-from carvegbm.readers import lightgbm_text, load
+from carvegbm.readers import lightgbm_text, load, xgboost_bytes
 from carvegbm.training.growing.model import writable
 
 __all__ = ["Rewriter", "rewriter"]
@@ -52,7 +52,14 @@ def rewriter(model: Any, ensemble: Ensemble) -> Rewriter:
         text = lightgbm_text(path)
         if text is not None:
             return _LightGBMRewriter(text.replace("\r\n", "\n"), ensemble)
-    return Rewriter(ensemble)
+        source: Any = xgboost_bytes(path)
+    else:
+        source = model if hasattr(model, "save_raw") or hasattr(model, "get_booster") else None
+    if source is None:
+        return Rewriter(ensemble)
+    from carvegbm.training.refitting.rewriting_xgboost import XGBoostRewriter
+
+    return XGBoostRewriter(source, ensemble)
 
 
 class _LightGBMRewriter(Rewriter):

@@ -1,0 +1,143 @@
+"""Other leaf scores for an XGBoost model: in its own JSON, as float32 numbers.
+
+Comes in: a Booster, a fitted estimator, or the bytes of a JSON or UBJSON file. Goes out: a Booster,
+or an estimator of the same kind, whose raw prediction is the ensemble's, bit for bit. All but the
+leaf scores stays as it is, base_score included; only the trees of a dart booster lose their
+weights, which the scores contain.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.ensemble import Ensemble
+from carvegbm.errors import CarveError, ModelError
+from carvegbm.readers import load
+from carvegbm.training.data import some_rows
+from carvegbm.training.refitting.rewriting import Rewriter, not_by_leaf
+
+__all__ = ["XGBoostRewriter"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class XGBoostRewriter(Rewriter):
+    """Writes copies of an XGBoost model.
+
+    Parameters
+    ----------
+    source : Booster, fitted estimator, or bytes of a model file
+    ensemble : Ensemble
+        That was read from it.
+    """
+
+    def __init__(self, source: Any, ensemble: Ensemble) -> None:
+        super().__init__(ensemble)
+        self._estimator = source if hasattr(source, "get_booster") else None
+        if self._estimator is not None:
+            self._booster = source.get_booster()
+        else:
+            self._booster = _opened(source) if isinstance(source, bytes) else source
+
+    def held(self, scores: Floats) -> Floats:
+        """The scores as float32 numbers."""
+        with np.errstate(over="ignore", under="ignore"):
+            return scores.astype(np.float32).astype(np.float64)
+
+    def write(self, scores: Floats, X: npt.NDArray[Any]) -> Any:
+        """A copy of the model with these scores, checked on the rows of X."""
+        expected = self.ensemble.with_scores(scores)
+        written = self._copy(bytearray(self._rewritten(scores).encode()))
+        labels = expected.classes.tolist()
+        if load(written, classes=labels) != expected:
+            raise not_by_leaf()
+        rows = X[some_rows(len(X))]
+        if not np.array_equal(self._margins(written, rows), expected.raw_score(rows)):
+            raise ModelError(
+                "xgboost has other raw scores for the rewritten model than its trees; pass "
+                "carvegbm.load(model)"
+            )
+        return written
+
+    def _rewritten(self, scores: Floats) -> str:
+        """The model's JSON with these scores."""
+        document = json.loads(bytes(self._booster.save_raw("json")))
+        booster = document["learner"]["gradient_booster"]
+        if booster["name"] == "dart":
+            weights = booster["weight_drop"]
+            weights[: self.ensemble.n_trees] = [1.0] * self.ensemble.n_trees
+            booster = booster["gbtree"]
+        model = booster["model"]
+        row = 0
+        # An estimator that stopped early keeps trees that its ensemble does not count.
+        trees = model["trees"][: self.ensemble.n_trees]
+        for tree, output in zip(trees, model["tree_info"], strict=False):
+            leaves = _leaves(tree)
+            own = scores[row : row + len(leaves), output]
+            if len(own) < len(leaves):
+                raise not_by_leaf()
+            for node, score in zip(leaves, own.astype(np.float32), strict=True):
+                # The digits that XGBoost itself would write: the fewest that tell the number.
+                tree["split_conditions"][node] = float(str(score))
+            row += len(leaves)
+        return json.dumps(document)
+
+    def _copy(self, document: bytearray) -> Any:
+        if self._estimator is None:
+            booster = self._booster.copy()
+            booster.load_model(document)
+            return booster
+        from sklearn.base import clone
+
+        fitted = clone(self._estimator)
+        fitted.load_model(document)
+        return fitted.set_params(**self._estimator.get_params(deep=False))
+
+    def _margins(self, written: Any, rows: npt.NDArray[Any]) -> Floats:
+        """XGBoost's own raw scores, of the rounds that its own `predict` uses."""
+        import xgboost
+
+        missing, booster, rounds = np.nan, written, 0
+        if self._estimator is not None:
+            missing, booster = self._estimator.missing, written.get_booster()
+            with suppress(AttributeError):  # it did not stop early
+                rounds = int(written.best_iteration) + 1
+        matrix = xgboost.DMatrix(rows, missing=missing, feature_names=booster.feature_names)
+        margins = booster.predict(matrix, output_margin=True, iteration_range=(0, rounds))
+        return np.asarray(margins, dtype=np.float64)
+
+
+def _opened(data: bytes) -> Any:
+    try:
+        import xgboost
+    except ImportError:
+        raise CarveError(
+            "a refitted XGBoost model needs xgboost; pip install xgboost, or pass "
+            "carvegbm.load(model) for an Ensemble"
+        ) from None
+    try:
+        return xgboost.Booster(model_file=bytearray(data))
+    except xgboost.core.XGBoostError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ModelError(
+            f"xgboost cannot open the model ({reason}); pass carvegbm.load(model) for an Ensemble"
+        ) from None
+
+
+def _leaves(tree: Mapping[str, Any]) -> list[int]:
+    """The leaves that a row can reach, in the order of the tree's nodes."""
+    left, right = tree["left_children"], tree["right_children"]
+    found, pending = [], [0]
+    while pending:
+        node = pending.pop()
+        if left[node] < 0:
+            found.append(node)
+        else:
+            pending += [left[node], right[node]]
+    return sorted(found)
