@@ -17,6 +17,7 @@ from carvegbm.verification import Verification, verify
 if TYPE_CHECKING:
     from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
     from carvegbm.training.refitting.refit import robust_refit
+    from carvegbm.training.tuning import tune
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ __all__ = [
     "small_neighbourhood",
     "spread",
     "stability",
+    "tune",
     "verify",
 ]
 
@@ -60,6 +62,10 @@ def __getattr__(name: str) -> Any:
         from carvegbm.training.refitting.refit import robust_refit
 
         return robust_refit
+    if name == "tune":
+        from carvegbm.training.tuning import tune
+
+        return tune
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

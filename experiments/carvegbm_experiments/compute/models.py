@@ -18,12 +18,13 @@ import joblib
 import carvegbm as cg
 from carvegbm_experiments.compute import plain
 from carvegbm_experiments.compute.data import Data, Parts
-from carvegbm_experiments.compute.trials import Trial, Trials, ensemble_of
+from carvegbm_experiments.compute.trials import Trial, Trials
 from carvegbm_experiments.plan.cell import Configuration, key
 from carvegbm_experiments.store.folder import Store
 
 if TYPE_CHECKING:
     from carvegbm.datasets import Dataset, Split
+    from carvegbm.training.tuning import TuningTrial
 
 __all__ = ["Bench", "Earlier", "attacker_of"]
 

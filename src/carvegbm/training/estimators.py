@@ -6,7 +6,7 @@ against the attacker the model was trained for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from carvegbm.attack import Attack, attack
 from carvegbm.ensemble import Task
 from carvegbm.errors import CarveError, DataError
 from carvegbm.link import class_indices
+from carvegbm.radius import Curve, Radius, radius, robustness_curve
 from carvegbm.ranges import OutputRange, output_range
 from carvegbm.training import inputs
 from carvegbm.training.data import Labelled
@@ -228,16 +230,54 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
         share = self._predict(X)
         return np.column_stack([1 - share, share]) if share.ndim == 1 else share
 
-    def verify(self, X: Any, y: Any, **options: Any) -> Verification:
+    def verify(self, X: Any, y: Any = None, **options: Any) -> Verification:
         """Decide for every instance whether the attacker can flip the decision, exactly.
 
-        `options` are those of `carvegbm.verify`.
+        The attacker is the one the model was trained for. Without y, the model's own answer is
+        the right one. `options` are those of `carvegbm.verify`.
         """
+        rows, y = self._instances(X, y, options)
+        return verify(self.ensemble_, rows, y, attacker=self.attacker_, **options)
+
+    def attack(self, X: Any, y: Any = None, **options: Any) -> Attack:
+        """Find a witness for every instance whose decision the attacker can flip.
+
+        As `verify`; `options` are those of `carvegbm.attack`.
+        """
+        rows, y = self._instances(X, y, options)
+        return attack(self.ensemble_, rows, y, attacker=self.attacker_, **options)
+
+    def radius(self, X: Any, y: Any = None, **options: Any) -> Radius:
+        """The smallest budget that flips each instance; 0 where it is wrong already.
+
+        Of an attacker with the norm, scale, features and bounds the model was trained for.
+        `options` are those of `carvegbm.radius`.
+        """
+        rows, y = self._instances(X, y, options)
+        return radius(self.ensemble_, rows, y, **self._attackers_ways(), **options)
+
+    def robustness_curve(
+        self, X: Any, y: Any = None, *, budgets: float | Iterable[float], **options: Any
+    ) -> Curve:
+        """Robustness at many budgets, of an attacker as for `radius`.
+
+        `options` are those of `carvegbm.robustness_curve`.
+        """
+        rows, y = self._instances(X, y, options)
+        ways = self._attackers_ways()
+        return robustness_curve(self.ensemble_, rows, y, budgets=budgets, **ways, **options)
+
+    def _instances(self, X: Any, y: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+        """Rows and labels, checked; `options` get this estimator's defaults."""
         check_is_fitted(self, "ensemble_")
-        rows, y = inputs.check_pair(self, X, y)
         options.setdefault("threads", inputs.thread_count(self.n_jobs))
         options.setdefault("progress", None if self.verbose else False)
-        return verify(self.ensemble_, rows, y, self.attacker_, **options)
+        return (inputs.check_rows(self, X), None) if y is None else inputs.check_pair(self, X, y)
+
+    def _attackers_ways(self) -> dict[str, Any]:
+        """All of the attacker but the budget."""
+        names = ("norm", "scale", "features", "bounds")
+        return {name: getattr(self.attacker_, name) for name in names}
 
     def robust_score(self, X: Any, y: Any) -> float:
         """Share of instances proven robust.

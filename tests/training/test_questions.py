@@ -1,0 +1,141 @@
+"""verify, attack, radius and robustness_curve of a classifier: the attacker it was trained for."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import carvegbm as cg
+from carvegbm.training import estimators
+from training import problems
+
+BUDGETS = [0.005, 0.01, 0.02]
+ATTACKERS = {
+    "L-infinity": {"norm": "inf", "budget": 0.01},
+    "L1, scaled": {"norm": 1, "budget": 0.02, "scale": {0: 2.0, 3: 0.5}},
+    "L2, some features": {"norm": 2, "budget": 0.02, "features": [0, 1, 2]},
+    "L0, bounded": {"norm": 0, "budget": 1, "bounds": (0.0, 1.0)},
+}
+
+
+@pytest.fixture(name="trained", params=ATTACKERS, scope="module")
+def a_trained_classifier(request):
+    """A model, its attacker's parameters, rows and labels that it has not seen."""
+    X, y = problems.two_classes()
+    words = np.array(["no", "yes"])[y]
+    options = ATTACKERS[request.param]
+    model = cg.LargeSpreadClassifier(
+        **options, n_estimators=20, num_leaves=6, min_child_samples=5, n_jobs=1
+    ).fit(X[:300], words[:300])
+    return model, options, X[300:], words[300:]
+
+
+def kind(options):
+    return {name: value for name, value in options.items() if name != "budget"}
+
+
+def test_they_say_what_the_functions_say_of_the_same_attacker(trained):
+    model, options, X, y = trained
+    attacker = cg.Attacker(**options)
+    verified = cg.verify(model, X, y, attacker)
+    assert np.array_equal(model.verify(X, y).status, verified.status)
+    attacked = model.attack(X, y)
+    expected = cg.attack(model, X, y, attacker)
+    assert attacked.success.any()
+    assert np.array_equal(attacked.success, expected.success)
+    assert np.array_equal(attacked.examples, expected.examples, equal_nan=True)
+    radii = cg.radius(model, X, y, **kind(options))
+    assert np.array_equal(model.radius(X, y), radii)
+    budgets = [1, 2] if options["norm"] == 0 else BUDGETS
+    curve = cg.robustness_curve(model, X, y, budgets=budgets, **kind(options))
+    assert np.array_equal(
+        model.robustness_curve(X, y, budgets=budgets).robustness, curve.robustness
+    )
+
+
+def test_they_agree_with_one_another(trained):
+    model, options, X, y = trained
+    result = model.verify(X, y)
+    radii, budget = model.radius(X, y), options["budget"]
+    assert np.array_equal(result.status == "robust", np.asarray(radii) > budget)
+    curve = model.robustness_curve(X, y, budgets=[budget])
+    assert curve.lower.tolist() == [result.robustness[0]]
+    found = model.attack(X, y)
+    assert np.array_equal(found.status, result.status)
+    flipped = found.success & ~found.borderline
+    assert (model.predict(found.examples[flipped]) != model.predict(X[flipped])).all()
+
+
+def test_options_are_passed_on(trained):
+    model, options, X, y = trained
+    assert model.radius(X, y, max_budget=options["budget"]).upper.max() == np.inf
+    assert model.radius(X, y).upper.max() < np.inf
+    assert set(model.attack(X, y, engine="search").status) <= {*cg.verification.STATUSES}
+    with pytest.raises(cg.CarveError, match="engine 'milp' does not measure radii"):
+        model.radius(X, y, engine="milp")
+    with pytest.raises(cg.CarveError, match="timeout"):
+        model.robustness_curve(X, y, budgets=[1], timeout=-1)
+
+
+@pytest.mark.parametrize("question", ["verify", "attack", "radius", "robustness_curve"])
+def test_without_labels_none_are_passed_on(trained, question, monkeypatch):
+    model, _, X, _ = trained
+    asked = []
+    monkeypatch.setattr(estimators, question, lambda *given, **_: asked.append(given))
+    more = {"budgets": [1]} if question == "robustness_curve" else {}
+    getattr(model, question)(X, **more)
+    ((ensemble, rows, y),) = asked
+    assert ensemble is model.ensemble_
+    assert np.array_equal(rows, X)
+    assert y is None
+
+
+@pytest.mark.skipif(
+    inspect.signature(cg.verify).parameters["y"].default is not None,
+    reason="the functions ask for labels",
+)
+def test_without_labels_the_models_own_answer_is_the_right_one(trained):
+    model, _, X, _ = trained
+    y = model.predict(X)
+    assert np.array_equal(model.verify(X).status, model.verify(X, y).status)
+    assert np.array_equal(model.attack(X).success, model.attack(X, y).success)
+    assert np.array_equal(model.radius(X), model.radius(X, y))
+    assert model.robustness_curve(X, budgets=[1]).accuracy == 1
+
+
+def test_frames_are_taken_by_name_and_wrong_ones_refused():
+    X, y = problems.two_classes(200)
+    frame = pd.DataFrame(X, columns=[f"column {i}" for i in range(8)])
+    model = cg.LargeSpreadClassifier(budget=0.01, features=["column 0"], n_jobs=1).fit(frame, y)
+    assert model.radius(frame, y).exact.all()
+    assert len(model.attack(frame, y)) == 200
+    for ask in (model.verify, model.attack, model.radius):
+        with pytest.raises(ValueError, match="feature names"):
+            ask(frame.rename(columns={"column 0": "age"}), y)
+
+
+@pytest.mark.parametrize("question", ["verify", "attack", "radius"])
+def test_an_unfitted_model_has_no_answers(question):
+    with pytest.raises(NotFittedError):
+        getattr(cg.LargeSpreadClassifier(), question)([[0.0]], [0])
+
+
+def test_what_users_see_of_a_classifier_is_what_they_need():
+    """No method that only the rest of training calls."""
+    ours = [c for c in cg.LargeSpreadClassifier.__mro__ if c.__module__.startswith("carvegbm")]
+    public = {name for c in ours for name in vars(c) if not name.startswith("_")}
+    assert {name for name in public if not name.endswith("_request")} == {
+        *("fit", "predict", "predict_proba", "decision_function", "get_params", "set_params"),
+        *("verify", "attack", "radius", "robustness_curve", "robust_score"),
+        *("save_model", "feature_importances_"),
+    }
+
+
+def test_tune_is_at_hand():
+    from carvegbm.training.tuning import tune
+
+    assert cg.tune is tune
