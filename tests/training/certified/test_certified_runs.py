@@ -1,0 +1,234 @@
+"""Certified training as it runs: the same every time, interrupted, and given what it cannot use."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+import carvegbm as cg
+from carvegbm.training.certified import job
+from carvegbm.training.growing.model import GrownModel
+from training import problems
+from training.certified_fits import classifier, fitted, same_report, split
+
+
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
+def test_it_is_deterministic_for_a_random_state_and_any_number_of_threads(problem):
+    X, y = problem(200)
+    options = {"subsample": 0.7, "subsample_freq": 1, "norm": 1, "n_estimators": 6}
+    models = [
+        classifier(random_state=seed, n_jobs=jobs, **options).fit(X, y)
+        for seed, jobs in ((1, 1), (1, 2), (2, 1))
+    ]
+    reports = [model.training_report_.to_dict() for model in models]
+    for report in reports:
+        for trial in report["trials"]:
+            del trial["seconds"]
+    assert models[0].ensemble_ == models[1].ensemble_
+    assert reports[0] == reports[1]
+    assert models[0].ensemble_ != models[2].ensemble_
+
+
+@pytest.mark.filterwarnings("ignore:.*has no effect without certified")
+def test_clones_and_pickles_keep_it():
+    model, (X, y), (Xv, yv) = fitted(quietness=(0.2, None), clean_loss=0.03)
+    assert model.get_params()["certified"] is True
+    assert model.get_params()["quietness"] == (0.2, None)
+    assert model.get_params()["clean_loss"] == 0.03
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert not hasattr(copy, "training_report_")
+    again = copy.fit(X, y, eval_set=(Xv, yv))
+    assert same_report(again.training_report_, model.training_report_)
+    restored = pickle.loads(pickle.dumps(model))
+    assert restored.ensemble_ == model.ensemble_
+    assert same_report(restored.training_report_, model.training_report_)
+    assert restored.robust_score(Xv, yv) == model.robust_score(Xv, yv)
+    changed = clone(model).set_params(certified=False, quietness=None, clean_loss=None)
+    assert not hasattr(changed.fit(X, y), "training_report_")
+
+
+@pytest.mark.filterwarnings("ignore:.*has no effect without certified")
+def test_a_report_does_not_outlive_its_model():
+    model, (X, y), _ = fitted(quietness=None)
+    model.set_params(certified=False).fit(X, y)
+    assert not hasattr(model, "training_report_")
+
+
+def test_it_works_within_scikit_learns_validation():
+    X, y = problems.two_classes(300)
+    scores = cross_val_score(
+        classifier(quietness=0.2, clean_loss=None),
+        X,
+        y,
+        cv=3,
+        scoring=cg.LargeSpreadClassifier.robust_score,
+    )
+    assert ((scores > 0.3) & (scores <= 1)).all()
+
+
+def test_it_tells_a_line_per_trial_and_is_silent_by_default(capfd):
+    model, *_ = fitted()
+    assert capfd.readouterr() == ("", "")
+    model, *_ = fitted(verbose=1)
+    out, err = capfd.readouterr()
+    assert out == ""
+    told = [line for line in err.splitlines() if "robustness" in line]
+    assert len(told) == len(model.training_report_.trials)
+
+
+# ── interruption ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_interrupt_while_the_last_trial_grows_keeps_all_there_is():
+    def interrupt(env):
+        if env.iteration == 3:
+            raise KeyboardInterrupt
+
+    (X, y), valid = split()
+    model = classifier().fit(X, y, eval_set=valid, callbacks=[interrupt])
+    report = model.training_report_
+    assert model.stopped_because_ == "interrupted"
+    assert report.trials[-1].trees == 4
+    assert not report.trials[-1].scout
+    assert len([c for c in report.trials if not c.scout]) == 1
+    assert {c.quietness for c in report.trials if c.scout} == {0.12, 0.25, None}
+    assert report.chosen in report.trials
+    assert cg.is_large_spread(model.ensemble_, model.attacker_)
+    assert model.robust_score(*valid) == report.chosen.robustness
+
+
+def test_an_interrupt_during_a_scouts_descent_ends_the_search(monkeypatch):
+    from carvegbm.training.refitting import descent
+
+    original, calls = descent._Batches.slope, []
+
+    def slope(self, *arguments):
+        calls.append(None)
+        if len(calls) == 70:  # in the second scout
+            raise KeyboardInterrupt
+        return original(self, *arguments)
+
+    monkeypatch.setattr(descent._Batches, "slope", slope)
+    (X, y), valid = split()
+    model = classifier().fit(X, y, eval_set=valid)
+    assert model.stopped_because_ == "interrupted"
+    assert len(calls) == 70
+    assert {c.quietness for c in model.training_report_.trials} == {0.12, 0.25}
+    assert model.robust_score(*valid) == model.training_report_.chosen.robustness
+
+
+@pytest.mark.parametrize("where", ["verify", "refit_ensemble", "with_scores", "crowding"])
+def test_an_interrupt_anywhere_between_keeps_the_trials_that_are_finished(monkeypatch, where):
+    owner = GrownModel if where == "with_scores" else job
+    original, calls = getattr(owner, where), []
+
+    def interrupted(*arguments, **options):
+        calls.append(None)
+        if len(calls) == (1 if where == "crowding" else 2):
+            raise KeyboardInterrupt
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(owner, where, interrupted)
+    (X, y), valid = split()
+    try:
+        model = classifier(quietness=(None, 0.25)).fit(X, y, eval_set=valid)
+    except KeyboardInterrupt:  # would end the whole test run
+        pytest.fail("the finished trial is lost")
+    assert model.stopped_because_ == "interrupted"
+    report = model.training_report_
+    assert report.trials
+    assert report.trials[0].quietness is None
+    assert not any(c for c in report.trials if not c.scout)
+    assert model.robust_score(*valid) == report.chosen.robustness
+
+
+def test_an_interrupt_before_the_first_trial_is_an_interrupt(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(job, "verify", interrupted)
+    (X, y), valid = split(n=120)
+    with pytest.raises(KeyboardInterrupt):
+        classifier().fit(X, y, eval_set=valid)
+
+
+# ── bad input ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"quietness": 0}, "quietness must be None or a share"),
+        ({"quietness": -0.1}, "quietness must be"),
+        ({"quietness": 1.5}, "quietness must be"),
+        ({"quietness": float("nan")}, "quietness must be"),
+        ({"quietness": "low"}, "quietness must be"),
+        ({"quietness": [0.1, "low"]}, "quietness must be .* got 'low'"),
+        ({"quietness": []}, "at least one value"),
+        ({"clean_loss": -0.1}, "clean_loss must be None or from 0 to 1, got -0.1"),
+        ({"clean_loss": 1.1}, "clean_loss must be"),
+        ({"clean_loss": float("nan")}, "clean_loss must be"),
+        ({"clean_loss": "little"}, "clean_loss must be"),
+        ({"clean_loss": [0.1]}, "clean_loss must be"),
+        ({"monotone_constraints": [1]}, "LightGBM refused"),
+        ({"budget": -1}, "budget must be"),
+        ({"num_leafs": 3}, "did you mean num_leaves"),
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_refused_in_one_clear_line(parameters, message):
+    X, y = problems.two_classes(60)
+    with pytest.raises(cg.CarveError, match=message) as caught:
+        classifier(**parameters).fit(X, y)
+    assert "\n" not in str(caught.value)
+
+
+def test_classes_too_small_to_split_off_validation_data_are_refused_in_one_line():
+    X, y = problems.two_classes(60)
+    with pytest.raises(cg.DataError, match="cannot split off validation data") as caught:
+        classifier().fit(X, np.append(y[:-1], 7))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_regressor_refuses():
+    X, y = problems.numbers()
+    with pytest.raises(cg.CarveError, match="certified") as caught:
+        cg.LargeSpreadRegressor(certified=True).fit(X, y)
+    assert "\n" not in str(caught.value)
+
+
+def test_parameters_that_the_refit_would_undo_are_refused():
+    (X, y), _ = split(n=200)
+    for name, value in (("scale_pos_weight", 3.0), ("is_unbalance", True)):
+        with pytest.raises(cg.CarveError, match=f"cannot honour {name}; use class_weight"):
+            classifier(**{name: value}).fit(X, y)
+
+
+def test_tuning_and_training_compare_with_the_same_plain_model():
+    from carvegbm.training.tuning import tune
+
+    (X, y), valid = split(n=400)
+    rare = np.flatnonzero((y == 0) | (np.arange(len(y)) % 6 == 0))
+    options = {"class_weight": {0: 1.0, 1: 30.0}, "num_leaves": 6, "n_estimators": 15}
+    alone = cg.LargeSpreadClassifier(
+        norm="inf", budget=0.02, certified=True, quietness=None, random_state=0, n_jobs=1, **options
+    ).fit(X[rare], y[rare], eval_set=valid)
+    tuned = tune(
+        X[rare],
+        y[rare],
+        valid=valid,
+        norm="inf",
+        budget=0.02,
+        certified=True,
+        grid={"num_leaves": [6], "quietness": [None]},
+        early_stopping_rounds=None,
+        n_estimators=15,
+        class_weight=options["class_weight"],
+        n_jobs=1,
+    )
+    assert tuned.plain_accuracy == alone.training_report_.plain_accuracy

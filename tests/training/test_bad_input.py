@@ -1,0 +1,224 @@
+"""What training cannot take is refused in one line, or said in a warning."""
+
+from __future__ import annotations
+
+import warnings
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import carvegbm as cg
+from carvegbm.training.estimators import LargeSpreadClassifier
+from carvegbm.training.tuning import tune
+from training import problems
+from training.estimators import classifier, regressor
+
+
+def broken(value):
+    X, y = problems.two_classes(60)
+    X[3, 2] = value
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        (lambda: classifier().fit(*broken(np.nan)), "X row 3, feature 2 is NaN; .* impute"),
+        (lambda: classifier().fit(*broken(np.inf)), "X row 3, feature 2 is infinity"),
+        (lambda: classifier().fit([[1.0], [2.0]], [1, 1]), r"one class only \(1\)"),
+        (lambda: fit_with(budget=-1), "budget must be >= 0"),
+        (lambda: fit_with(norm=0.5), "norm must be"),
+        (lambda: fit_with(norm=0, budget=1.5), "means 1 changed features"),
+        (lambda: fit_with(features=["nope"]), "unknown feature 'nope'"),
+        (lambda: fit_with(num_leafs=3), "no parameter 'num_leafs'; did you mean num_leaves"),
+        (lambda: fit_with(boosting="dart"), "boosting must be 'gbdt', got 'dart'"),
+        (lambda: fit_with(linear_tree=True), "linear_tree must be False"),
+        (lambda: fit_with(categorical_feature=[0]), "categorical_feature cannot be honoured"),
+        (lambda: fit_with(forcedsplits_filename="x"), "cannot be honoured: forced splits"),
+        (lambda: fit_with(force_row_wise=True), "force_row_wise must be False"),
+        (lambda: fit_with(device="gpu"), "device must be 'cpu', got 'gpu'"),
+        (lambda: fit_with(subsample=0.5, subsample_freq=5), "subsample_freq must be 0 or 1"),
+        (lambda: fit_with(early_stopping_round=5), "give early_stopping_rounds to fit"),
+        (lambda: fit_with(reg_alpha=1.0, lambda_l1=2.0), "lambda_l1 and reg_alpha are one"),
+        (lambda: fit_with(num_leaves=1), "num_leaves must be a whole number from 2"),
+        (lambda: fit_with(min_child_samples=0), "min_child_samples must be a whole number >= 1"),
+        (lambda: fit_with(learning_rate=0), "learning_rate must be > 0"),
+        (lambda: fit_with(n_estimators=0), "n_estimators must be a whole number >= 1"),
+        (lambda: fit_with(objective="poisson"), "objective must be 'binary' for 2 classes"),
+        (lambda: fit_with(monotone_constraints=[1]), "LightGBM refused"),
+        (lambda: fit_with(n_jobs=0), "n_jobs must be"),
+        (lambda: fit_with(random_state=-1), "random_state must be"),
+        (lambda: fit_more(eval_set=[(np.ones((5, 8)), list("aabab"))]), "eval_set 0: label 'a'"),
+        (lambda: fit_more(eval_set=[(np.ones((5, 8)), [0, 1, 2, 0, 1])]), "eval_set 0: label 2"),
+        (lambda: fit_more(eval_set=[(np.ones((5, 7)), np.ones(5))]), "7 features"),
+        (lambda: fit_more(eval_set=5), "eval_set must be"),
+        (lambda: fit_more(early_stopping_rounds=5), "early_stopping_rounds needs eval_set"),
+        (lambda: fit_more(eval_metric="auc"), "eval_metric needs eval_set; give validation data"),
+        (lambda: fit_more(eval_metric=len), "eval_metric needs eval_set"),
+        (lambda: fit_more(eval_metric="robustness", eval_set=[]), "eval_metric needs eval_set"),
+        (lambda: fit_more(eval_names=["a"]), "eval_names needs eval_set"),
+        (lambda: fit_more(eval_sample_weight=[np.ones(5)]), "eval_sample_weight needs eval_set"),
+        (lambda: evaluated(eval_names=["a", "b"]), "eval_names has 2 entries, eval_set has 1 pair"),
+        (lambda: evaluated(eval_sample_weight=np.ones(5)), "has 5 entries, eval_set has 1 pair"),
+        (lambda: evaluated(eval_names=iter("a")), "eval_names must be a list"),
+        (lambda: evaluated(eval_metric=5), "eval_metric must be a name, a function, or a list"),
+        (lambda: evaluated(eval_metric=lambda *_: 1.0), r"must return \(name, value, higher"),
+        (lambda: evaluated(early_stopping_rounds=2.5), "must be a whole number >= 1, got 2.5"),
+        (lambda: evaluated(early_stopping_rounds="2"), "must be a whole number >= 1, got '2'"),
+        (lambda: evaluated(callbacks=[3]), "callbacks must be a list of functions, got 3"),
+        (
+            lambda: fit_more(callbacks=[lightgbm.early_stopping(5, verbose=False)]),
+            "lightgbm.early_stopping needs eval_set",
+        ),
+        (
+            lambda: fit_more(callbacks=[lightgbm.record_evaluation({})]),
+            "lightgbm.record_evaluation needs eval_set",
+        ),
+        (lambda: fit_more(plain_accuracy=0.5), "plain_accuracy has no meaning without certified"),
+        (lambda: fit_with(n_estimators=None), "n_estimators must be a whole number >= 1, got None"),
+        (lambda: fit_more(sample_weight=[1.0]), "one number per row"),
+        (lambda: fit_more(sample_weight=-np.ones(60)), "finite numbers >= 0"),
+        (
+            lambda: fit_more(eval_set=(np.ones((2, 8)), [0, 1]), eval_metric="nonsense"),
+            "nonsense",
+        ),
+        (lambda: regressor().fit(np.ones((9, 1)), list("abcdefghi")), "numbers for regression"),
+        (lambda: regressor(objective="binary").fit([[1.0], [2]], [1, 2]), "objective must be one"),
+        (lambda: regressor(class_weight="balanced").fit([[1.0], [2]], [1, 2]), "class_weight"),
+    ],
+)
+def test_bad_input_is_refused_in_one_clear_line(fit, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        fit()
+    assert "\n" not in str(caught.value)
+
+
+def fit_with(**parameters):
+    return classifier(**parameters).fit(*problems.two_classes(60))
+
+
+def fit_more(**options):
+    return classifier().fit(*problems.two_classes(60), **options)
+
+
+def evaluated(**options):
+    X, y = problems.two_classes(60)
+    return classifier().fit(X, y, eval_set=(X, y), **options)
+
+
+@pytest.mark.parametrize("changed", [{"clean_loss": 0.2}, {"quietness": 0.1}, {"quietness": None}])
+def test_a_parameter_of_certified_training_is_not_ignored_in_silence(changed):
+    (name,) = changed
+    with pytest.warns(UserWarning, match=f"{name}=.* has no effect without certified=True"):
+        fit_with(**changed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_with(quietness=[0.03, 0.06, 0.12, 0.25, None], clean_loss=0.01)
+
+
+# ── what is no table of numbers ──────────────────────────────────────────────────────────────
+
+
+def every_way_in(model, X, y):
+    """All that takes rows and labels from a user, each to be called with one of them spoilt."""
+    attacker = cg.Attacker("inf", 0.001)
+    return {
+        "fit": lambda X=X, y=y: classifier().fit(X, y),
+        "fit a regressor": lambda X=X, y=y: regressor().fit(X, y),
+        "eval_set": lambda X=X, y=y: classifier().fit(*problems.two_classes(60), eval_set=(X, y)),
+        "verify": lambda X=X, y=y: model.verify(X, y),
+        "refit": lambda X=X, y=y: cg.robust_refit(model, X, y, attacker, steps=1),
+        "refit, eval_set": lambda X=X, y=y: cg.robust_refit(
+            model, *problems.two_classes(60), attacker, eval_set=(X, y), steps=1
+        ),
+        "tune": lambda X=X, y=y: tune(X, y, grid={"num_leaves": [4]}, n_estimators=2, n_jobs=1),
+    }
+
+
+WAYS_IN = list(every_way_in(None, None, None))
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_an_iterator_or_a_masked_label_is_refused_in_one_line(way):
+    X, y = problems.two_classes(60)
+    call = every_way_in(classifier(budget=0.001).fit(X, y), X, y)[way]
+    call()
+    for spoilt in (
+        {"X": (row for row in X)},
+        {"y": iter(y)},
+        {"y": np.ma.masked_array(y, mask=np.arange(60) == 7)},
+    ):
+        with pytest.raises(cg.DataError) as caught:
+            call(**spoilt)
+        assert "\n" not in str(caught.value)
+    assert "row 7 is masked" in str(caught.value)
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS_IN if not way.startswith("refit")])
+def test_what_a_mask_hides_is_missing_in_training_too(way):
+    X, y = problems.two_classes(60)
+    call = every_way_in(classifier(budget=0.001).fit(X, y), X, y)[way]
+    for masked in (np.ma.masked_array(X, mask=X > 0.9), [np.ma.masked_greater(x, 0.9) for x in X]):
+        with pytest.raises(cg.DataError, match=r"nan|NaN|missing"):
+            call(X=masked)
+
+
+def test_a_refit_takes_what_a_mask_hides_as_missing():
+    X, y = problems.two_classes(60)
+    model, attacker = classifier(budget=0.001).fit(X, y), cg.Attacker("inf", 0.001)
+    hidden = X > 0.9
+    masked, missing = np.ma.masked_array(X, mask=hidden), np.where(hidden, np.nan, X)
+    one, other = (
+        cg.robust_refit(model.ensemble_, x, y, attacker, steps=5) for x in (masked, missing)
+    )
+    assert one == other
+    assert one != cg.robust_refit(model.ensemble_, X, y, attacker, steps=5)
+
+
+def test_rows_to_predict_go_through_the_same_door():
+    X, y = problems.two_classes(60)
+    model = classifier().fit(X, y)
+    with pytest.raises(cg.DataError, match="X is an iterator"):
+        model.predict(iter(X))
+    with pytest.raises(cg.DataError, match="feature 1 is NaN"):
+        model.predict(pd.DataFrame(X, dtype="Float64").mask(np.isclose(X, X[5, 1])))
+
+
+def test_weights_and_targets_are_numbers_and_not_dates():
+    X, y = problems.two_classes(60)
+    days = np.arange(60).astype("datetime64[D]")
+    with pytest.raises(cg.DataError, match="sample_weight must be numbers: dates"):
+        classifier().fit(X, y, sample_weight=days)
+    with pytest.raises(cg.DataError, match="y must be numbers for regression: dates"):
+        regressor().fit(X, days)
+    with pytest.raises(cg.DataError, match="sample_weight row 3 is masked"):
+        classifier().fit(X, y, sample_weight=np.ma.masked_equal(np.arange(60.0), 3.0))
+
+
+def test_too_few_rows_give_a_constant_and_a_warning():
+    X, y = problems.two_classes(30)
+    with pytest.warns(UserWarning, match="30 rows are fewer than two leaves of min_child_samples"):
+        model = classifier(min_child_samples=20).fit(X, y)
+    assert model.n_iter_ == 0
+    assert len(np.unique(model.predict_proba(X))) <= 2
+    X, y = problems.three_classes(30)
+    with pytest.warns(UserWarning, match="the model is constant"):
+        model = classifier(min_child_samples=20).fit(X, y)
+    assert model.predict_proba(X)[0] == pytest.approx(np.bincount(y) / 30)
+
+
+def test_a_failed_fit_is_not_a_fitted_model():
+    model = classifier(boosting="dart")
+    with pytest.raises(ValueError, match="boosting"):
+        model.fit(*problems.two_classes(60))
+    with pytest.raises(NotFittedError):
+        model.predict([[0.0] * 8])
+
+
+def test_an_alias_replaces_the_named_parameter():
+    X, y = problems.two_classes(30)
+    model = LargeSpreadClassifier(min_data_in_leaf=5, n_estimators=3, n_jobs=1).fit(X, y)
+    assert model.n_iter_ == 3

@@ -1,0 +1,128 @@
+"""The estimators are good citizens of scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
+from training import problems
+from training.estimators import classifier
+
+
+def small_leaves(estimator):
+    del estimator
+    return {
+        "check_sample_weight_equivalence_on_dense_data": "as in LightGBM, the rows of a leaf and "
+        "of a bin are counted, not weighed, so weight 2 is not two rows",
+    }
+
+
+@parametrize_with_checks(
+    [
+        LargeSpreadClassifier(n_estimators=10, min_child_samples=2, budget=1e-3, n_jobs=1),
+        LargeSpreadRegressor(n_estimators=10, min_child_samples=2, budget=1e-3, n_jobs=1),
+    ],
+    expected_failed_checks=small_leaves,
+)
+def test_scikit_learns_estimator_checks(estimator, check):
+    check(estimator)
+
+
+def test_clones_and_pickles_predict_the_same():
+    X, y = problems.two_classes()
+    model = classifier(path_smooth=0.5, random_state=3).fit(X, y)
+    again = clone(model).fit(X, y)
+    assert again.get_params() == model.get_params()
+    assert again.booster_.model_to_string() == model.booster_.model_to_string()
+    restored = pickle.loads(pickle.dumps(model))
+    assert restored.ensemble_ == model.ensemble_
+    assert np.array_equal(restored.predict_proba(X), model.predict_proba(X))
+
+
+def test_parameters_of_lightgbm_are_parameters_of_the_estimator():
+    model = classifier(path_smooth=1.0)
+    assert model.get_params()["path_smooth"] == 1.0
+    model.set_params(path_smooth=2.0, lambda_l2=3.0)
+    assert model.get_params()["lambda_l2"] == 3.0
+    assert "path_smooth=2.0" in repr(model)
+
+
+def test_it_is_deterministic_for_a_random_state_and_any_number_of_threads():
+    X, y = problems.two_classes(200)
+    options = {"subsample": 0.7, "subsample_freq": 1, "colsample_bytree": 0.5}
+    texts = [
+        classifier(random_state=seed, n_jobs=jobs, **options)
+        .fit(X, y)
+        .booster_.trees_to_dataframe()
+        for seed, jobs in ((1, 1), (1, 2), (2, 1))
+    ]
+    assert texts[0].equals(texts[1])
+    assert not texts[0].equals(texts[2])
+    drawn = np.random.RandomState(0)
+    first, second = (classifier(random_state=drawn, **options).fit(X, y) for _ in range(2))
+    assert first.ensemble_ != second.ensemble_
+
+
+def test_frames_give_their_names_to_the_model_and_the_attacker():
+    X, y = problems.two_classes()
+    names = ["age", "income [k]", "a", "b", "c", "d", "e", "f"]
+    frame = pd.DataFrame(X, columns=names)
+    model = classifier(norm=0, budget=1, features=["income [k]", "age"]).fit(frame, y)
+    assert model.booster_.feature_name()[:2] == ["age", "income__k_"]
+    assert list(model.feature_names_in_) == names
+    assert model.attacker_.features == (0, 1)
+    assert model.ensemble_.feature_names[0] == "age"
+    model.verify(frame, y)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"age": "years"}))
+
+
+def test_string_labels_come_back():
+    X, y = problems.three_classes()
+    words = np.array(["low", "middle", "high"])[y]
+    model = classifier().fit(X, words, eval_set=(X, words))
+    assert set(model.predict(X)) == {"low", "middle", "high"}
+    assert model.classes_.tolist() == ["high", "low", "middle"]
+    assert model.verify(X, words).accuracy == model.score(X, words)
+    assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
+
+
+def test_weights_pull_the_decision():
+    X, y = problems.two_classes()
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(len(y)) < 0.3, 1 - y, y)
+    plain = classifier().fit(X, y).predict(X).mean()
+    by_row = classifier().fit(X, y, sample_weight=np.where(y == 1, 9.0, 1.0)).predict(X).mean()
+    by_class = classifier(class_weight={0: 1, 1: 9}).fit(X, y).predict(X).mean()
+    assert by_row > plain + 0.1
+    assert by_class == by_row
+    classifier(class_weight="balanced").fit(X, y)
+
+
+def test_robust_score_works_as_scoring():
+    X, y = problems.two_classes()
+    scores = cross_val_score(
+        classifier(n_estimators=10), X, y, cv=3, scoring=LargeSpreadClassifier.robust_score
+    )
+    assert ((scores > 0.3) & (scores < 1)).all()
+    search = GridSearchCV(
+        make_pipeline(MinMaxScaler(), classifier(n_estimators=5)),
+        {"largespreadclassifier__num_leaves": [4, 8]},
+        cv=3,
+    ).fit(X, y)
+    assert search.best_params_["largespreadclassifier__num_leaves"] in (4, 8)
+
+
+def test_float32_rows_train_and_predict():
+    X, y = problems.pixels()
+    model = classifier().fit(X.astype(np.float32), y)
+    assert model.score(X.astype(np.float32), y) > 0.8
