@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 
 import numpy as np
@@ -17,13 +18,12 @@ from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegre
 from training import problems
 from training.estimators import classifier
 
-
-def small_leaves(estimator):
-    del estimator
-    return {
-        "check_sample_weight_equivalence_on_dense_data": "as in LightGBM, the rows of a leaf and "
-        "of a bin are counted, not weighed, so weight 2 is not two rows",
-    }
+COUNTED = (
+    "as in LightGBM, the rows of a leaf and of a bin are counted, not weighed, so weight 2 is not "
+    "two rows, and weight 0 not none"
+)
+EXPECTED = "check_sample_weight_equivalence_on_dense_data"
+IS_OLD = "expected_failed_checks" not in inspect.signature(parametrize_with_checks).parameters
 
 
 @parametrize_with_checks(
@@ -31,9 +31,11 @@ def small_leaves(estimator):
         LargeSpreadClassifier(n_estimators=10, min_child_samples=2, budget=1e-3, n_jobs=1),
         LargeSpreadRegressor(n_estimators=10, min_child_samples=2, budget=1e-3, n_jobs=1),
     ],
-    expected_failed_checks=small_leaves,
+    **({} if IS_OLD else {"expected_failed_checks": lambda _: {EXPECTED: COUNTED}}),
 )
 def test_scikit_learns_estimator_checks(estimator, check):
+    if IS_OLD and getattr(check, "keywords", {}).get("kind") == "zeros":  # before 1.6
+        pytest.xfail(COUNTED)
     check(estimator)
 
 
