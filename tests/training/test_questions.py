@@ -47,7 +47,7 @@ def test_they_say_what_the_functions_say_of_the_same_attacker(trained):
     expected = cg.attack(model, X, y, attacker)
     assert attacked.success.any()
     assert np.array_equal(attacked.success, expected.success)
-    assert np.array_equal(attacked.examples, expected.examples, equal_nan=True)
+    assert np.array_equal(attacked.witnesses, expected.witnesses, equal_nan=True)
     radii = cg.radius(model, X, y, **kind(options))
     assert np.array_equal(model.radius(X, y), radii)
     budgets = [1, 2] if options["norm"] == 0 else BUDGETS
@@ -67,7 +67,7 @@ def test_they_agree_with_one_another(trained):
     found = model.attack(X, y)
     assert np.array_equal(found.status, result.status)
     flipped = found.success & ~found.borderline
-    assert (model.predict(found.examples[flipped]) != model.predict(X[flipped])).all()
+    assert (model.predict(found.witnesses[flipped]) != model.predict(X[flipped])).all()
 
 
 def test_options_are_passed_on(trained):

@@ -105,7 +105,7 @@ def test_xgboosts_own_predict_is_flipped_by_the_witnesses_and_by_nothing_where_r
 
     flipped = found.success & ~found.borderline
     assert 0 < flipped.sum() < len(X)
-    assert np.array_equal(right(found.examples[flipped], y[flipped]), ~right(X, y)[flipped])
+    assert np.array_equal(right(found.witnesses[flipped], y[flipped]), ~right(X, y)[flipped])
     robust = found.status == "robust"
     assert robust.any()
     for seed in range(20):
