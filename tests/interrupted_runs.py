@@ -29,7 +29,14 @@ from plain_trees import ensemble, split, stump
 
 # ── the processes: forked from one that has imported everything ──────────────────────────────
 
-OURS = ("carvegbm/journal.py", "cli/kept.py", "cli/running.py", "locks.py", "sealed.py", "files.py")
+OURS = (
+    "keeping/journal.py",
+    "shared/kept.py",
+    "shared/running.py",
+    "locks.py",
+    "sealed.py",
+    "files.py",
+)
 
 
 class Attempt(NamedTuple):

@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.cli import running
 from carvegbm.cli.app import run
-from carvegbm.tabular import load_table
+from carvegbm.cli.shared import running
+from carvegbm.instances.tabular import load_table
 
 SAMPLE = ["verify", "sample", "--norm", "inf", "--budget", "0.02", "--threads", "1"]
 

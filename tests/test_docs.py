@@ -15,7 +15,7 @@ from lightgbm import LGBMRegressor
 
 import carvegbm
 from carvegbm.cli.app import run
-from carvegbm.tabular import load_table
+from carvegbm.instances.tabular import load_table
 from conftest import REPOSITORY
 
 PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 from carvegbm.ensemble import NODE
-from carvegbm.instances import check_threads
+from carvegbm.instances.rows import check_threads
 from plain_trees import chain, ensemble, leaf, refused, split, stump
 
 TREES = [

@@ -6,7 +6,7 @@ import re
 from importlib.metadata import version
 from xml.etree import ElementTree
 
-from carvegbm.cli import digits
+from carvegbm.cli.shared import digits
 from conftest import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text("utf-8")

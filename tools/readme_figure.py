@@ -13,7 +13,15 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from carvegbm.cli.digits import ATTACKERS, KINDS, Comparison, Floats, Witness, compare, name_of
+from carvegbm.cli.shared.digits import (
+    ATTACKERS,
+    KINDS,
+    Comparison,
+    Floats,
+    Witness,
+    compare,
+    name_of,
+)
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "figures" / "demo.svg"
 WIDTH, HEIGHT = 860, 372

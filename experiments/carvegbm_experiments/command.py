@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from carvegbm import CarveError
-from carvegbm.cli import options, output
-from carvegbm.files import check_apart
+from carvegbm.cli.shared import options, output
+from carvegbm.keeping.files import check_apart
 from carvegbm_experiments.plan.cell import Cell
 from carvegbm_experiments.plan.planning import plan
 from carvegbm_experiments.plan.suites import PAPER, QUICK

@@ -7,13 +7,13 @@ where the last one stopped.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from carvegbm import CarveError
+from carvegbm.progress import Bar, is_shown
 from carvegbm_experiments.compute import kinds
 from carvegbm_experiments.compute.data import ChangedError, UnavailableError
 from carvegbm_experiments.compute.models import Bench, Earlier
@@ -191,31 +191,19 @@ Tell = Callable[[Cell, int, int], None]
 
 @contextmanager
 def _display() -> Iterator[tuple[Say, Tell]]:
-    """A line below the others that says what is being done; on a terminal only.
-
-    carvegbm's own bar counts rows; here every cell has a name, and parts that are told as text.
-    """
-    if not sys.stderr.isatty():
+    """A line below the others that says what is being done; on a terminal only."""
+    if not is_shown():
         yield (lambda _: None), (lambda _cell, _done, _total: None)
         return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    title = ""
+    with Bar(None) as bar:
 
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        TextColumn("{task.fields[detail]}", style="dim", markup=False),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    task = bar.add_task("", total=None, detail="")
+        def show(detail: str) -> None:
+            bar.update(0, f"{title}  {detail}")
 
-    def show(detail: str) -> None:
-        bar.update(task, detail=detail)
+        def tell(cell: Cell, done: int, total: int) -> None:
+            nonlocal title
+            title = f"[{done + 1}/{total}] {cell.title}"
+            bar.restart(title)
 
-    def tell(cell: Cell, done: int, total: int) -> None:
-        bar.reset(task, description=f"[{done + 1}/{total}] {cell.title}", detail="")
-
-    with bar:
         yield show, tell

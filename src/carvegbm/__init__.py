@@ -7,6 +7,7 @@ from carvegbm.attacker import Attacker
 from carvegbm.confidence import high_confidence
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError, ModelError, NotLargeSpreadError
+from carvegbm.instances.tabular import load_table
 from carvegbm.radius import Curve, Radius, radius, robustness_curve
 from carvegbm.ranges import OutputRange, output_range, small_neighbourhood, stability
 from carvegbm.readers import load
@@ -40,6 +41,7 @@ __all__ = [
     "high_confidence",
     "is_large_spread",
     "load",
+    "load_table",
     "output_range",
     "radius",
     "robust_refit",

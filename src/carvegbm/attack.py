@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
-from carvegbm.files import RESULTS, check_output, replacing
-from carvegbm.link import class_indices, may_round_to_a_tie
+from carvegbm.keeping.files import RESULTS, check_output, replacing
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
 from carvegbm.results import Result
 from carvegbm.statuses import flipped, named
+from carvegbm.trees.link import class_indices, may_round_to_a_tie
 
 __all__ = ["FORMATS", "Attack", "attack"]
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import CarveError, DataError, shown
-from carvegbm.instances import first_where
+from carvegbm.instances.rows import first_where
 from carvegbm.limits import (
     LARGEST_BUDGET,
     check_pair,

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm import nested
-from carvegbm.columns import feature_called
 from carvegbm.errors import DataError
-from carvegbm.instances import as_labels, as_rows, check_threads
-from carvegbm.link import class_indices
-from carvegbm.nested import NODE
-from carvegbm.wellformed import check_trees, double, labels_of, whole, with_plain_leaves
+from carvegbm.instances.columns import feature_called
+from carvegbm.instances.rows import as_labels, as_rows, check_threads
+from carvegbm.trees import nested
+from carvegbm.trees.link import class_indices
+from carvegbm.trees.nested import NODE
+from carvegbm.trees.wellformed import check_trees, double, labels_of, whole, with_plain_leaves
 
 if TYPE_CHECKING:
     from carvegbm import _core
@@ -205,7 +205,7 @@ class Ensemble:
         ...     cg.load(folder + "/ensemble.json") == ensemble
         True
         """
-        from carvegbm.ensemble_json import write
+        from carvegbm.trees.ensemble_json import write
 
         write(self, path)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from carvegbm.engines import Decisions, Listen
     from carvegbm.engines.decisions import Indices
 
-__all__ = ["Progress", "progress_bar", "showing"]
+__all__ = ["Bar", "Progress", "is_shown", "progress_bar", "showing"]
 
 Progress = bool | Callable[[int], object] | None
 """None: a bar if standard error is a terminal; False: none; a function gets the number of finished
@@ -39,8 +39,8 @@ def progress_bar(
     elif not is_shown(progress):
         yield None
     else:
-        with _bar(total) as update:
-            yield lambda done: update(min(done, last), title)
+        with Bar(total, _PATIENCE) as bar:
+            yield lambda done: bar.update(min(done, last), title)
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def showing(progress: Progress, total: int, title: str, done: int = 0) -> Iterat
             yield None if tick is None else _counting(tick, done)
         return
     counts: Counter[str] = Counter()
-    with _bar(total) as update:
+    with Bar(total, _PATIENCE) as bar:
 
         def listen(found: Decisions, rows: Indices) -> None:
             nonlocal done
@@ -63,7 +63,7 @@ def showing(progress: Progress, total: int, title: str, done: int = 0) -> Iterat
                 codes = np.bincount(found.status[rows], minlength=len(STATUSES)).tolist()
                 counts.update(dict(zip(STATUSES, codes, strict=True)))
             text = "  ".join(f"{name} {count}" for name, count in counts.items() if count)
-            update(done, text or title)
+            bar.update(done, text or title)
 
         yield listen
 
@@ -82,38 +82,65 @@ def _counting(tick: Callable[[int], object], done: int) -> Listen:
     return listen
 
 
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[int, str], None]]:
-    """A bar that appears after a while; what to call with the rows done and what is known."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Progress as Bar
+class Bar:
+    """The one bar there is: how much is done of how much, and a text; a context.
 
-    bar = Bar(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    started, task, shown = time.monotonic(), bar.add_task("", total=total), False
+    Parameters
+    ----------
+    total : int or None
+        None where nobody knows: the bar shows then that there is work, and for how long.
+    patience : float
+        Seconds before it appears.
+    """
 
-    def update(done: int, text: str) -> None:
-        nonlocal shown
-        if not shown and time.monotonic() - started > _PATIENCE:
-            bar.start()
-            shown = True
-        bar.update(task, completed=done, description=text)
+    def __init__(self, total: int | None, patience: float = 0.0) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
-    try:
-        yield update
-        bar.update(task, completed=total)
-    finally:
-        if shown:
-            bar.stop()
+        text = TextColumn("{task.description}", markup=False)
+        counted = (BarColumn(), MofNCompleteColumn(), text, TimeRemainingColumn())
+        columns = (SpinnerColumn(), text, TimeElapsedColumn()) if total is None else counted
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("", total=total)
+        self._total, self._shown = total, False
+        self._started, self._patience = time.monotonic(), patience
+
+    def __enter__(self) -> Bar:
+        if self._patience == 0:
+            self.start()
+        return self
+
+    def update(self, done: int, text: str) -> None:
+        """Show how much is done."""
+        if not self._shown and time.monotonic() - self._started > self._patience:
+            self.start()
+        self._bar.update(self._task, completed=done, description=text)
+
+    def restart(self, text: str) -> None:
+        """Begin with something else, and count the time from now."""
+        self._bar.reset(self._task, description=text)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and self._total is not None:
+            self._bar.update(self._task, completed=self._total)
+        self.stop()
+
+    def stop(self) -> None:
+        """Remove the bar from the terminal."""
+        if self._shown:
+            self._bar.stop()
+        self._shown = False
+
+    def start(self) -> Bar:
+        """Let the bar appear."""
+        self._bar.start()
+        self._shown = True
+        return self

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import CarveError
-from carvegbm.files import save_result
+from carvegbm.keeping.files import save_result
 
 __all__ = ["Result", "are_neighbours", "describe_interval", "plain_column"]
 

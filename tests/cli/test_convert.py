@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import carvegbm as cg
-from carvegbm.fingerprint import digest_of
+from carvegbm.keeping.fingerprint import digest_of
 from readers import small_models
 
 
@@ -53,7 +53,9 @@ def test_classes_and_width_given_are_kept(cli: Any, tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_refused_before_the_model_is_read(
     refuses: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("carvegbm.cli.inputs.load_model", lambda *_: pytest.fail("it is read"))
+    monkeypatch.setattr(
+        "carvegbm.cli.shared.inputs.load_model", lambda *_: pytest.fail("it is read")
+    )
     shutil.copy(model, tmp_path / "model.json")
     before = (tmp_path / "model.json").read_bytes()
     refuses("convert", model, tmp_path / "e.txt", words=["e.txt", "end the name in .json"])

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from carvegbm.cli import digits
-from carvegbm.cli.digits import Comparison, Judged, Witness
+from carvegbm.cli.shared import digits
+from carvegbm.cli.shared.digits import Comparison, Judged, Witness
 
 
 @pytest.fixture(autouse=True)

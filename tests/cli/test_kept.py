@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.cli.kept import Kept, Question
+from carvegbm.cli.shared.kept import Kept, Question
 from carvegbm.engines import Decisions, Settings, decide
-from carvegbm.journal import Journal
+from carvegbm.keeping.journal import Journal
+from carvegbm.keeping.sealed import next_line, read_sealed
 from carvegbm.problem import Problem
-from carvegbm.sealed import next_line, read_sealed
 from plain_trees import ensemble, hard, leaf, refused, stump
 
 MODEL = ensemble(stump(0, 0.5))
@@ -383,7 +383,7 @@ def test_block_that_does_not_fit_on_the_disk_leaves_whole_lines(output, path, ro
 
 
 def test_journal_that_cannot_even_begin_is_not_left(tmp_path, output, monkeypatch):
-    import carvegbm.journal as module
+    import carvegbm.keeping.journal as module
 
     real = module.open_locked
     monkeypatch.setattr(module, "open_locked", lambda path: FullFile(real(path), 10))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from carvegbm.tabular import load_table
+from carvegbm.instances.tabular import load_table
 
 SAMPLE = ["verify", "sample", "--norm", "inf", "--budget", "0.02", "--threads", "1"]
 
@@ -106,7 +106,9 @@ def test_output_that_is_an_input_is_refused_before_the_work_begins(
     refuses: Any, own_files: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.chdir(own_files)
-    monkeypatch.setattr("carvegbm.tabular._read", lambda *_: pytest.fail("the work has begun"))
+    monkeypatch.setattr(
+        "carvegbm.instances.tabular._read", lambda *_: pytest.fail("the work has begun")
+    )
     before = files_in(own_files)
     budget = [] if command.startswith("radius") else ["--budget", "0.02"]
     refuses(*command.split(), *budget, words=["would overwrite", *OVERWRITING[command]])

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from carvegbm import CarveError
+from carvegbm.keeping.records import write_json
 from carvegbm_experiments.plan.cell import key
-from carvegbm_experiments.store.documents import write_json
 from carvegbm_experiments.store.folder import Store
 
 SETTING = {"suite": "quick", "dataset": "digits", "norm": "inf", "budget": 0.04, "leaves": [4, 8]}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 from carvegbm.ensemble import NODE, fields_of
-from carvegbm.fingerprint import digest_of
+from carvegbm.keeping.fingerprint import digest_of
 from conftest import REPOSITORY
 from generators import MIX, NORMS, make_case
 from plain_trees import chain, ensemble, leaf, refused, split, stump

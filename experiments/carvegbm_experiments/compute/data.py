@@ -7,14 +7,14 @@ cells of the folder are not about it.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from carvegbm import CarveError, DataError
+from carvegbm.keeping.fingerprint import sha256_of
 from carvegbm_experiments.plan.cell import Configuration
 from carvegbm_experiments.store.folder import Store
 
@@ -121,16 +121,15 @@ class Data:
 def fingerprint(*parts: Any) -> str:
     """A text that is the same iff the parts (texts and arrays) are.
 
-    Not `carvegbm.fingerprint`: stored cells hold it, and have to fit their data ever after.
+    Not `digest_of`: stored cells hold it, and have to fit their data ever after.
     """
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, str):
-            digest.update(part.encode())
-        else:
-            digest.update(f"{part.dtype} {part.shape}".encode())
-            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
-    return digest.hexdigest()
+    return sha256_of(piece for part in parts for piece in _pieces(part))
+
+
+def _pieces(part: Any) -> Iterable[bytes | memoryview]:
+    if isinstance(part, str):
+        return [part.encode()]
+    return [f"{part.dtype} {part.shape}".encode(), np.ascontiguousarray(part).view(np.uint8).data]
 
 
 def _forget(kept: dict[Any, Any]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from carvegbm.keeping.fingerprint import sha256_of
 
 __all__ = ["KINDS", "TIMED", "Cell", "Configuration", "canonical", "key"]
 
@@ -81,9 +82,9 @@ def canonical(configuration: Configuration) -> str:
 def key(configuration: Configuration) -> str:
     """The configuration in ten characters.
 
-    Not `carvegbm.fingerprint`: files are named by it, and stored cells have to be found again.
+    Not `digest_of`: files are named by it, and stored cells have to be found again.
 
     >>> key({"norm": "inf", "budget": 0.01}) == key({"budget": 0.01, "norm": "inf"})
     True
     """
-    return hashlib.sha256(canonical(configuration).encode()).hexdigest()[:10]
+    return sha256_of([canonical(configuration).encode()])[:10]

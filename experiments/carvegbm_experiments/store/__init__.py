@@ -1,1 +1,1 @@
-"""Where cells are kept: `folder` is the results folder, `documents` and `pixels` its files."""
+"""Where cells are kept: `folder` is the results folder, `pixels` are images in a cell."""

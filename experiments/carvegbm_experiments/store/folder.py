@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from carvegbm import __version__
-from carvegbm.files import naming, replacing
-from carvegbm.sealed import next_line, read_sealed
+from carvegbm.keeping.files import naming, replacing
+from carvegbm.keeping.records import make_folder, read_json, write_json, write_text
+from carvegbm.keeping.sealed import next_line, read_sealed
 from carvegbm_experiments.plan.cell import Configuration, key
-from carvegbm_experiments.store.documents import make_folder, read_json, write_json, write_text
 
 __all__ = ["FORMAT", "Store"]
 

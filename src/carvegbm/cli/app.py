@@ -13,9 +13,21 @@ from typing import Annotated, Any
 
 import typer
 
-from carvegbm.cli import attack, demo, models, output, radius, reproduce, train, tune, verify
+from carvegbm.cli import (
+    attack,
+    convert,
+    demo,
+    info,
+    radius,
+    reproduce,
+    spread,
+    train,
+    tune,
+    verify,
+)
+from carvegbm.cli.shared import output
 from carvegbm.errors import CarveError
-from carvegbm.files import naming
+from carvegbm.keeping.files import naming
 
 __all__ = ["app", "run"]
 
@@ -28,14 +40,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-verify.add_to(app)
-attack.add_to(app)
-radius.add_to(app)
-models.add_to(app)
-train.add_to(app)
-tune.add_to(app)
-demo.add_to(app)
-reproduce.add_to(app)
+for command in (
+    verify,
+    attack,
+    radius,
+    spread,
+    info,
+    convert,
+    train,
+    tune,
+    demo,
+    reproduce,
+):
+    command.add_to(app)
 
 
 def _print_version(wanted: bool) -> None:

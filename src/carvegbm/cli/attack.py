@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from carvegbm.cli import inputs, options, output
+from carvegbm.cli.shared import inputs, options, output
 
 _EXAMPLE = "carvegbm attack model.txt data.csv --norm 2 --budget 0.05 --output attacked.npz"
 

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from carvegbm.cli import digits, options, output
-from carvegbm.files import check_output, naming, replacing
+from carvegbm.cli.shared import digits, options, output
+from carvegbm.keeping.files import check_output, naming, replacing
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from carvegbm.cli.digits import Comparison, Judged, Witness
+    from carvegbm.cli.shared.digits import Comparison, Judged, Witness
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import typer
 
-from carvegbm.cli import inputs, options, output
+from carvegbm.cli.shared import inputs, options, output
 
 if TYPE_CHECKING:
     from carvegbm.radius import Radius

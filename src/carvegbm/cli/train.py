@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import typer
 
-from carvegbm.cli import inputs, options, output
+from carvegbm.cli.shared import inputs, options, output
 from carvegbm.errors import CarveError, DataError
 
 if TYPE_CHECKING:
-    from carvegbm.tabular import Table
+    from carvegbm.instances.tabular import Table
 
 Data = Annotated[
     str,
@@ -192,7 +192,7 @@ def check_model_path(given: Path | None, read: dict[str, str]) -> Path:
 
     What stands at the default path is not replaced unasked.
     """
-    from carvegbm.files import check_apart, check_output
+    from carvegbm.keeping.files import check_apart, check_output
 
     path = Path("model.txt") if given is None else given
     if given is None and path.exists():
@@ -253,8 +253,8 @@ def load_data(
     path: str, label: str | None, zero_based: bool | None, n_features: int | None = None
 ) -> Table:
     """The instances of a file, none of them with a missing value."""
-    from carvegbm.instances import first_where
-    from carvegbm.tabular import load_table
+    from carvegbm.instances.rows import first_where
+    from carvegbm.instances.tabular import load_table
 
     table = load_table(path, label=label, zero_based=zero_based, n_features=n_features)
     missing = first_where(table.X, np.isnan)

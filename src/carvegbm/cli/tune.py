@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from carvegbm.cli import inputs, options, output
 from carvegbm.cli import train as training
+from carvegbm.cli.shared import inputs, options, output
 from carvegbm.errors import CarveError
 
 

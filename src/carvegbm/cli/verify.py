@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from carvegbm.cli import inputs, options, output
+from carvegbm.cli.shared import inputs, options, output
 from carvegbm.errors import CarveError
-from carvegbm.files import check_apart
+from carvegbm.keeping.files import check_apart
 
 if TYPE_CHECKING:
     from carvegbm.engines import Decisions
@@ -53,10 +53,10 @@ def verify(
     (wrong and stays wrong) or broken (wrong and can be flipped). The verdicts are exact.
     """
     from carvegbm.attack import Attack
-    from carvegbm.cli import running
-    from carvegbm.cli.kept import Question
+    from carvegbm.cli.shared import running
+    from carvegbm.cli.shared.kept import Question
     from carvegbm.engines import Settings
-    from carvegbm.journal import journal_path
+    from carvegbm.keeping.journal import journal_path
     from carvegbm.problem import Problem
     from carvegbm.verification import Verification, is_basic
 

@@ -6,7 +6,6 @@ recorded beside it when it came: `name.sha256`, as the program sha256sum writes 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from collections.abc import Iterator
@@ -14,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from carvegbm.errors import CarveError, DataError
-from carvegbm.files import replacing
+from carvegbm.keeping.files import replacing
+from carvegbm.keeping.fingerprint import sha256_of
 
-__all__ = ["cache_folder", "check_digest", "keeping", "record_digest", "sha256_of"]
+__all__ = ["cache_folder", "check_digest", "digest_of_file", "keeping", "record_digest"]
 
 
 def cache_folder() -> Path:
@@ -58,13 +58,10 @@ def keeping(path: Path) -> Iterator[Path]:
         raise DataError(f"{error}; set CARVEGBM_CACHE to a folder you can write to") from None
 
 
-def sha256_of(path: Path) -> str:
+def digest_of_file(path: Path) -> str:
     """SHA-256 of the content, in hexadecimal digits."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return sha256_of(iter(lambda: file.read(1 << 20), b""))
 
 
 def record_digest(path: Path, digest: str) -> None:
@@ -77,7 +74,7 @@ def check_digest(path: Path, published: str | None) -> None:
     """Refuse, and remove, a file that is not what was downloaded."""
     try:
         expected = published or _recorded(path)
-        actual = sha256_of(path)
+        actual = digest_of_file(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}; delete it") from None
     if expected is None:

@@ -22,7 +22,7 @@ from carvegbm.datasets.catalogue import Entry
 from carvegbm.datasets.idx import read_idx
 from carvegbm.datasets.preparing import Rows
 from carvegbm.errors import DataError
-from carvegbm.tabular import Table, load_table
+from carvegbm.instances.tabular import Table, load_table
 
 __all__ = ["DamagedError", "find", "read_libsvm", "read_table", "remedy"]
 

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from carvegbm.datasets.cache import (
     cache_folder,
     check_digest,
+    digest_of_file,
     keeping,
     record_digest,
-    sha256_of,
 )
 from carvegbm.datasets.catalogue import Entry
 from carvegbm.datasets.download import TIMEOUT, reason_of
@@ -43,7 +43,7 @@ def fetch(entry: Entry, advice: str, progress: Progress) -> Rows:
             with keeping(kept) as temporary:
                 with temporary.open("wb") as file:
                     np.savez_compressed(file, X=X, y=y)
-                record_digest(kept, sha256_of(temporary))
+                record_digest(kept, digest_of_file(temporary))
         except OSError as error:
             raise DataError(f"cannot write {kept}: {error.strerror}; make room there") from None
     check_digest(kept, None)

@@ -13,7 +13,7 @@ import numpy as np
 
 from carvegbm.engines.decisions import Decisions, Indices
 from carvegbm.engines.task import Listen, Seconds, Task
-from carvegbm.instances import check_threads
+from carvegbm.instances.rows import check_threads
 from carvegbm.problem import Problem, Rows
 from carvegbm.statuses import UNKNOWN
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from carvegbm.engines.decisions import Decisions, Indices
 from carvegbm.errors import CarveError
-from carvegbm.instances import check_threads
+from carvegbm.instances.rows import check_threads
 from carvegbm.problem import Problem, Rows
 
 __all__ = ["Asks", "Engine", "EngineName", "Listen", "OnViolation", "Settings", "Task"]

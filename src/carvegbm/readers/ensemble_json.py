@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.ensemble import NODE, Ensemble
-from carvegbm.ensemble_json import FORMAT, VERSION, check_class_dtype, check_label, check_text
 from carvegbm.errors import ModelError, shown
 from carvegbm.readers.checks import Classes
-from carvegbm.wellformed import double
+from carvegbm.trees.ensemble_json import FORMAT, VERSION, check_class_dtype, check_label, check_text
+from carvegbm.trees.wellformed import double
 
 __all__ = ["from_document", "is_ensemble", "parse"]
 

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from carvegbm.attack import Attack, attack
 from carvegbm.ensemble import Task
 from carvegbm.errors import CarveError, DataError
-from carvegbm.link import class_indices
 from carvegbm.radius import Curve, Radius, radius, robustness_curve
 from carvegbm.ranges import OutputRange, output_range
 from carvegbm.training import inputs
@@ -27,6 +26,7 @@ from carvegbm.training.evaluation import Asked
 from carvegbm.training.growing.model import Model
 from carvegbm.training.growing.watching import ROBUSTNESS, Metric, metric_list
 from carvegbm.training.parameters import REGRESSION_OBJECTIVES
+from carvegbm.trees.link import class_indices
 from carvegbm.verification import Verification, verify
 
 __all__ = ["LargeSpreadClassifier", "LargeSpreadRegressor"]

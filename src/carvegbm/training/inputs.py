@@ -17,7 +17,7 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
-from carvegbm.instances import as_rows, first_where, holds_masks
+from carvegbm.instances.rows import as_rows, first_where, holds_masks
 
 __all__ = [
     "blank_ensemble",

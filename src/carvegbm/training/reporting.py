@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
+from carvegbm.progress import Bar, is_shown
 from carvegbm.training.growing.watching import Result
 
 __all__ = ["Reporter", "aligned", "print_line", "shown"]
@@ -49,27 +50,12 @@ class Reporter:
         self._n_rounds = n_rounds
         self._n_open = max(1, n_open)
         self._verbose = verbose
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar: Bar | None = None
         self._last = ""
 
     def __enter__(self) -> Reporter:
-        if self._verbose and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-            from rich.progress import TimeElapsedColumn as Elapsed
-
-            self._bar = Progress(
-                TextColumn("training"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                Elapsed(),
-                TextColumn("{task.description}"),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._task = self._bar.add_task("", total=self._n_rounds)
-            self._bar.start()
+        if self._verbose and is_shown():
+            self._bar = Bar(self._n_rounds).start()
         return self
 
     def show(self, done: int, results: Sequence[Result], n_open: int) -> None:
@@ -80,7 +66,7 @@ class Reporter:
         parts.append(f"{100 * n_open / self._n_open:.0f} % of thresholds open")
         self._last = ", ".join(parts)
         if self._bar is not None:
-            self._bar.update(self._task, completed=done, description=self._last)
+            self._bar.update(done, self._last)
         elif done % _LINE_EVERY == 0:
             print_line(f"round {done}: {self._last}")
 

@@ -14,7 +14,7 @@ from carvegbm.engines.milp.reach import ProgramTooLarge
 from carvegbm.engines.milp.solving import Verdict, decide
 from carvegbm.engines.milp.worker import Solver
 from carvegbm.engines.task import Listen, Seconds, Task
-from carvegbm.instances import check_threads
+from carvegbm.instances.rows import check_threads
 from carvegbm.problem import Rows
 from carvegbm.statuses import STATUSES
 

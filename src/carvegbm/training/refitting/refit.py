@@ -19,7 +19,7 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
-from carvegbm.instances import check_threads
+from carvegbm.instances.rows import check_threads
 from carvegbm.progress import Progress
 from carvegbm.readers import load
 from carvegbm.readers.checks import Classes

@@ -6,7 +6,6 @@ missing or damaged: the record carries its own digest, and that of the model.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields
@@ -15,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from carvegbm.files import replacing
-from carvegbm.fingerprint import digest_of
+from carvegbm.keeping.fingerprint import digest_of
+from carvegbm.keeping.records import read_record, write_record, write_text
 from carvegbm.readers.checks import Classes
 from carvegbm.training.certified.report import CertifiedTrial, TrainingReport
 from carvegbm.training.growing.model import StoredModel
 from carvegbm.training.tuning.trial import TuningTrial
 
-__all__ = ["key", "read_record", "read_trial", "write_record", "write_trial"]
+__all__ = ["key", "read_trial", "write_trial"]
 
 
 def key(parameters: Mapping[str, Any]) -> str:
@@ -42,9 +41,8 @@ def write_trial(place: Path, trial: TuningTrial) -> None:
     record["outcome"] = dict(trial.outcome)
     if "training_report_" in trial.outcome:
         record["outcome"]["training_report_"] = _report_to_record(trial.outcome["training_report_"])
-    record["model"] = hashlib.sha256(text.encode()).hexdigest()
-    with replacing(place.with_suffix(".txt")) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    record["model"] = digest_of(text)
+    write_text(place.with_suffix(".txt"), text)
     write_record(place, record)
 
 
@@ -53,7 +51,7 @@ def read_trial(place: Path, parameters: dict[str, Any], classes: Classes) -> Tun
     record = read_record(place)
     try:
         text = place.with_suffix(".txt").read_text(encoding="utf-8")
-        if record is None or record["model"] != hashlib.sha256(text.encode()).hexdigest():
+        if record is None or record["model"] != digest_of(text):
             return None
         outcome = record["outcome"]
         if "training_report_" in outcome:
@@ -63,22 +61,6 @@ def read_trial(place: Path, parameters: dict[str, Any], classes: Classes) -> Tun
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def read_record(place: Path) -> dict[str, Any] | None:
-    """What `write_record` wrote, to the last bit, or None."""
-    try:
-        record: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
-        return record if record.pop("digest") == digest_of(record) else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-
-
-def write_record(place: Path, record: dict[str, Any]) -> None:
-    """Write plain values, with a digest of them."""
-    text = json.dumps({**record, "digest": digest_of(record)})
-    with replacing(place) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def _report_to_record(report: TrainingReport) -> dict[str, Any]:

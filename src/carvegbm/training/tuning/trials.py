@@ -19,19 +19,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.errors import CarveError
-from carvegbm.fingerprint import digest_of
+from carvegbm.keeping.fingerprint import digest_of
+from carvegbm.keeping.records import make_folder, read_record, write_record
 from carvegbm.training import inputs
 from carvegbm.training.certified import plain_accuracy_of
 from carvegbm.training.data import Labelled
 from carvegbm.training.estimators import LargeSpreadClassifier
 from carvegbm.training.growing.model import Model
-from carvegbm.training.tuning.stored_trials import (
-    read_record,
-    read_trial,
-    write_record,
-    write_trial,
-)
+from carvegbm.training.tuning.stored_trials import read_trial, write_trial
 from carvegbm.training.tuning.trial import TuningTrial
 
 __all__ = ["Trials"]
@@ -141,10 +136,7 @@ class Trials:
         if self.folder is None:
             return None
         folder = Path(self.folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CarveError(f"{folder}: cannot make the folder: {error.strerror}") from None
+        make_folder(folder)
         settings = {**self.fixed.get_params(), **parameters}
         ignored = _IGNORED | (_OURS if kind == "plain" else set())
         settings = {k: v for k, v in settings.items() if k not in ignored}

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from carvegbm.ensemble import _FIELDS, fields_of
-from carvegbm.fingerprint import digest_of, sha256_of
+from carvegbm.keeping.fingerprint import digest_of, sha256_of
 from plain_trees import ensemble, leaf, split, stump
 
 DIFFERENT = [
@@ -125,7 +125,7 @@ def test_a_field_that_is_new_tells_too(monkeypatch):
 
 def test_fingerprint_is_that_of_another_process_unless_the_kind_is_unknown():
     program = (
-        "from carvegbm.fingerprint import digest_of\n"
+        "from carvegbm.keeping.fingerprint import digest_of\n"
         "print(digest_of({'a': [1, 'x', None], 'b': 0.1}), digest_of(len))"
     )
     printed = subprocess.run(

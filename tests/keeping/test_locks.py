@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from carvegbm import locks
-from carvegbm.locks import is_still_at, open_locked
+from carvegbm.keeping import locks
+from carvegbm.keeping.locks import is_still_at, open_locked
 from plain_trees import refused
 
 HOLD = (
     "import sys, time\n"
     "from pathlib import Path\n"
-    "from carvegbm.locks import open_locked\n"
+    "from carvegbm.keeping.locks import open_locked\n"
     "file = open_locked(Path(sys.argv[1]))\n"
     "print('none' if file is None else 'held', flush=True)\n"
     "sys.stdin.read()\n"

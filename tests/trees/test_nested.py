@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from carvegbm import ModelError, nested
+from carvegbm import ModelError
+from carvegbm.trees import nested
 from plain_trees import chain, ensemble, leaf, refused, split, stump
 
 TREES = [

@@ -8,10 +8,11 @@ rest says nothing.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from typing import Any
+
+from carvegbm.keeping.fingerprint import sha256_of
 
 __all__ = ["Sealed", "next_line", "read_sealed"]
 
@@ -62,4 +63,4 @@ def read_sealed(data: bytes) -> Sealed:
 
 
 def _seal(before: str, body: bytes) -> str:
-    return hashlib.sha256(before.encode() + b" " + body).hexdigest()[:32]
+    return sha256_of([before.encode(), b" ", body])[:32]

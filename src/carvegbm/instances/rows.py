@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.columns import column_names, order_of
 from carvegbm.errors import DataError
-from carvegbm.numbers import as_numbers, frame_numbers
+from carvegbm.instances.columns import column_names, order_of
+from carvegbm.instances.numbers import as_numbers, frame_numbers
 
 __all__ = ["as_labels", "as_rows", "check_threads", "first_where", "holds_masks"]
 
@@ -20,8 +20,8 @@ def as_rows(
 ) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
     """X as a C-ordered array (rows, features) of float64 or float32; not copied if it is one.
 
-    A frame's columns are put in the order of `features`, see `carvegbm.columns`. See
-    `carvegbm.numbers` for what is a number. An entry that a sparse matrix leaves out is 0.
+    A frame's columns are put in the order of `features`, see `carvegbm.instances.columns`; what is
+    a number is said in `carvegbm.instances.numbers`. What a sparse matrix leaves out is 0.
     """
     names = column_names(X)
     order = None if names is None or features is None else order_of(names, features, "X")

@@ -3,8 +3,8 @@
 Comes in: what a run is about, and records of what it has finished, one after the other.
 Goes out: a file that grows line by line, and from it the records of a run that was interrupted.
 
-The first line says what the run is about; then come, as sealed lines (`carvegbm.sealed`), who
-opened the file, and the records. The file is locked while a run uses it. A journal is continued if
+The first line says what the run is about; then come, as lines that are `sealed`, who opened the
+file, and the records. The file is locked while a run uses it. A journal is continued if
 the run is about the same to the last bit; one with a line that does not fit is refused as a whole.
 """
 
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from carvegbm.errors import CarveError
-from carvegbm.files import naming
-from carvegbm.locks import is_still_at, open_locked
-from carvegbm.sealed import Sealed, next_line, read_sealed
+from carvegbm.keeping.files import naming
+from carvegbm.keeping.locks import is_still_at, open_locked
+from carvegbm.keeping.sealed import Sealed, next_line, read_sealed
 
 __all__ = ["Journal", "journal_path"]
 

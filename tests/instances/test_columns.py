@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carvegbm as cg
-from carvegbm.columns import column_names, feature_called, order_of
+from carvegbm.instances.columns import column_names, feature_called, order_of
 from carvegbm.training.growing.model_text import safe_names
 from plain_trees import ensemble, refused, split, stump
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carvegbm.cli import output
-from carvegbm.cli.kept import Kept, Question
+from carvegbm.cli.shared import output
+from carvegbm.cli.shared.kept import Kept, Question
 from carvegbm.engines import Decisions, decide
 from carvegbm.errors import CarveError
-from carvegbm.journal import Journal
+from carvegbm.keeping.journal import Journal
 from carvegbm.progress import showing
 
 if TYPE_CHECKING:

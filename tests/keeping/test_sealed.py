@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carvegbm.sealed import next_line, read_sealed
+from carvegbm.keeping.sealed import next_line, read_sealed
 
 
 def lines_of(records):

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from carvegbm.errors import DataError
-from carvegbm.tabular import load_table
+from carvegbm.instances.tabular import load_table
 
 X = np.random.default_rng(0).random((30, 4))
 y = np.arange(30) % 2

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import typer
 
 from carvegbm.errors import CarveError, DataError
-from carvegbm.files import naming
+from carvegbm.keeping.files import naming
 
 
 def _number(text: str) -> float:

@@ -20,10 +20,10 @@ from typing import IO, Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm import _text
-from carvegbm.columns import is_same_name, order_of
 from carvegbm.errors import DataError
-from carvegbm.numbers import as_numbers, frame_numbers
+from carvegbm.instances import text as _text
+from carvegbm.instances.columns import is_same_name, order_of
+from carvegbm.instances.numbers import as_numbers, frame_numbers
 
 __all__ = ["Table", "files_of", "load_table"]
 
@@ -62,7 +62,7 @@ class Table:
         return replace(self, X=self.X[:rows], y=self.y[:rows])
 
     def ordered_as(self, names: Sequence[str] | None, what: str = "the data") -> Table:
-        """The columns in the order of `names`, see `carvegbm.columns.order_of`.
+        """The columns in the order of `names`, see `carvegbm.instances.columns.order_of`.
 
         Unchanged where the table or the model names no columns. Raises `DataError` where the
         columns of the table, called `what` in the message, do not fit the names.

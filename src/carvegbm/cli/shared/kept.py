@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from carvegbm.engines import Decisions, Settings, Task
 from carvegbm.engines.decisions import ENGINES, Indices
-from carvegbm.fingerprint import digest_of
+from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.problem import Problem
 from carvegbm.statuses import STATUSES
 

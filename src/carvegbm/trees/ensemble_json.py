@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import ModelError, shown
-from carvegbm.files import check_output, replacing
+from carvegbm.keeping.files import check_output, replacing
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.cli import options
+from carvegbm.cli.shared import options
 from carvegbm.errors import DataError
-from carvegbm.files import RESULTS, check_apart, check_output
+from carvegbm.keeping.files import RESULTS, check_apart, check_output
 
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SAMPLE = "sample"
 """Given as MODEL or DATA: the model or the data that ship with the package."""
 
-_FOLDER = Path(__file__).resolve().parent.parent / "data"
+_FOLDER = Path(__file__).resolve().parents[2] / "data"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def load_model(model: str, classes: str | None = None, n_features: int | None = 
 
 def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
     """The model and its instances, with columns in the model's order where names tell it."""
-    from carvegbm.tabular import load_table
+    from carvegbm.instances.tabular import load_table
 
     if data is None and model != SAMPLE:
         raise DataError("DATA is missing; give a file with instances and labels after MODEL")
@@ -85,7 +85,7 @@ def files_read(
     bounds: str | None = None,
 ) -> dict[str, str]:
     """The files that these arguments name, by what a user calls them."""
-    from carvegbm.tabular import files_of
+    from carvegbm.instances.tabular import files_of
 
     found = {}
     if model is not None:  # the commands that know the word sample

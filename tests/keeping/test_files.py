@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from carvegbm.files import check_apart, check_output, naming, replacing, save_result
+from carvegbm.keeping.files import check_apart, check_output, naming, replacing, save_result
 from plain_trees import refused
 
 

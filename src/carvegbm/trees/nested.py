@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import ModelError
-from carvegbm.wellformed import double
+from carvegbm.trees.wellformed import double
 
 __all__ = ["NODE", "depth_first", "from_arrays", "owners", "to_arrays"]
 

@@ -8,11 +8,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from carvegbm.files import naming
+from carvegbm.keeping.files import naming
+
+if TYPE_CHECKING:
+    from carvegbm.ensemble import Ensemble
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -105,6 +108,11 @@ def reason(error: OSError) -> str:
 def note(message: str) -> None:
     """One line for people, on stderr, so that stdout stays what was asked for."""
     print(message, file=sys.stderr)
+
+
+def model_title(model: str, ensemble: Ensemble) -> str:
+    """A model in one line: its file and its size."""
+    return f"{model}: {ensemble.task}, {ensemble.n_trees} trees, {ensemble.n_features} features"
 
 
 def say_written(*paths: Path | None) -> None:

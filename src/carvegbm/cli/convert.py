@@ -1,0 +1,50 @@
+"""The command convert: any model as a documented JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from carvegbm.cli.shared import inputs, options, output
+
+Converted = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE.json",
+        help="The file to write, see docs/ensemble-json.md.",
+        show_default=False,
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("convert", epilog="Example: carvegbm convert model.txt ensemble.json")(convert)
+
+
+def convert(
+    model: options.Model,
+    file: Converted,
+    *,
+    classes: options.Classes = None,
+    n_features: options.NFeatures = None,
+    json: options.Json = False,
+) -> None:
+    """Write a model as JSON that other programs can check.
+
+    Whatever library the model comes from, the file holds its trees and all that its verdicts depend
+    on, in one documented format. It is a MODEL for every command.
+    """
+    from carvegbm.keeping.files import check_apart, check_output
+
+    check_output(file, (".json",))
+    check_apart({"FILE": file}, {"MODEL": inputs.files_read(model=model)["MODEL"]})
+    ensemble = inputs.load_model(model, classes, n_features)
+    ensemble.save(file)
+    if json:
+        document = {"model": model, "file": str(file), "task": ensemble.task}
+        output.print_json(document | {"trees": ensemble.n_trees, "leaves": ensemble.n_leaves})
+    else:
+        output.say(f"{file}: {ensemble.task}, {ensemble.n_trees} trees, {ensemble.n_leaves} leaves")

@@ -1,0 +1,61 @@
+"""The command info: what a model is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import typer
+
+from carvegbm.cli.shared import inputs, options, output
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("info", epilog="Example: carvegbm info model.txt")(info)
+
+
+def info(
+    model: options.Model,
+    *,
+    classes: options.Classes = None,
+    json: options.Json = False,
+) -> None:
+    """What a model is: task, size, classes, precision, spread."""
+    import carvegbm
+
+    ensemble = inputs.load_model(model, classes)
+    used = sorted({int(f) for f in ensemble.nodes["feature"] if f >= 0})
+    document = {
+        "model": model,
+        "task": ensemble.task,
+        "classes": ensemble.classes,
+        "trees": ensemble.n_trees,
+        "leaves": ensemble.n_leaves,
+        "features": ensemble.n_features,
+        "features_used": len(used),
+        "feature_names": ensemble.feature_names,
+        "base_score": ensemble.base_score,
+        "threshold": ensemble.threshold,
+        "average": ensemble.average,
+        "input_precision": ensemble.input_precision,
+        "spread": carvegbm.spread(ensemble),
+    }
+    if json:
+        output.print_json(document)
+        return
+    rows = [
+        (key.replace("_", " "), _shown(value))
+        for key, value in document.items()
+        if key not in ("model", "feature_names")
+    ]
+    output.print_table(output.model_title(model, ensemble), rows)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return output.number(value) if math.isfinite(value) else str(value)
+    if hasattr(value, "tolist"):
+        shown = [str(item) for item in value.tolist()]
+        return ", ".join(shown[:10]) + (", …" if len(shown) > 10 else "") if shown else "none"
+    return str(value)

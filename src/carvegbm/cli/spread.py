@@ -1,0 +1,51 @@
+"""The command spread: how far apart thresholds are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from carvegbm.cli.shared import inputs, options, output
+
+_EXAMPLE = "carvegbm spread model.txt --norm inf --budget 0.01"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("spread", epilog=f"Example: {_EXAMPLE}")(spread)
+
+
+def spread(
+    model: options.Model,
+    *,
+    norm: options.Norm = "inf",
+    budget: options.OptionalBudget = None,
+    scale: options.Scale = None,
+    features: options.Features = None,
+    bounds: options.Bounds = None,
+    json: options.Json = False,
+) -> None:
+    """How far apart the thresholds of different trees are.
+
+    The spread is the smallest distance between two thresholds of one feature in two trees. A
+    model is large-spread for an attacker with a budget below half of it.
+    """
+    import carvegbm
+    from carvegbm.attacker import check_norm
+
+    ensemble = inputs.load_model(model)
+    value = carvegbm.spread(ensemble)
+    document: dict[str, Any] = {"model": model, "spread": value}
+    rows = [("spread", output.number(value))]
+    if check_norm(options.norm(norm)) != 0:  # whose budget is a number of features
+        rows.append(("large-spread for budgets below", output.number(value / 2)))
+    if budget is not None:
+        attacker = inputs.load_attacker(norm, budget, scale=scale, features=features, bounds=bounds)
+        answer = bool(carvegbm.is_large_spread(ensemble, attacker))
+        document |= {"norm": norm, "budget": budget, "large_spread": answer}
+        rows.append((f"large-spread for norm {norm}, budget {budget}", "yes" if answer else "no"))
+    if json:
+        output.print_json(document)
+    else:
+        output.print_table(output.model_title(model, ensemble), rows)
