@@ -16,7 +16,7 @@ import pytest
 
 LONG = 60.0  # seconds an instance may take that nobody waits for
 SOON = 20.0  # … and what is far less than that, on any machine
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parent.parent
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals and process ids")
 
