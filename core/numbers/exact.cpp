@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <limits>
+#include <stdexcept>
 #include <utility>
 
 namespace carve {
@@ -12,8 +12,11 @@ namespace carve {
 Natural Natural::room(std::size_t size) {
     Natural number;
     number.size_ = size;
-    if (size > in_place)
+    if (size > in_place) {
+        if (size > static_cast<std::size_t>(units::most_bits / 64))
+            throw std::length_error("an exact number has too many digits; use fewer scales");
         number.large_.assign(size, 0);
+    }
     return number;
 }
 
@@ -35,8 +38,8 @@ int Natural::bit_length() const {
     return size_ == 0 ? 0 : static_cast<int>(size_ * 64) - std::countl_zero(limbs()[size_ - 1]);
 }
 
-unsigned __int128 Natural::low_bits() const {
-    unsigned __int128 low = 0;
+Wide Natural::low_bits() const {
+    Wide low = 0;
     for (std::size_t i = std::min<std::size_t>(size_, 2); i-- > 0;)
         low = low << 64 | limbs()[i];
     return low;
@@ -67,7 +70,7 @@ Natural Natural::shifted_left(int bits) const {
     const int part = bits % 64;
     Natural result = room(size_ + whole + 1);
     for (std::size_t i = 0; i < size_; ++i) {
-        const auto wide = static_cast<unsigned __int128>(limbs()[i]) << part;
+        const Wide wide = Wide{limbs()[i]} << part;
         result.limbs()[i + whole] |= static_cast<std::uint64_t>(wide);
         result.limbs()[i + whole + 1] |= static_cast<std::uint64_t>(wide >> 64);
     }
@@ -79,7 +82,7 @@ Natural operator+(const Natural& a, const Natural& b) {
     const Natural& longer = a.size_ >= b.size_ ? a : b;
     const Natural& shorter = a.size_ >= b.size_ ? b : a;
     Natural result = Natural::room(longer.size_ + 1);
-    unsigned __int128 carry = 0;
+    Wide carry = 0;
     for (std::size_t i = 0; i < longer.size_; ++i) {
         carry += longer.limbs()[i];
         carry += i < shorter.size_ ? shorter.limbs()[i] : 0;
@@ -95,7 +98,7 @@ Natural operator-(const Natural& a, const Natural& b) {
     Natural result = Natural::room(a.size_);
     std::uint64_t borrow = 0;
     for (std::size_t i = 0; i < a.size_; ++i) {
-        const auto taken = static_cast<unsigned __int128>(i < b.size_ ? b.limbs()[i] : 0) + borrow;
+        const Wide taken = Wide{i < b.size_ ? b.limbs()[i] : 0} + borrow;
         borrow = a.limbs()[i] < taken ? 1 : 0;
         result.limbs()[i] = static_cast<std::uint64_t>(a.limbs()[i] - taken);
     }
@@ -106,9 +109,9 @@ Natural operator-(const Natural& a, const Natural& b) {
 Natural operator*(const Natural& a, const Natural& b) {
     Natural result = Natural::room(a.size_ + b.size_);
     for (std::size_t i = 0; i < a.size_; ++i) {
-        unsigned __int128 carry = 0;
+        Wide carry = 0;
         for (std::size_t j = 0; j < b.size_; ++j) {
-            carry += static_cast<unsigned __int128>(a.limbs()[i]) * b.limbs()[j];
+            carry += Wide{a.limbs()[i]} * b.limbs()[j];
             carry += result.limbs()[i + j];
             result.limbs()[i + j] = static_cast<std::uint64_t>(carry);
             carry >>= 64;
@@ -195,7 +198,8 @@ Dyadic operator-(const Dyadic& a, const Dyadic& b) {
 }
 
 Dyadic operator*(const Dyadic& a, const Dyadic& b) {
-    return {a.mantissa_ * b.mantissa_, a.exponent_ + b.exponent_};
+    return {a.mantissa_ * b.mantissa_,
+            units::exponent(std::int64_t{a.exponent_} + std::int64_t{b.exponent_})};
 }
 
 std::strong_ordering operator<=>(const Dyadic& a, const Dyadic& b) {
@@ -238,6 +242,10 @@ double Dyadic::fraction(int& exponent) const {
     return std::ldexp(static_cast<double>(mantissa_.top_bits(sticky)), -64);
 }
 
+namespace {
+constexpr std::uint64_t low_half = 0xffffffff;
+}
+
 void ExactSum::add(double value) {
     if (value == 0)
         return;
@@ -248,39 +256,44 @@ void ExactSum::add(double value) {
         mantissa |= std::uint64_t{1} << 52;
     const int position = biased == 0 ? 0 : biased - 1; // weight of the mantissa's bit 0, + 1074
     const auto limb = static_cast<std::size_t>(position / 32);
-    const auto wide = static_cast<unsigned __int128>(mantissa) << (position % 32);
+    const int up = position % 32;
+    const std::array<std::uint64_t, 3> parts{
+        mantissa << up & low_half, mantissa >> (32 - up) & low_half, mantissa >> (32 - up) >> 32};
     const std::int64_t sign = (bits >> 63) != 0 ? -1 : 1;
     for (std::size_t i = 0; i < 3; ++i)
-        limbs_[limb + i] += sign * static_cast<std::int64_t>((wide >> (32 * i)) & 0xffffffff);
+        limbs_[limb + i] += sign * static_cast<std::int64_t>(parts[i]);
+    if (++summands_ == units::most_summands)
+        carry_up();
 }
 
 void ExactSum::subtract(const ExactSum& other) {
     for (std::size_t i = 0; i < limbs_.size(); ++i)
         limbs_[i] -= other.limbs_[i];
+    summands_ += other.summands_;
+    if (summands_ >= units::most_summands)
+        carry_up();
+}
+
+void ExactSum::carry_up() {
+    for (std::size_t i = 0; i + 1 < limbs_.size(); ++i) {
+        limbs_[i + 1] += limbs_[i] >> 32;
+        limbs_[i] &= static_cast<std::int64_t>(low_half);
+    }
+    summands_ = 1;
 }
 
 int ExactSum::normalise(std::vector<std::uint32_t>& magnitude) const {
-    auto carried = limbs_;
-    const auto carry_up = [&] {
-        std::int64_t carry = 0;
-        for (auto& limb : carried) {
-            limb += carry;
-            carry = limb >> 32;
-            limb &= 0xffffffff;
-        }
-        return carry;
-    };
-    int sign = 1;
-    if (carry_up() < 0) {
-        sign = -1;
-        carried = limbs_;
-        for (auto& limb : carried)
-            limb = -limb;
-        carry_up();
+    ExactSum carried = *this;
+    carried.carry_up();
+    const bool negative = carried.limbs_.back() < 0;
+    if (negative) {
+        for (std::size_t i = 0; i < limbs_.size(); ++i)
+            carried.limbs_[i] = -limbs_[i];
+        carried.carry_up();
     }
-    magnitude.assign(carried.begin(), carried.end());
+    magnitude.assign(carried.limbs_.begin(), carried.limbs_.end());
     const bool zero = std::ranges::all_of(magnitude, [](auto limb) { return limb == 0; });
-    return zero ? 0 : sign;
+    return zero ? 0 : negative ? -1 : 1;
 }
 
 int ExactSum::sign() const {
@@ -291,13 +304,13 @@ int ExactSum::sign() const {
 Dyadic ExactSum::magnitude() const {
     std::vector<std::uint32_t> limbs;
     normalise(limbs);
-    return {Natural(limbs), -1074};
+    return {Natural(limbs), units::lowest_exponent};
 }
 
 double ExactSum::to_double() const {
     std::vector<std::uint32_t> limbs;
     const int sign = normalise(limbs);
-    return sign * Dyadic(Natural(limbs), -1074).to_double();
+    return sign * Dyadic(Natural(limbs), units::lowest_exponent).to_double();
 }
 
 } // namespace carve

@@ -9,13 +9,23 @@
 
 #include <array>
 #include <bit>
+#include <cfloat>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "numbers/units.hpp"
+#include "numbers/wide.hpp"
+
 namespace carve {
+
+// All that follows rests on it: doubles are those of IEEE 754, and every operation rounds once.
+static_assert(std::numeric_limits<double>::is_iec559 && std::numeric_limits<float>::is_iec559);
+static_assert(FLT_EVAL_METHOD == 0);
 
 inline constexpr double unit_roundoff = 0x1p-53;
 
@@ -103,7 +113,7 @@ class Natural {
 
     bool is_zero() const { return size_ == 0; }
     int bit_length() const;
-    unsigned __int128 low_bits() const; // the lowest 128
+    Wide low_bits() const; // the lowest 128
     // The 64 bits from bit_length() - 64 up, and whether any lower bit is set.
     std::uint64_t top_bits(bool& sticky) const;
 
@@ -175,9 +185,11 @@ class ExactSum {
     Dyadic magnitude() const; // |sum|
 
   private:
-    // Bit 0 of limb 0 weighs 2^-1074; the top limbs leave room for 2^32 summands.
-    static constexpr int limb_count = 69;
-    std::array<std::int64_t, limb_count> limbs_;
+    // Bit 0 of limb 0 weighs 2^-1074. The sum is that of all limbs, which may be negative and
+    // longer than 32 bits: by no more than `summands_` doubles can make them.
+    std::array<std::int64_t, units::limb_count> limbs_;
+    std::int64_t summands_ = 0;
+    void carry_up(); // to limbs in [0, 2^32), but for the top one
     // Sign and limbs of the magnitude, each limb in [0, 2^32).
     int normalise(std::vector<std::uint32_t>& magnitude) const;
 };

@@ -6,6 +6,7 @@
 namespace carve {
 
 using Range = Reduction::Range;
+using units::never;
 
 void Dual::reset() {
     theta_.assign(reduction_.segment_begin.size(), 0);
@@ -23,20 +24,22 @@ void Dual::reset() {
     range_.assign(reduction_.ranges.size(), 0);
     slot_least_.assign(reduction_.slots.size(), 0);
     base_.assign(reduction_.trees.size(), 0);
-    mark_.assign(reduction_.leaves.size(), 0);
-    marker_ = 0;
+    asks_.reset(reduction_.leaves.size());
     lambda_ = 0;
     calm(1);
 }
 
 void Dual::set_lambda(double lambda) {
-    lambda_ = std::floor(std::min(lambda, 0x1p54));
+    constexpr auto most_price = static_cast<double>(units::most_price);
+    lambda_ = std::min(lambda, static_cast<double>(units::most_lambda));
+    lambda_ = std::floor(std::min(lambda_, most_price / reduction_.capacity()));
     // For norms 1, 2, … costs are known to within a few roundings: count them a little lower, and
     // the capacity a little higher, than they are.
     const bool whole = reduction_.slack() == 0;
     const double lower = whole ? 1 : 1 - 0x1p-40;
     for (std::size_t i = 0; i < priced_.size(); ++i)
-        priced_[i] = static_cast<std::int64_t>(std::floor(lambda_ * reduction_.cost[i] * lower));
+        priced_[i] = static_cast<std::int64_t>(
+            std::floor(std::min(lambda_ * reduction_.cost[i] * lower, most_price)));
     priced_capacity_ = static_cast<std::int64_t>(
         std::ceil(lambda_ * reduction_.capacity() * (whole ? 1 : 1 + 0x1p-40)));
 }
@@ -132,13 +135,13 @@ std::int64_t Dual::evaluate() {
 }
 
 std::int64_t Dual::least_elsewhere(const Reduction::Slot& slot) {
-    ++marker_;
+    asks_.wipe();
     for (std::int32_t u = slot.user_begin; u < slot.user_end; ++u)
-        mark_[reduction_.users[u].leaf] = marker_;
+        asks_.mark(reduction_.users[u].leaf);
     std::int64_t least = never;
     for (std::int32_t i = 0; i < domain_.alive_count(slot.tree); ++i) {
         const std::int32_t l = domain_.alive(slot.tree, i);
-        if (mark_[l] != marker_)
+        if (!asks_.is_marked(l))
             least = std::min(least, energy_[l]);
     }
     return least;
@@ -191,7 +194,7 @@ std::int64_t Dual::marginals(std::int32_t s) {
         least = std::min(least, needs[i]);
         priced_least = std::min(priced_least, needs[i] + theta[i]);
     }
-    const std::int64_t most = 2 * reduction_.trees[slot.tree].spread;
+    const std::int64_t most = units::most_need * reduction_.trees[slot.tree].spread;
     for (std::int32_t i = open.low; i <= open.high; ++i)
         needs[i] = std::min(needs[i] - least, most);
     return least - priced_least;
@@ -234,7 +237,7 @@ void Dual::balance(std::int32_t f) {
     for (std::int32_t i = feature.slot_begin; i < feature.slot_end; ++i) {
         const std::int32_t s = reduction_.slots_of_feature[i];
         const auto& slot = reduction_.slots[s];
-        const std::int64_t limit = 4 * reduction_.trees[slot.tree].spread;
+        const std::int64_t limit = units::most_multiplier * reduction_.trees[slot.tree].spread;
         const std::int64_t shares = sharers - (i - feature.slot_begin);
         std::int64_t* const theta = theta_.data() + slot.first;
         std::int64_t* const shared = shared_.data() + feature.first;
@@ -286,7 +289,7 @@ void Dual::restore(const Snapshot& snapshot) {
 }
 
 void Dual::reprice() {
-    if (!reduction_.has_costs())
+    if (!reduction_.has_costs() || reduction_.capacity() == 0)
         return;
     if (lambda_ == 0) {
         // At this price, all that can be gained costs as much as the whole budget.

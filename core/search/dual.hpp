@@ -9,7 +9,8 @@
 //   - lambda capacity
 //
 // is a lower bound whatever the multipliers are: any theta that shares out lambda cost(cell) among
-// the trees splits each feature's cost. All numbers are whole: the bound is exact, not rounded.
+// the trees splits each feature's cost. All numbers are whole: the bound is exact, not rounded; how
+// large they get says numbers/units.hpp.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 
 #include "running/stopwatch.hpp"
 #include "search/domain.hpp"
+#include "search/marks.hpp"
 #include "search/reduction.hpp"
 
 namespace carve {
@@ -67,8 +69,6 @@ class Dual {
     }
 
   private:
-    static constexpr std::int64_t never = std::int64_t{1} << 61;
-
     void set_lambda(double lambda);
     // The least theta in the open segments of a slot; range(r) = that in a range, less it.
     std::int64_t price_slot(const Reduction::Slot& slot, const Reduction::Range& open,
@@ -104,10 +104,9 @@ class Dual {
     std::vector<std::int64_t> energy_;     // per leaf alive
     std::vector<std::int64_t> slot_least_; // per slot
     std::vector<std::int64_t> base_;       // per tree
-    std::vector<std::int32_t> mark_;       // per leaf: scratch
-    std::int32_t marker_ = 0;
-    std::vector<std::int64_t> fresh_; // scratch for range_
-    std::vector<std::int64_t> least_; // per tree
+    Marks<> asks_;                         // leaves that look at the slot at hand
+    std::vector<std::int64_t> fresh_;      // scratch for range_
+    std::vector<std::int64_t> least_;      // per tree
     std::vector<std::int64_t> least_of_feature_;
     std::vector<std::int64_t> range_;
     std::vector<std::int64_t> needs_; // of the slots of the feature at hand

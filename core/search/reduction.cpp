@@ -14,17 +14,17 @@ Attacker lifted(const Attacker& attacker, double lift) {
     Attacker copy{attacker.norm, attacker.budget * lift, attacker.scale, {}, {}, {}};
     return copy;
 }
-
-// More than this many demands of leaves (16 MB per million) are not worth searching.
-constexpr std::size_t most_demands = 12'000'000;
 } // namespace
 
-FixedPoint::FixedPoint(const Ensemble& ensemble) {
-    // Multipliers are kept within four times the spread of their tree's values: with these bits
-    // no sum of values and multipliers over all trees and features leaves 64 bits.
-    const int bits = 56 - std::bit_width(ensemble.used_features.size());
-    const double magnitude = ensemble.magnitude;
-    shift_ = magnitude > 0 && std::isfinite(magnitude) ? bits - 1 - std::ilogb(magnitude) : 0;
+FixedPoint::FixedPoint(const Ensemble& ensemble) : is_finite_(std::isfinite(ensemble.magnitude)) {
+    if (is_finite_ && ensemble.magnitude > 0)
+        shift_ = units::bits_of_values(ensemble.used_features.size()) - 1 -
+                 std::ilogb(ensemble.magnitude);
+}
+
+bool FixedPoint::holds(double constant) const {
+    return is_finite_ &&
+           std::fabs(std::ldexp(constant, shift_)) < static_cast<double>(units::most_constant);
 }
 
 std::int64_t FixedPoint::floor(double value, bool& exact) const {
@@ -106,7 +106,7 @@ bool Reduction::walk(std::int32_t tree, Instance& instance, const Stopwatch& sto
             // A path of 100,000 splits has as many demands; one of ten has few.
             work += trail_.size() + 1;
             if (work > 65'536) {
-                if (stopwatch.expired() || demands_.size() > most_demands) {
+                if (stopwatch.expired() || demands_.size() > units::most_demands) {
                     unwind(0);
                     return false;
                 }
@@ -212,6 +212,8 @@ Reduction::Built Reduction::prune(Instance& instance, const Objective& objective
     bool exact = true;
     ExactSum rest = objective.total({});
     rest.subtract(objective.constant());
+    if (!fixed.holds(objective.constant()))
+        return Built::too_large;
     constant = fixed.floor(objective.constant(), exact);
     if (rest.sign() != 0)
         constant += fixed.floor(next_down(rest.to_double()), exact);
@@ -220,7 +222,7 @@ Reduction::Built Reduction::prune(Instance& instance, const Objective& objective
     for (std::int32_t tree = 0; tree < ensemble_.n_trees(); ++tree) {
         const std::size_t crossed_before = crossed_.size();
         const bool whole = walk(tree, instance, stopwatch);
-        if (demands_.size() > most_demands)
+        if (demands_.size() > units::most_demands)
             return Built::too_large;
         if (!whole)
             return Built::interrupted;

@@ -20,10 +20,13 @@
 
 namespace carve {
 
-// Totals as multiples of 2^-shift.
+// Totals as multiples of 2^-shift, as fine as 64 bits allow for sums over all trees and features
+// (numbers/units.hpp).
 class FixedPoint {
   public:
     explicit FixedPoint(const Ensemble& ensemble);
+    // Can the search count with an objective of this constant? All values of leaves fit with it.
+    bool holds(double constant) const;
     // The largest multiple <= value, in units; `exact` is cleared unless it is the value itself.
     std::int64_t floor(double value, bool& exact) const;
     // The same for sum + error; at most one unit lower than the largest.
@@ -34,7 +37,8 @@ class FixedPoint {
     double lower(std::int64_t units) const;
 
   private:
-    int shift_;
+    bool is_finite_; // the ensemble's magnitude
+    int shift_ = 0;
 };
 
 class Reduction {

@@ -11,7 +11,7 @@ namespace carve {
 WorstCases::WorstCases(const Ensemble& ensemble, const Attacker& attacker,
                        const std::int32_t* label, std::int64_t count)
     : ensemble_(ensemble), attacker_(attacker), costs_(ensemble, attacker),
-      label_(label, label + count),
+      label_(label, label + count), slope_unit_(units::slope_unit(count)),
       blocks_(static_cast<std::size_t>((count + block_size - 1) / block_size)) {}
 
 bool WorstCases::collect(const Rows& rows, int threads, const WatchFunction& watch) {
@@ -42,9 +42,9 @@ bool WorstCases::collect(const Rows& rows, int threads, const WatchFunction& wat
                     if (has_costs)
                         block.cost.push_back(cost);
                 }
-                block.contests.push_back({tree, static_cast<std::int32_t>(block.leaf.size())});
+                block.contests.push_back({tree, units::index(block.leaf.size())});
             }
-            block.end.push_back(static_cast<std::int32_t>(block.contests.size()));
+            block.end.push_back(units::index(block.contests.size()));
         }
         block.home.shrink_to_fit();
         block.contests.shrink_to_fit();
@@ -140,13 +140,13 @@ class WorstCases::Worker {
     }
 
     void add(std::int32_t leaf, double amount) {
-        const auto units = static_cast<std::int64_t>(std::llround(amount / slope_unit));
+        const auto whole = static_cast<std::int64_t>(std::llround(amount / cases_.slope_unit_));
         const auto row = static_cast<std::size_t>(leaf) * outputs_;
         if (outputs_ == 1) {
-            slope[row] += worst_sign_ > 0 ? units : -units;
+            slope[row] += worst_sign_ > 0 ? whole : -whole;
         } else {
-            slope[row + worst_plus_] += units;
-            slope[row + worst_minus_] -= units;
+            slope[row + worst_plus_] += whole;
+            slope[row + worst_minus_] -= whole;
         }
     }
 
@@ -242,13 +242,13 @@ bool WorstCases::evaluate(const double* scores, const Loss& loss, double* margin
         return false;
     if (slope == nullptr)
         return true;
-    const double unit = slope_unit * loss.steepness / ensemble_.average;
+    const double unit = slope_unit_ * loss.steepness / ensemble_.average;
     for (std::size_t s = 0; s < score_count(); ++s) {
-        std::int64_t units = 0;
+        std::int64_t whole = 0;
         for (const auto& worker : slots)
             if (worker)
-                units += worker->slope[s];
-        slope[s] = static_cast<double>(units) * unit;
+                whole += worker->slope[s];
+        slope[s] = static_cast<double>(whole) * unit;
     }
     return true;
 }

@@ -50,8 +50,6 @@ class WorstCases {
 
   private:
     static constexpr std::int64_t block_size = 64;
-    // Slopes are added up in whole multiples of this, in any order.
-    static constexpr double slope_unit = 0x1p-40;
 
     struct Contest {       // a tree with several leaves within reach
         std::int32_t tree; //
@@ -70,6 +68,7 @@ class WorstCases {
     const Attacker& attacker_;
     RoundedCosts costs_;
     std::vector<std::int32_t> label_;
+    double slope_unit_; // slopes are added up in whole multiples of this, in any order
     std::vector<Block> blocks_;
 };
 
