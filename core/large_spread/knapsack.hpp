@@ -5,6 +5,10 @@
 // that loses more than the gap between the upper bound and a known solution cannot be part of a
 // better one. What remains, usually a handful of groups, goes through dynamic programming over
 // Pareto-optimal (cost, gain) states; in floating point, or exactly where the caller asks for it.
+//
+// knapsack.cpp              problems and answers
+// knapsack_relaxation.cpp   the relaxation, and choices made along it
+// knapsack_program.cpp      the dynamic program
 #pragma once
 
 #include <cstdint>
@@ -91,7 +95,6 @@ class Knapsack {
 
   private:
     static constexpr std::int32_t nothing = -1;
-    static constexpr std::size_t most_memory = std::size_t{1} << 28; // bytes, for states
 
     struct Group {
         int id;
@@ -155,6 +158,7 @@ class Knapsack {
     template <class Number, class Exact>
     void run(Program<Number>& program, double capacity, const Number& exact_capacity, double floor,
              const Exact& exact, const Stopwatch& stopwatch);
+    void run_rounded(double capacity, double floor, const Stopwatch& stopwatch);
     template <class Number> void record_picks(const Program<Number>& program, std::int32_t state);
     void record_choice();
     struct Found {
@@ -162,11 +166,13 @@ class Knapsack {
         Totals rounded;
         Dyadic cost;
     };
+    struct Target {
+        const Dyadic* gain = nullptr; // the smallest cost that gains so much; nullptr: all it can
+        bool strict = false;          // it must gain more
+    };
     // The same with exact numbers; records the picks of what it finds.
-    // target == nullptr: the largest gain; else the smallest cost whose gain reaches the target.
     Found run_exactly(double capacity, double floor, const Dyadic& exact_capacity,
-                      const Dyadic* target, bool strict, const ExactLookup& lookup,
-                      const Stopwatch& stopwatch);
+                      const Target& target, const ExactLookup& lookup, const Stopwatch& stopwatch);
     template <class Number>
     std::int32_t select(const Program<Number>& program, const Number* target, bool strict) const;
 
@@ -186,7 +192,7 @@ class Knapsack {
     std::size_t contest_count_ = 0;          // contests_ keeps its memory from row to row
     std::vector<ExactOption> exact_options_; // filled in where an option is in play
     Program<double> rounded_program_;
-    Program<unsigned __int128> wide_program_; // exact numbers that fit
+    Program<Wide> wide_program_; // exact numbers that fit
     Program<Dyadic> exact_program_;
 };
 

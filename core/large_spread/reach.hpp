@@ -4,6 +4,8 @@
 // budgets it visits little more than a prediction does. A feature tested twice is paid once.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>

@@ -6,7 +6,38 @@
 
 namespace carve {
 
-std::int64_t Search::units(std::int32_t node) const {
+void Search::poll(std::vector<std::int32_t>& cells) {
+    cells.clear();
+    std::vector<std::int64_t> votes;
+    for (std::int32_t f = 0; f < static_cast<std::int32_t>(reduction_.features.size()); ++f) {
+        const auto& feature = reduction_.features[f];
+        votes.assign(feature.count + 1, 0); // differences of neighbours
+        for (std::int32_t i = feature.slot_begin; i < feature.slot_end; ++i) {
+            const std::int32_t s = reduction_.slots_of_feature[i];
+            const auto& slot = reduction_.slots[s];
+            const auto& tree = reduction_.trees[slot.tree];
+            const auto& leaf = reduction_.leaves[dual_.leaf(slot.tree)];
+            for (std::int32_t e = leaf.entry_begin; e < leaf.entry_end; ++e) {
+                if (reduction_.entries[e].slot != s)
+                    continue;
+                const Reduction::Range& range = reduction_.ranges[reduction_.entries[e].range];
+                const std::int32_t* const begin = reduction_.segment_begin.data() + slot.first;
+                votes[begin[range.low]] += tree.spread;
+                if (range.high + 1 < slot.count)
+                    votes[begin[range.high + 1]] -= tree.spread;
+            }
+        }
+        for (std::int32_t cell = 1; cell < feature.count; ++cell)
+            votes[cell] += votes[cell - 1];
+        std::int32_t best = feature.home;
+        for (std::int32_t cell = 0; cell < feature.count; ++cell)
+            if (votes[cell] > votes[best])
+                best = cell;
+        cells.push_back(best);
+    }
+}
+
+std::int64_t Search::units_of(std::int32_t node) const {
     bool exact = true;
     return reduction_.fixed.floor(objective_->exact_value(node), exact);
 }
@@ -27,7 +58,7 @@ void Search::move(std::int32_t f, std::int32_t cell) {
         const std::int32_t node = ensemble_.leaf_of(reduction_.trees[t].id, routed_.data());
         if (node == node_at_[t])
             continue;
-        total_at_ += units(node) - units(node_at_[t]);
+        total_at_ += units_of(node) - units_of(node_at_[t]);
         node_at_[t] = node;
     }
 }
@@ -42,7 +73,7 @@ std::int64_t Search::effect(std::int32_t f, std::int32_t cell) {
         const std::int32_t t = reduction_.slots[reduction_.slots_of_feature[i]].tree;
         const std::int32_t node = ensemble_.leaf_of(reduction_.trees[t].id, routed_.data());
         if (node != node_at_[t])
-            change += units(node) - units(node_at_[t]);
+            change += units_of(node) - units_of(node_at_[t]);
     }
     routed_[feature.id] = before;
     return change;

@@ -3,6 +3,12 @@
 // A domain is bounded from below by the dual (each tree and feature chooses for itself, agreement
 // is priced); what the bound closes is done, what the choices agree on is a candidate attack, and
 // where they disagree the domain is cut in two. Depth first; memory grows with the depth only.
+//
+// search.cpp       one question, from the instance to the answer
+// exploring.cpp    the tree of domains, and what closes one
+// cutting.cpp      where a domain is cut
+// candidates.cpp   attacks to try
+// settling.cpp     what units are too coarse for: exact totals, other objectives
 #pragma once
 
 #include <cstdint>
@@ -87,7 +93,7 @@ class Search {
     double cost_of(const std::vector<std::int32_t>& cells) const;
     void repair(std::vector<std::int32_t>& cells);
     void polish(std::vector<std::int32_t>& cells);
-    std::int64_t units(std::int32_t node) const;
+    std::int64_t units_of(std::int32_t node) const; // the leaf's value
     void keep(const std::vector<std::int32_t>& cells, std::int64_t total);
     double route(std::int32_t feature, std::int32_t cell) const;
 
