@@ -99,6 +99,13 @@ void Instance::load(const float* row) {
     finish_load();
 }
 
+void Instance::load(const Instance& other) {
+    ++row_;
+    x = other.x;
+    routed = other.routed;
+    has_missing = other.has_missing;
+}
+
 void Instance::finish_load() {
     ++row_;
     const std::size_t n = x_.size();

@@ -54,15 +54,34 @@ class Instance {
     // The row must stay where it is while the instance is in use.
     void load(const double* row);
     void load(const float* row);
+    // The row of another instance, against another attacker.
+    void load(const Instance& other);
 
     const double* x = nullptr;      // as given: distances are measured from here
     const double* routed = nullptr; // rounded to the input grid: splits look at this
     bool has_missing = false;
 
-    // False only if the attacker cannot move the feature across the threshold; quick.
+    // How far the attacker can move features, about; to be kept in registers by inner loops, and
+    // valid until the next load.
+    class Spans {
+      public:
+        // False only if the attacker cannot move the feature across the threshold; quick.
+        bool may_cross(std::int32_t feature, double threshold) const {
+            const double span = spans_ == nullptr ? span_ : spans_[feature];
+            return !(std::fabs(x_[feature] - threshold) > span);
+        }
+
+      private:
+        friend class Instance;
+        Spans(const double* x, const double* spans, double span)
+            : x_(x), spans_(spans), span_(span) {}
+        const double* x_;
+        const double* spans_;
+        double span_;
+    };
+    Spans spans() const { return {x, spans_.empty() ? nullptr : spans_.data(), span_}; }
     bool may_cross(std::int32_t feature, double threshold) const {
-        const double span = spans_.empty() ? span_ : spans_[static_cast<std::size_t>(feature)];
-        return !(std::fabs(x[feature] - threshold) > span);
+        return spans().may_cross(feature, threshold);
     }
     // What the attacker may do to the feature, exactly; found out when first asked for.
     const Limits& limits(std::int32_t feature) {

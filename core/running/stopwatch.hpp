@@ -14,8 +14,9 @@ class Stopwatch {
     using Clock = std::chrono::steady_clock;
 
     // seconds may be infinite.
-    Stopwatch(double seconds, const std::atomic<bool>& cancelled)
-        : start_(Clock::now()), limit_(seconds), cancelled_(&cancelled) {}
+    Stopwatch(double seconds, const std::atomic<bool>& cancelled,
+              Clock::time_point start = Clock::now())
+        : start_(start), limit_(seconds), cancelled_(&cancelled) {}
     double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
     double left() const { return limit_ - elapsed(); }
     bool expired() const {

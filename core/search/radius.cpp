@@ -10,15 +10,16 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 }
 
-void RadiusSearch::measure() {
+void RadiusSearch::load(const Instance& instance) {
+    instance_ = &instance;
     nearest_ = infinity;
     std::vector<double> reach(ensemble_.n_features, 0.0);
     for (const Node& node : ensemble_.nodes) {
         if (node.is_leaf() || !attacker_.may_change(node.feature))
             continue;
         // What it takes to cross: from the left, up to the next number of the grid.
-        const double x = instance_.x[node.feature];
-        const double distance = instance_.routed[node.feature] <= node.threshold
+        const double x = instance_->x[node.feature];
+        const double distance = instance_->routed[node.feature] <= node.threshold
                                     ? ensemble_.next_above(node.threshold) - x
                                     : x - node.threshold;
         const double gap = distance / attacker_.scale_of(node.feature);
@@ -33,121 +34,81 @@ void RadiusSearch::measure() {
     for (const double gap : reach)
         farthest_ = attacker_.norm == norm_inf ? std::max(farthest_, gap) : farthest_ + gap;
     farthest_ *= 1.001; // beyond all roundings
+    const bool counts = attacker_.norm == 0;
+    first_ = counts ? 1 : std::max(nearest_, 1e-100) * 1.5;
+    // What crosses no threshold changes nothing. (Subnormal numbers round absolutely: they bound
+    // nothing.)
+    const bool near = !counts && 1e-290 < nearest_ && nearest_ < infinity;
+    harmless_ = near ? nearest_ * (1 - 8 * unit_roundoff) : 0;
 }
 
 RadiusSearch::Trial RadiusSearch::attempt(const Objective& objective, double budget,
-                                          const Stopwatch& stopwatch) {
+                                          const Stopwatch& limit) {
     Attacker attacker = attacker_;
     attacker.budget = budget;
     Instance instance(ensemble_, attacker);
-    instance.load(row_.data());
+    instance.load(*instance_);
     Search search(ensemble_, attacker);
-    const SearchOutcome outcome = search.run(instance, objective, Goal::decide, stopwatch);
+    const Outcome outcome = search.run(instance, objective, Goal::decide, limit);
     if (!outcome.has_attack)
         return {outcome.verdict, infinity};
-    z_ = row_;
+    z_.assign(instance_->x, instance_->x + ensemble_.n_features);
     search.perturb(z_.data(), changed_);
-    return {Verdict::wins, attacker.distance(changed_, instance_.x, z_.data())};
+    return {Verdict::wins, attacker.distance(changed_, instance_->x, z_.data())};
 }
 
-bool RadiusSearch::grow(Rival& rival, const Objective& objective, double last,
-                        const Stopwatch& stopwatch) {
+bool RadiusSearch::grow(const Objective& objective, double last, const Stopwatch& limit,
+                        RadiusBounds& known) {
     const bool counts = attacker_.norm == 0;
-    while (rival.upper == infinity && rival.lower < infinity) {
-        const double budget = std::min(rival.next, last);
-        const Trial trial = attempt(objective, budget, stopwatch);
+    const double all = counts ? ensemble_.n_features : farthest_;
+    while (known.upper == infinity && known.lower < last) {
+        const double next = known.lower < first_ ? first_ : known.lower * 2;
+        const double budget = std::min(counts ? known.lower + 1 : next, last);
+        const Trial trial = attempt(objective, budget, limit);
         if (trial.verdict == Verdict::undecided)
             return false;
-        if (trial.verdict == Verdict::wins) {
-            rival.upper = trial.distance;
-        } else {
-            rival.lower = budget;
-            if (budget >= last || (!counts && budget > farthest_) ||
-                (counts && budget >= ensemble_.n_features))
-                rival.lower = infinity;
-            rival.next = counts ? budget + 1 : budget * 2;
-        }
+        if (trial.verdict == Verdict::wins)
+            known.upper = trial.distance;
+        else
+            known.lower = budget < all ? budget : infinity;
     }
+    if (known.upper == infinity && known.lower >= attacker_.budget)
+        known.lower = infinity;
     return true;
 }
 
-bool RadiusSearch::close_in(Rival& rival, const Objective& objective, double upper,
-                            const Stopwatch& stopwatch) {
+bool RadiusSearch::close_in(const Objective& objective, double enough, const Stopwatch& limit,
+                            RadiusBounds& known) {
     const bool counts = attacker_.norm == 0;
-    if (rival.lower >= upper)
+    known.lower = std::max(known.lower, harmless_);
+    if (known.lower >= enough)
         return true;
-    if (!grow(rival, objective, std::min(attacker_.budget, upper), stopwatch))
+    if (!grow(objective, std::min(attacker_.budget, enough), limit, known))
         return false;
     // By halves, and by trying just below what is known.
-    while (rival.lower < std::min(rival.upper, upper)) {
-        const double end = std::min(rival.upper, upper);
+    for (int trials = 0; known.lower < std::min(known.upper, enough);) {
+        const double end = std::min(known.upper, enough);
         const double below = counts ? end - 1 : std::nextafter(end, 0.0);
-        if (below <= rival.lower) {
-            rival.lower = end;
+        if (below <= known.lower) {
+            known.lower = end;
             break;
         }
-        const double middle = rival.lower + (end - rival.lower) / 2;
-        const bool wide = end - rival.lower > 0.02 * end;
+        const double middle = known.lower + (end - known.lower) / 2;
+        const bool wide = end - known.lower > 0.02 * end;
         const bool halve =
-            !counts && wide && rival.trials++ % 4 != 3 && middle > rival.lower && middle < below;
+            !counts && wide && trials++ % 4 != 3 && middle > known.lower && middle < below;
         const double budget = halve ? middle : below;
-        const Trial trial = attempt(objective, budget, stopwatch);
+        const Trial trial = attempt(objective, budget, limit);
         if (trial.verdict == Verdict::undecided)
             return false;
         if (trial.verdict == Verdict::wins && trial.distance > budget)
             return true; // products of budget and scale underflow: limits are too coarse to go on
         if (trial.verdict == Verdict::wins)
-            rival.upper = trial.distance;
+            known.upper = trial.distance;
         else
-            rival.lower = budget;
+            known.lower = budget;
     }
     return true;
-}
-
-RadiusBounds RadiusSearch::solve(int label, const Stopwatch& stopwatch) {
-    std::vector<std::int32_t> leaves;
-    for (int tree = 0; tree < ensemble_.n_trees(); ++tree)
-        leaves.push_back(ensemble_.leaf_of(tree, instance_.routed));
-    measure();
-    std::vector<Rival> rivals;
-    for (int rival = 0; rival < objectives_.classes(); ++rival) {
-        if (rival == label)
-            continue;
-        const ExactSum total = objectives_(label, rival).total(leaves);
-        if (objectives_(label, rival).wins(total.sign()))
-            return {0, 0};
-        const bool counts = attacker_.norm == 0;
-        const double first = counts ? 1 : std::max(nearest_, 1e-100) * 1.5;
-        // What crosses no threshold changes nothing.
-        // (Subnormal numbers round absolutely: they bound nothing.)
-        const bool near = !counts && 1e-290 < nearest_ && nearest_ < infinity;
-        const double lower = near ? nearest_ * (1 - 8 * unit_roundoff) : 0;
-        rivals.push_back({rival, total.to_double(), lower, infinity, first, 0});
-    }
-    std::ranges::sort(rivals, {}, &Rival::margin); // the most dangerous first
-    // Every rival gets its share of the time that is left; who is not done goes on with what the
-    // others leave over, from where it stood. `upper` is what matters: nobody needs to look further
-    // than the best attack known.
-    double upper = infinity;
-    std::vector<Rival*> open;
-    for (Rival& rival : rivals)
-        open.push_back(&rival);
-    while (!open.empty() && !stopwatch.expired()) {
-        std::vector<Rival*> late;
-        for (std::size_t i = 0; i < open.size(); ++i) {
-            const Stopwatch limit = stopwatch.share(open.size() - i);
-            const bool done = close_in(*open[i], objectives_(label, open[i]->id), upper, limit);
-            if (!done && limit.expired()) // otherwise it is too large to search, however long
-                late.push_back(open[i]);
-            upper = std::min(upper, open[i]->upper);
-        }
-        open = std::move(late);
-    }
-    RadiusBounds bounds{infinity, upper};
-    for (const Rival& rival : rivals)
-        bounds.lower = std::min(bounds.lower, rival.lower);
-    bounds.lower = std::min(bounds.lower, bounds.upper);
-    return bounds;
 }
 
 } // namespace carve

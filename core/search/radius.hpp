@@ -11,56 +11,37 @@
 #include "model/attacker.hpp"
 #include "model/ensemble.hpp"
 #include "model/objective.hpp"
+#include "model/solver.hpp"
 #include "running/stopwatch.hpp"
 #include "search/search.hpp"
-#include "verdict/row_tools.hpp"
 
 namespace carve {
 
-class RadiusSearch {
+class RadiusSearch final : public RadiusSolver {
   public:
-    RadiusSearch(const Ensemble& ensemble, const Attacker& attacker, const Objectives& objectives)
-        : ensemble_(ensemble), attacker_(attacker), objectives_(objectives),
-          instance_(ensemble, attacker), row_(ensemble.n_features) {}
+    RadiusSearch(const Ensemble& ensemble, const Attacker& attacker)
+        : ensemble_(ensemble), attacker_(attacker) {}
 
-    template <class Number>
-    RadiusBounds run(const Number* row, int label, const Stopwatch& stopwatch) {
-        row_.assign(row, row + ensemble_.n_features);
-        instance_.load(row_.data());
-        return solve(label, stopwatch);
-    }
+    void load(const Instance& instance) override;
+    bool close_in(const Objective& objective, double enough, const Stopwatch& limit,
+                  RadiusBounds& known) override;
 
   private:
     struct Trial {
         Verdict verdict;
         double distance; // of the attack found
     };
-    // A class that may take over, and what is known of the budget it needs: no budget up to `lower`
-    // is enough, `upper` is.
-    struct Rival {
-        int id;
-        double margin;
-        double lower = 0;
-        double upper;
-        double next = 0; // the budget to try next, while none is known to be enough
-        int trials = 0;
-    };
-    RadiusBounds solve(int label, const Stopwatch& stopwatch);
-    // Improves the rival's bounds, as far as they matter below `upper`; false iff time ran out.
-    bool close_in(Rival& rival, const Objective& objective, double upper,
-                  const Stopwatch& stopwatch);
-    // The same while no budget is known to be enough.
-    bool grow(Rival& rival, const Objective& objective, double last, const Stopwatch& stopwatch);
-    Trial attempt(const Objective& objective, double budget, const Stopwatch& stopwatch);
-    void measure();
+    // As close_in, while no budget is known to be enough; `last` is the largest of interest.
+    bool grow(const Objective& objective, double last, const Stopwatch& limit, RadiusBounds& known);
+    Trial attempt(const Objective& objective, double budget, const Stopwatch& limit);
 
     const Ensemble& ensemble_;
     const Attacker& attacker_;
-    const Objectives& objectives_;
-    Instance instance_;
+    const Instance* instance_ = nullptr;
     double nearest_ = 0;  // about the distance of the nearest threshold
     double farthest_ = 0; // no attack needs more than this
-    std::vector<double> row_;
+    double first_ = 0;    // the budget to try first
+    double harmless_ = 0; // no budget up to this changes anything
     std::vector<double> z_;
     std::vector<std::int32_t> changed_;
 };

@@ -17,6 +17,7 @@
 #include "model/attacker.hpp"
 #include "model/ensemble.hpp"
 #include "model/objective.hpp"
+#include "model/solver.hpp"
 #include "running/stopwatch.hpp"
 #include "search/domain.hpp"
 #include "search/dual.hpp"
@@ -24,21 +25,7 @@
 
 namespace carve {
 
-enum class Verdict : std::uint8_t { wins, never, undecided };
-
-enum class Goal : std::uint8_t {
-    decide,   // does an attack win?
-    minimise, // and how low can an attack bring the total?
-    value,    // how low can an attack bring the total, whoever wins?
-};
-
-struct SearchOutcome {
-    Verdict verdict = Verdict::undecided; // with Goal::value: never `never`, nobody asked
-    // Of the smallest total the attacker can reach, as a raw score: an attack reaches what `upper`
-    // is rounded up from. Without meaning where an attack must win against others as well.
-    Enclosure least{};
-    bool has_attack = false; // one that wins; see Search::perturb
-};
+using SearchOutcome = Outcome;
 
 class Search {
   public:

@@ -3,30 +3,17 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "model/problem.hpp"
 #include "model/rows.hpp"
 #include "running/parallel.hpp"
 #include "verdict/decisions.hpp"
+#include "verdict/options.hpp"
 
 namespace carve {
 
-struct Options {
-    Engine solver = Engine::none; // none: what can be said without an attack
-    std::vector<double> seconds;  // per row; may be infinite
-    int threads = 0;              // 0: all cores
-    bool witness = false;         // find witnesses and their distances
-    bool exact_margin = false;    // search: find the worst margin itself, not only its sign
-    // Large-spread: check the condition for every instance, and leave those unknown for which it
-    // does not hold; otherwise the caller answers for it.
-    bool per_instance = false;
-    bool basic = false; // large-spread: build every attack and predict on it as well
-    int grid = -1;      // large-spread: >= 0: the paper's conservative mode, units of 10^-grid
-};
-
-// One call of a question: `decisions` are those of the rows, with no columns but the first three.
-// All functions return false iff `watch` cancelled; `label` is a class index per row.
+// One call of a question. The functions create the columns that the question fills; they return
+// false iff `watch` cancelled. `label` is a class index per row.
 struct Batch {
     const Problem& problem;
     const Rows& rows;
@@ -39,6 +26,11 @@ struct Batch {
     bool output_range() const;
     // Does no attack change the raw score times `average` by more than `limit`, a sum of doubles?
     bool stays_within(std::span<const double> limit) const;
+
+  private:
+    // Calls visit(desk, row number, stopwatch) for every row, a desk per thread with the row's
+    // instance on it; writes down who took how long.
+    template <class Desk, class Visit> bool for_rows(const Visit& visit) const;
 };
 
 } // namespace carve

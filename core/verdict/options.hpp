@@ -1,0 +1,23 @@
+// How to decide: one set of options for all questions; each takes what concerns it.
+#pragma once
+
+#include <vector>
+
+#include "verdict/decisions.hpp"
+
+namespace carve {
+
+struct Options {
+    Engine solver = Engine::none; // none: what can be said without an attack
+    std::vector<double> seconds;  // per row; may be infinite
+    int threads = 0;              // 0: all cores
+    bool witness = false;         // find witnesses and their distances
+    bool exact_margin = false;    // search: find the worst margin itself, not only its sign
+    // Large-spread: check the condition for every instance, and leave those unknown for which it
+    // does not hold; otherwise the caller answers for it.
+    bool per_instance = false;
+    bool basic = false; // large-spread: build every attack and predict on it as well
+    int grid = -1;      // large-spread: >= 0: the paper's conservative mode, units of 10^-grid
+};
+
+} // namespace carve
