@@ -1,0 +1,142 @@
+// The large-spread algorithms and the search, on small ensembles of all kinds: what they say is
+// what trying every attack says. Above all, a good deal of the engines for sanitizers to look at.
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "large_spread/solver.hpp"
+#include "model/objective.hpp"
+#include "search/search.hpp"
+#include "tests/check.hpp"
+#include "tests/problems.hpp"
+
+using namespace carve;
+using tests::Random;
+using tests::Shape;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+const std::atomic<bool> nobody_cancels{false};
+
+// The lowest total in reach, by trying every attack.
+ExactSum lowest(const Ensemble& ensemble, const Attacker& attacker, Instance& instance,
+                const Objective& objective) {
+    ExactSum best;
+    bool first = true;
+    tests::for_every_attack(ensemble, attacker, instance, [&](const auto&, const auto& leaves) {
+        const ExactSum total = objective.total(leaves);
+        ExactSum difference = total;
+        difference.subtract(best);
+        if (first || difference.sign() < 0)
+            best = total;
+        first = false;
+    });
+    return best;
+}
+
+bool holds(const Enclosure& bounds, const Enclosure& truth) {
+    return bounds.lower <= truth.lower && truth.upper <= bounds.upper;
+}
+
+struct Counts {
+    int wins = 0;
+    int never = 0;
+    int both = 0; // engines decided
+};
+
+void compare(Random& random, const Ensemble& ensemble, const Attacker& attacker,
+             const Objective& objective, Counts& counts) {
+    const Stopwatch forever(infinity, nobody_cancels);
+    const std::vector<double> row = tests::random_rows(random, ensemble, 1);
+    Instance instance(ensemble, attacker);
+    instance.load(row.data());
+    const ExactSum truth = lowest(ensemble, attacker, instance, objective);
+    const bool wins = objective.wins(truth.sign());
+    ++(wins ? counts.wins : counts.never);
+
+    Search search(ensemble, attacker);
+    for (const Goal goal : {Goal::decide, Goal::minimise, Goal::value}) {
+        const SearchOutcome found = search.run(instance, objective, goal, forever);
+        CHECK(found.has_attack == wins);
+        if (goal != Goal::value)
+            CHECK(found.verdict == (wins ? Verdict::wins : Verdict::never));
+        CHECK(holds(found.least, objective.enclose(truth)));
+        if (!found.has_attack)
+            continue;
+        std::vector<double> z = row;
+        std::vector<std::int32_t> changed;
+        search.perturb(z.data(), changed);
+        CHECK(attacker.affords(changed, row.data(), z.data()));
+    }
+
+    // Without time, what is said all the same is true.
+    const Stopwatch hurry(random.pick({0.0, 1e-6, 1e-5}), nobody_cancels);
+    const SearchOutcome hurried = search.run(instance, objective, Goal::minimise, hurry);
+    CHECK(hurried.verdict == Verdict::undecided ||
+          hurried.verdict == (wins ? Verdict::wins : Verdict::never));
+    CHECK(holds(hurried.least, objective.enclose(truth)) && (wins || !hurried.has_attack));
+
+    LargeSpreadSolver solver(ensemble, attacker, -1, infinity, nobody_cancels);
+    solver.load(row.data());
+    if (!solver.is_large_spread())
+        return;
+    ++counts.both;
+    const Outcome found = solver.attack(objective);
+    CHECK(found.decided && found.is_best && found.wins == wins);
+    CHECK(found.worst.lower == objective.enclose(truth).lower &&
+          found.worst.upper == objective.enclose(truth).upper);
+    std::vector<double> z = row;
+    solver.perturb(z.data());
+    CHECK(solver.affords(z.data()));
+    CHECK(objective.wins(solver.predict(objective, z.data()).sign()) == wins);
+}
+
+} // namespace
+
+TEST(engines_say_what_trying_every_attack_says) {
+    Random random(20);
+    for (const int norm : {norm_inf, 0, 1, 2, 3}) {
+        Counts counts;
+        for (int i = 0; i < 400; ++i) {
+            const bool apart = random.chance(0.5);
+            const Shape shape{random.between(1, 4), random.between(1, 3),
+                              apart ? random.between(1, 2) : random.between(1, 4), apart,
+                              random.chance(0.3) ? 3 : 1};
+            const Ensemble ensemble = tests::random_ensemble(random, shape);
+            const Attacker attacker = tests::random_attacker(random, ensemble, norm);
+            const int held = random.below(std::max(2, shape.outputs));
+            compare(random, ensemble, attacker,
+                    shape.outputs == 1 ? Objective::binary(ensemble, held == 1)
+                                       : Objective::rivals(ensemble, held, (held + 1) % 3),
+                    counts);
+        }
+        CHECK(counts.wins > 100 && counts.never > 40 && counts.both > 100);
+    }
+}
+
+// Too many attacks to try: one engine's word against the other's.
+TEST(engines_agree_on_larger_ensembles) {
+    Random random(21);
+    const Stopwatch forever(infinity, nobody_cancels);
+    for (const int norm : {norm_inf, 0, 1, 2, 3})
+        for (int i = 0; i < 20; ++i) {
+            const Ensemble ensemble = tests::random_ensemble(random, {25, 3, 2, true, 1});
+            const Attacker attacker = tests::random_attacker(random, ensemble, norm);
+            const Objective objective = Objective::binary(ensemble, random.chance(0.5));
+            const std::vector<double> row = tests::random_rows(random, ensemble, 1);
+            LargeSpreadSolver solver(ensemble, attacker, -1, infinity, nobody_cancels);
+            solver.load(row.data());
+            CHECK(solver.is_large_spread());
+            const Outcome one = solver.attack(objective);
+            CHECK(one.decided && one.is_best);
+            Instance instance(ensemble, attacker);
+            instance.load(row.data());
+            Search search(ensemble, attacker);
+            const SearchOutcome other = search.run(instance, objective, Goal::minimise, forever);
+            CHECK(other.verdict == (one.wins ? Verdict::wins : Verdict::never));
+            CHECK(holds(other.least, one.worst));
+        }
+}
