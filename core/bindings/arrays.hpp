@@ -50,9 +50,9 @@ inline carve::Rows rows_of(const carve::Ensemble& ensemble, const Matrix& X) {
             static_cast<std::int64_t>(X.shape(1))};
 }
 
-inline const std::int32_t* labels_of(const carve::Ensemble& ensemble, const carve::Rows& rows,
+inline const std::int32_t* labels_of(const carve::Ensemble& ensemble, const Matrix& X,
                                      const Vector<std::int32_t>& labels) {
-    if (static_cast<std::int64_t>(labels.size()) != rows.count)
+    if (labels.size() != X.shape(0))
         throw std::invalid_argument("one label per row is needed");
     const int classes = std::max(2, ensemble.n_outputs());
     for (const auto label : view(labels))

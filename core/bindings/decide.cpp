@@ -1,9 +1,6 @@
 // The four questions.
-#include <nanobind/stl/vector.h>
-
-#include <memory>
+#include <span>
 #include <stdexcept>
-#include <utility>
 
 #include "bindings/arrays.hpp"
 #include "bindings/module.hpp"
@@ -30,6 +27,11 @@ Output<std::int64_t, 1> listed(std::span<const carve::RowRange> ranges) {
         for (std::int64_t row = begin; row < end; ++row)
             *next++ = row;
     return rows.release<1>(count);
+}
+
+void check_single_output(const Problem& problem) {
+    if (problem.ensemble.n_outputs() != 1)
+        throw std::invalid_argument("an ensemble with one output is needed");
 }
 
 // Calls ask(batch) and returns what it decided.
@@ -71,15 +73,15 @@ void bind_decide(nb::module_& module) {
             },
             "solver"_a, "seconds"_a, "threads"_a, nb::kw_only(), "witness"_a = false,
             "exact_margin"_a = false, "per_instance"_a = false, "basic"_a = false, "grid"_a = -1,
-            "seconds: a limit per row; threads: 0 for all cores; the rest as in core/verdict");
+            "seconds: a limit per row; threads: 0 for all cores");
 
     module.def(
         "decide",
         [](const Problem& problem, const Matrix& X, const Vector<std::int32_t>& labels,
            const Options& options, const nb::object& progress) {
-            return answer(problem, X, options, progress, [&](const Batch& batch) {
-                return batch.decide(labels_of(problem.ensemble, batch.rows, labels));
-            });
+            const auto* const label = labels_of(problem.ensemble, X, labels);
+            return answer(problem, X, options, progress,
+                          [&](const Batch& batch) { return batch.decide(label); });
         },
         "problem"_a, "X"_a, "labels"_a, "options"_a, "progress"_a.none(),
         "The status of every row, with margins, and witnesses where the options ask for them.");
@@ -88,9 +90,9 @@ void bind_decide(nb::module_& module) {
         "radius",
         [](const Problem& problem, const Matrix& X, const Vector<std::int32_t>& labels,
            const Options& options, const nb::object& progress) {
-            return answer(problem, X, options, progress, [&](const Batch& batch) {
-                return batch.radius(labels_of(problem.ensemble, batch.rows, labels));
-            });
+            const auto* const label = labels_of(problem.ensemble, X, labels);
+            return answer(problem, X, options, progress,
+                          [&](const Batch& batch) { return batch.radius(label); });
         },
         "problem"_a, "X"_a, "labels"_a, "options"_a, "progress"_a.none(),
         "The smallest budget, up to the attacker's, that flips every row: equal bounds are the "
@@ -100,6 +102,7 @@ void bind_decide(nb::module_& module) {
         "output_range",
         [](const Problem& problem, const Matrix& X, const Options& options,
            const nb::object& progress) {
+            check_single_output(problem);
             return answer(problem, X, options, progress,
                           [](const Batch& batch) { return batch.output_range(); });
         },
@@ -110,6 +113,7 @@ void bind_decide(nb::module_& module) {
         "stays_within",
         [](const Problem& problem, const Matrix& X, const Vector<double>& limit,
            const Options& options, const nb::object& progress) {
+            check_single_output(problem);
             return answer(problem, X, options, progress,
                           [&](const Batch& batch) { return batch.stays_within(view(limit)); });
         },

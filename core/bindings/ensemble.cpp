@@ -25,10 +25,11 @@ void bind_ensemble(nb::module_& module) {
                 std::vector<carve::StoredNode> stored(count);
                 std::copy_n(nodes.data(), count * sizeof(carve::StoredNode),
                             reinterpret_cast<std::uint8_t*>(stored.data()));
+                const carve::Form form{threshold,    n_features,     average,
+                                       tie_positive, float32_inputs, float32_sums};
                 new (self) carve::Ensemble(stored, view(roots),
                                            {scores.data(), scores.data() + scores.size()},
-                                           copy(base_score), threshold, n_features, average,
-                                           tie_positive, float32_inputs, float32_sums);
+                                           copy(base_score), form);
             },
             "nodes"_a, "roots"_a, "scores"_a, "base_score"_a, "threshold"_a, "n_features"_a,
             "average"_a, "tie_positive"_a, "float32_inputs"_a, "float32_sums"_a)

@@ -26,7 +26,7 @@ void bind_training(nb::module_& module) {
                const carve::Attacker& attacker, const Matrix& X, const Vector<std::int32_t>& labels,
                int threads) {
                 const carve::Rows rows = rows_of(ensemble, X);
-                const auto* label = labels_of(ensemble, rows, labels);
+                const auto* label = labels_of(ensemble, X, labels);
                 auto cases =
                     std::make_unique<carve::WorstCases>(ensemble, attacker, label, rows.count);
                 run([&](const auto& watch) { return cases->collect(rows, threads, watch); });

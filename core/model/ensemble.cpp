@@ -8,12 +8,8 @@
 namespace carve {
 
 Ensemble::Ensemble(std::span<const StoredNode> stored, std::span<const std::int32_t> stored_roots,
-                   std::vector<double> leaf_scores, std::vector<double> base,
-                   double decision_threshold, int features, int averaged, bool positive_at_tie,
-                   bool float32_in, bool float32_sum)
-    : scores(std::move(leaf_scores)), base_score(std::move(base)), threshold(decision_threshold),
-      n_features(features), average(averaged), tie_positive(positive_at_tie),
-      float32_inputs(float32_in), float32_sums(float32_sum) {
+                   std::vector<double> leaf_scores, std::vector<double> base, const Form& form)
+    : Form(form), scores(std::move(leaf_scores)), base_score(std::move(base)) {
     nodes.reserve(stored.size());
     parent.reserve(stored.size());
     missing.reserve(stored.size());

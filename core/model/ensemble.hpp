@@ -34,12 +34,20 @@ static_assert(sizeof(Node) == 16);
 // Where NaN goes at a split.
 enum class Missing : std::int8_t { no_rule = -1, right = 0, left = 1 };
 
-class Ensemble {
+// What an ensemble is beside its trees: how sums of leaf scores become decisions.
+struct Form {
+    double threshold; // of the raw score
+    int n_features;
+    int average;       // raw score = sum / average
+    bool tie_positive; // binary: the positive class wins at the threshold, else the negative one
+    bool float32_inputs;
+    bool float32_sums;
+};
+
+class Ensemble : public Form {
   public:
     Ensemble(std::span<const StoredNode> stored, std::span<const std::int32_t> roots,
-             std::vector<double> scores, std::vector<double> base_score, double threshold,
-             int n_features, int average, bool tie_positive, bool float32_inputs,
-             bool float32_sums);
+             std::vector<double> scores, std::vector<double> base_score, const Form& form);
 
     int n_trees() const { return static_cast<int>(roots.size()) - 1; }
     int n_outputs() const { return static_cast<int>(base_score.size()); }
@@ -64,12 +72,6 @@ class Ensemble {
     std::vector<Missing> missing;
     std::vector<double> scores; // row-major, a row per leaf
     std::vector<double> base_score;
-    double threshold;
-    int n_features;
-    int average;
-    bool tie_positive; // binary: the positive class wins at the threshold, else the negative one
-    bool float32_inputs;
-    bool float32_sums;
 
     std::vector<std::int32_t> used_features;      // features some split tests, ascending
     std::vector<std::uint8_t> lacks_missing_rule; // per feature: some split has no rule for NaN

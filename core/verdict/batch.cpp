@@ -1,6 +1,7 @@
 #include "verdict/batch.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -88,15 +89,15 @@ std::int64_t block_of(const Problem& problem, const Options& options) {
 
 } // namespace
 
-template <class Desk, class Visit> bool Batch::for_rows(const Visit& visit) const {
+template <class OwnDesk, class Visit> bool Batch::for_rows(const Visit& visit) const {
     const std::int64_t block = block_of(problem, options);
     const int workers = worker_count(options.threads, rows.count, block);
-    std::vector<std::unique_ptr<Desk>> desks(static_cast<std::size_t>(workers));
+    std::vector<std::unique_ptr<OwnDesk>> desks(static_cast<std::size_t>(workers));
     const auto work = [&](int worker, RowRange range, const std::atomic<bool>& cancelled) {
         auto& slot = desks[static_cast<std::size_t>(worker)];
         if (!slot)
-            slot = std::make_unique<Desk>(problem, options);
-        Desk& desk = *slot;
+            slot = std::make_unique<OwnDesk>(problem, options);
+        OwnDesk& desk = *slot;
         auto began = Stopwatch::Clock::now(); // a row begins as the one before ends
         for (std::int64_t i = range.begin; i < range.end && !cancelled; ++i) {
             const Stopwatch stopwatch(options.seconds[static_cast<std::size_t>(i)], cancelled,

@@ -30,7 +30,7 @@ struct Batch {
   private:
     // Calls visit(desk, row number, stopwatch) for every row, a desk per thread with the row's
     // instance on it; writes down who took how long.
-    template <class Desk, class Visit> bool for_rows(const Visit& visit) const;
+    template <class OwnDesk, class Visit> bool for_rows(const Visit& visit) const;
 };
 
 } // namespace carve
