@@ -9,8 +9,8 @@ Search::Search(const Ensemble& ensemble, const Attacker& attacker)
     : ensemble_(ensemble), attacker_(attacker), reduction_(ensemble, attacker), domain_(reduction_),
       dual_(reduction_, domain_) {}
 
-SearchOutcome Search::run(Instance& instance, const Objective& objective, Goal goal,
-                          const Stopwatch& stopwatch, const std::vector<const Objective*>& others) {
+Outcome Search::run(Instance& instance, const Objective& objective, Goal goal,
+                    const Stopwatch& stopwatch, const std::vector<const Objective*>& others) {
     instance_ = &instance;
     others_ = others;
     objective_ = &objective;
@@ -27,7 +27,7 @@ SearchOutcome Search::run(Instance& instance, const Objective& objective, Goal g
         reduction_.home[tree] = ensemble_.leaf_of(tree, instance.routed);
     best_total_ = objective.total(reduction_.home);
     wins_ = wins_everywhere(reduction_.home);
-    SearchOutcome outcome;
+    Outcome outcome;
     outcome.has_attack = wins_;
     outcome.least = {-std::numeric_limits<double>::infinity(),
                      objective.enclose(best_total_).upper};

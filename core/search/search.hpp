@@ -25,15 +25,13 @@
 
 namespace carve {
 
-using SearchOutcome = Outcome;
-
 class Search {
   public:
     Search(const Ensemble& ensemble, const Attacker& attacker);
 
     // With `others`, an attack must win against all of them as well to count (Goal::decide only).
-    SearchOutcome run(Instance& instance, const Objective& objective, Goal goal,
-                      const Stopwatch& stopwatch, const std::vector<const Objective*>& others = {});
+    Outcome run(Instance& instance, const Objective& objective, Goal goal,
+                const Stopwatch& stopwatch, const std::vector<const Objective*>& others = {});
     // Writes the best attack found over z, which holds the instance, and lists what it changes.
     void perturb(double* z, std::vector<std::int32_t>& changed) const;
     std::int64_t nodes() const { return nodes_; }

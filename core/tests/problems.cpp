@@ -90,7 +90,7 @@ Ensemble random_ensemble(Random& random, const Shape& shape) {
     const int features = shape.apart ? shape.trees * shape.features : shape.features;
     const int average = random.chance(0.7) ? 1 : shape.trees;
     return Ensemble(grower.nodes, grower.roots, std::move(grower.scores), std::move(base),
-                    threshold, features, average, random.chance(0.5), single_precision, false);
+                    {threshold, features, average, random.chance(0.5), single_precision, false});
 }
 
 Attacker random_attacker(Random& random, const Ensemble& ensemble, int norm) {

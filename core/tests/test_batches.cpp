@@ -1,18 +1,18 @@
-// The functions over many rows, with several threads and with one: the same answers. What threads
+// The questions over many rows, with several threads and with one: the same answers. What threads
 // share is for the thread sanitizer to judge.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>
+#include <span>
 #include <vector>
 
+#include "model/scoring.hpp"
 #include "tests/check.hpp"
 #include "tests/problems.hpp"
 #include "training/worst_cases.hpp"
-#include "verdict/range_rows.hpp"
-#include "verdict/rows.hpp"
-#include "verdict/search_rows.hpp"
+#include "verdict/batch.hpp"
 
 using namespace carve;
 using tests::Random;
@@ -22,13 +22,13 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int count = 300;
 
-struct Batch {
+struct Case {
     Ensemble ensemble;
     Attacker attacker;
     std::vector<double> values;
     std::vector<std::int32_t> label;
 
-    Batch(Random& random, const tests::Shape& shape, int norm)
+    Case(Random& random, const tests::Shape& shape, int norm)
         : ensemble(tests::random_ensemble(random, shape)),
           attacker(tests::random_attacker(random, ensemble, norm)),
           values(tests::random_rows(random, ensemble, count)) {
@@ -38,13 +38,28 @@ struct Batch {
     Rows rows() const { return {values.data(), false, count, ensemble.n_features}; }
 };
 
-bool go_on(std::int64_t) { return true; }
+bool go_on(std::span<const RowRange>) { return true; }
 
 // Everything that was answered, as one array of numbers.
 struct Answers {
     std::vector<double> numbers;
     template <class T> void add(const std::vector<T>& column) {
         numbers.insert(numbers.end(), column.begin(), column.end());
+    }
+    template <class T> void add(const Column<T>& column, std::size_t size) {
+        for (std::size_t i = 0; column.exists() && i < size; ++i)
+            numbers.push_back(static_cast<double>(column.data()[i]));
+    }
+    void add(const Decisions& found) {
+        add(found.status, found.rows);
+        add(found.engine, found.rows);
+        add(found.right, found.rows);
+        for (const auto* column :
+             {&found.margin, &found.worst_lower, &found.worst_upper, &found.distance,
+              &found.radius_lower, &found.radius_upper, &found.lowest_lower, &found.lowest_upper,
+              &found.highest_lower, &found.highest_upper})
+            add(*column, found.rows);
+        add(found.witness, found.rows * found.columns);
     }
     // NaN is NaN.
     friend bool operator==(const Answers& a, const Answers& b) {
@@ -53,100 +68,77 @@ struct Answers {
     }
 };
 
-// Columns of one answer per row.
-struct Columns {
-    std::vector<std::uint8_t> status = std::vector<std::uint8_t>(count);
-    std::vector<std::uint8_t> engine = std::vector<std::uint8_t>(count);
-    std::unique_ptr<bool[]> right = std::make_unique<bool[]>(count);
-    std::vector<double> margin = std::vector<double>(count);
-    std::vector<double> lower = std::vector<double>(count);
-    std::vector<double> upper = std::vector<double>(count);
-    std::vector<double> seconds = std::vector<double>(count);
-    std::vector<double> distance = std::vector<double>(count);
-    std::vector<double> witness;
-
-    void give(Answers& answers) const {
-        answers.add(status);
-        answers.add(engine);
-        answers.add(std::vector<int>(right.get(), right.get() + count));
-        for (const auto& column : {margin, lower, upper, distance, witness})
-            answers.add(column);
-    }
-};
-
-void verify(const Batch& batch, const VerifyOptions& options, int threads, Answers& answers) {
-    Columns columns;
-    columns.witness.resize(batch.values.size());
-    const WitnessOutput witness{columns.witness.data(), columns.distance.data()};
-    CHECK(verify_rows(batch.ensemble, batch.attacker, batch.rows(), batch.label.data(), options,
-                      {columns.status.data(), columns.right.get(), columns.margin.data(),
-                       columns.lower.data(), columns.upper.data()},
-                      &witness, threads, go_on));
-    columns.give(answers);
+// Asks ask(batch), and sees that every row is announced once.
+template <class Ask> void question(const Case& c, Options options, Answers& answers, Ask&& ask) {
+    options.seconds.assign(count, infinity);
+    const Problem problem(c.ensemble, c.attacker);
+    const Rows rows = c.rows();
+    Decisions found(rows.count, rows.columns);
+    std::vector<int> announced(count, 0);
+    const WatchFunction watch = [&](std::span<const RowRange> finished) {
+        for (const RowRange& range : finished)
+            for (std::int64_t row = range.begin; row < range.end; ++row)
+                ++announced[static_cast<std::size_t>(row)];
+        return true;
+    };
+    CHECK(ask(Batch{problem, rows, options, watch, found}));
+    CHECK(announced == std::vector<int>(count, 1));
+    answers.add(found);
 }
 
-void search(const Batch& batch, const SearchOptions& options, int threads, Answers& answers) {
-    Columns columns;
-    columns.witness.resize(batch.values.size());
-    const WitnessOutput witness{columns.witness.data(), columns.distance.data()};
-    CHECK(search_verify_rows(
-        batch.ensemble, batch.attacker, batch.rows(), batch.label.data(), options,
-        {columns.status.data(), columns.right.get(), columns.margin.data(), columns.lower.data(),
-         columns.upper.data(), columns.engine.data(), columns.seconds.data()},
-        &witness, threads, go_on));
-    columns.give(answers);
-}
-
-void ranges(const Batch& batch, const RangeOptions& options, int threads, Answers& answers) {
-    Columns low;
-    Columns high;
-    CHECK(range_rows(batch.ensemble, batch.attacker, batch.rows(), options,
-                     {low.lower.data(), low.upper.data(), high.lower.data(), high.upper.data()},
-                     threads, go_on));
+void all_questions(const Case& c, const Options& options, Answers& answers) {
+    question(c, options, answers, [&](const Batch& b) { return b.decide(c.label.data()); });
+    if (options.solver == Engine::none || options.basic || options.grid >= 0)
+        return;
+    if (!options.per_instance)
+        question(c, options, answers, [&](const Batch& b) { return b.radius(c.label.data()); });
+    if (c.ensemble.n_outputs() != 1)
+        return;
     const std::vector<double> limit{0.5};
-    CHECK(change_rows(batch.ensemble, batch.attacker, batch.rows(), limit, options,
-                      low.status.data(), threads, go_on));
-    low.give(answers);
-    high.give(answers);
+    question(c, options, answers, [](const Batch& b) { return b.output_range(); });
+    question(c, options, answers, [&](const Batch& b) { return b.stays_within(limit); });
 }
 
-void worst_cases(const Batch& batch, int threads, Answers& answers) {
-    WorstCases cases(batch.ensemble, batch.attacker, batch.label.data(), count);
-    CHECK(cases.collect(batch.rows(), threads, go_on));
+void worst_cases(const Case& c, int threads, Answers& answers) {
+    WorstCases cases(c.ensemble, c.attacker, c.label.data(), count);
+    CHECK(cases.collect(c.rows(), threads, go_on));
     std::vector<double> margin(count);
     std::vector<double> slope(cases.score_count());
-    CHECK(cases.evaluate(batch.ensemble.scores.data(), {nullptr, 2.0}, margin.data(), slope.data(),
+    CHECK(cases.evaluate(c.ensemble.scores.data(), {nullptr, 2.0}, margin.data(), slope.data(),
                          threads, go_on));
     answers.add(margin);
     answers.add(slope);
 }
 
-Answers everything(const Batch& batch, bool large_spread, int threads) {
+Answers everything(const Case& c, bool large_spread, int threads) {
     Answers answers;
-    if (large_spread) {
-        verify(batch, {Method::efficient, -1, false, infinity}, threads, answers);
-        verify(batch, {Method::basic, -1, false, infinity}, threads, answers);
-        verify(batch, {Method::efficient, 3, false, infinity}, threads, answers);
-        Columns radius;
-        CHECK(radius_rows(batch.ensemble, batch.attacker, batch.rows(), batch.label.data(),
-                          infinity, {radius.lower.data(), radius.upper.data()}, threads, go_on));
-        radius.give(answers);
-        worst_cases(batch, threads, answers);
+    Options options;
+    options.threads = threads;
+    options.witness = true;
+    all_questions(c, options, answers);
+    options.solver = Engine::search;
+    for (const bool exact_margin : {false, true}) {
+        options.exact_margin = exact_margin;
+        all_questions(c, options, answers);
     }
-    verify(batch, {Method::efficient, -1, true, infinity}, threads, answers);
-    search(batch, {infinity, false, true}, threads, answers);
-    search(batch, {infinity, true, false}, threads, answers);
-    Columns radius;
-    CHECK(search_radius_rows(batch.ensemble, batch.attacker, batch.rows(), batch.label.data(),
-                             infinity, {radius.lower.data(), radius.upper.data()}, threads, go_on));
-    radius.give(answers);
-    if (batch.ensemble.n_outputs() == 1)
-        ranges(batch, {infinity, large_spread, true, true}, threads, answers);
-    std::vector<double> scores(static_cast<std::size_t>(count * batch.ensemble.n_outputs()));
-    CHECK(score_rows(batch.ensemble, batch.rows(), scores.data(), threads, go_on));
+    options.solver = Engine::large_spread;
+    options.per_instance = true;
+    all_questions(c, options, answers);
+    if (large_spread) {
+        options.per_instance = false;
+        all_questions(c, options, answers);
+        options.basic = true;
+        all_questions(c, options, answers);
+        options.basic = false;
+        options.grid = 3;
+        all_questions(c, options, answers);
+        worst_cases(c, threads, answers);
+    }
+    std::vector<double> scores(static_cast<std::size_t>(count * c.ensemble.n_outputs()));
+    CHECK(score_rows(c.ensemble, c.rows(), scores.data(), threads, go_on));
     answers.add(scores);
     std::int64_t place = 0;
-    CHECK(first_bad_value(batch.ensemble, batch.rows(), false, place, threads, go_on));
+    CHECK(first_bad_value(c.ensemble, c.rows(), false, place, threads, go_on));
     answers.add(std::vector<std::int64_t>{place});
     return answers;
 }
@@ -159,7 +151,7 @@ TEST(threads_give_the_answers_that_one_gives) {
         for (const bool large_spread : {false, true})
             for (const int outputs : {1, 3}) {
                 const tests::Shape shape{4, 2, large_spread ? 2 : 4, large_spread, outputs};
-                const Batch batch(random, shape, norm);
-                CHECK(everything(batch, large_spread, 4) == everything(batch, large_spread, 1));
+                const Case c(random, shape, norm);
+                CHECK(everything(c, large_spread, 4) == everything(c, large_spread, 1));
             }
 }

@@ -59,7 +59,7 @@ void compare(Random& random, const Ensemble& ensemble, const Attacker& attacker,
 
     Search search(ensemble, attacker);
     for (const Goal goal : {Goal::decide, Goal::minimise, Goal::value}) {
-        const SearchOutcome found = search.run(instance, objective, goal, forever);
+        const Outcome found = search.run(instance, objective, goal, forever);
         CHECK(found.has_attack == wins);
         if (goal != Goal::value)
             CHECK(found.verdict == (wins ? Verdict::wins : Verdict::never));
@@ -74,24 +74,28 @@ void compare(Random& random, const Ensemble& ensemble, const Attacker& attacker,
 
     // Without time, what is said all the same is true.
     const Stopwatch hurry(random.pick({0.0, 1e-6, 1e-5}), nobody_cancels);
-    const SearchOutcome hurried = search.run(instance, objective, Goal::minimise, hurry);
+    const Outcome hurried = search.run(instance, objective, Goal::minimise, hurry);
     CHECK(hurried.verdict == Verdict::undecided ||
           hurried.verdict == (wins ? Verdict::wins : Verdict::never));
     CHECK(holds(hurried.least, objective.enclose(truth)) && (wins || !hurried.has_attack));
 
-    LargeSpreadSolver solver(ensemble, attacker, -1, infinity, nobody_cancels);
-    solver.load(row.data());
-    if (!solver.is_large_spread())
+    LargeSpreadSolver solver(ensemble, attacker, {-1, true});
+    if (!solver.load(instance))
         return;
     ++counts.both;
-    const Outcome found = solver.attack(objective);
-    CHECK(found.decided && found.is_best && found.wins == wins);
-    CHECK(found.worst.lower == objective.enclose(truth).lower &&
-          found.worst.upper == objective.enclose(truth).upper);
+    const Outcome found = solver.attack(objective, Goal::minimise, forever);
+    CHECK(found.verdict == (wins ? Verdict::wins : Verdict::never) && found.has_attack == wins);
+    CHECK(found.least.lower == objective.enclose(truth).lower &&
+          found.least.upper == objective.enclose(truth).upper);
     std::vector<double> z = row;
-    solver.perturb(z.data());
-    CHECK(solver.affords(z.data()));
-    CHECK(objective.wins(solver.predict(objective, z.data()).sign()) == wins);
+    std::vector<std::int32_t> changed;
+    solver.perturb(z.data(), changed);
+    CHECK(attacker.affords(changed, row.data(), z.data()));
+    instance.load(z.data());
+    std::vector<std::int32_t> leaves;
+    for (int tree = 0; tree < ensemble.n_trees(); ++tree)
+        leaves.push_back(ensemble.leaf_of(tree, instance.routed));
+    CHECK(objective.wins(objective.total(leaves).sign()) == wins);
 }
 
 } // namespace
@@ -127,16 +131,15 @@ TEST(engines_agree_on_larger_ensembles) {
             const Attacker attacker = tests::random_attacker(random, ensemble, norm);
             const Objective objective = Objective::binary(ensemble, random.chance(0.5));
             const std::vector<double> row = tests::random_rows(random, ensemble, 1);
-            LargeSpreadSolver solver(ensemble, attacker, -1, infinity, nobody_cancels);
-            solver.load(row.data());
-            CHECK(solver.is_large_spread());
-            const Outcome one = solver.attack(objective);
-            CHECK(one.decided && one.is_best);
             Instance instance(ensemble, attacker);
             instance.load(row.data());
+            LargeSpreadSolver solver(ensemble, attacker, {-1, true});
+            CHECK(solver.load(instance));
+            const Outcome one = solver.attack(objective, Goal::minimise, forever);
+            CHECK(one.verdict != Verdict::undecided);
             Search search(ensemble, attacker);
-            const SearchOutcome other = search.run(instance, objective, Goal::minimise, forever);
-            CHECK(other.verdict == (one.wins ? Verdict::wins : Verdict::never));
-            CHECK(holds(other.least, one.worst));
+            const Outcome other = search.run(instance, objective, Goal::minimise, forever);
+            CHECK(other.verdict == one.verdict);
+            CHECK(holds(other.least, one.least));
         }
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -33,36 +34,42 @@ TEST(every_row_is_looked_at_once) {
         for (const std::int64_t block : {1, 3, 64})
             for (const int threads : {1, 2, 5}) {
                 std::vector<int> visits(static_cast<std::size_t>(rows), 0); // a thread to each
+                std::vector<int> announced = visits;
                 const int workers = worker_count(threads, rows, block);
                 CHECK(1 <= workers && workers <= threads);
                 std::atomic<int> strangers{0};
                 CHECK(parallel_rows(
                     rows, block, workers,
-                    [&](int worker, std::int64_t begin, std::int64_t end,
-                        const std::atomic<bool>&) {
+                    [&](int worker, RowRange range, const std::atomic<bool>&) {
                         strangers += worker < 0 || worker >= workers ? 1 : 0;
-                        for (std::int64_t row = begin; row < end; ++row)
+                        for (std::int64_t row = range.begin; row < range.end; ++row)
                             ++visits[static_cast<std::size_t>(row)];
                     },
-                    [](std::int64_t) { return true; }));
-                CHECK(strangers == 0 && visits == std::vector<int>(visits.size(), 1));
+                    [&](std::span<const RowRange> finished) {
+                        for (const RowRange& range : finished)
+                            for (std::int64_t row = range.begin; row < range.end; ++row)
+                                ++announced[static_cast<std::size_t>(row)];
+                        return true;
+                    }));
+                const std::vector<int> once(visits.size(), 1);
+                CHECK(strangers == 0 && visits == once && announced == once);
             }
 }
 
 TEST(a_run_is_cancelled_from_outside) {
-    const auto until_cancelled = [](int, std::int64_t, std::int64_t,
-                                    const std::atomic<bool>& cancelled) {
+    const auto until_cancelled = [](int, RowRange, const std::atomic<bool>& cancelled) {
         while (!cancelled) {
         }
     };
-    CHECK(!parallel_rows(1000, 1, 3, until_cancelled, [](std::int64_t) { return false; }));
+    CHECK(!parallel_rows(1000, 1, 3, until_cancelled,
+                         [](std::span<const RowRange>) { return false; }));
 }
 
 TEST(an_exception_reaches_the_caller) {
-    const auto fail = [](int, std::int64_t begin, std::int64_t, const std::atomic<bool>&) {
-        if (begin == 500)
+    const auto fail = [](int, RowRange range, const std::atomic<bool>&) {
+        if (range.begin == 500)
             throw std::domain_error("row 500");
     };
     CHECK_THROWS(std::domain_error,
-                 parallel_rows(1000, 1, 3, fail, [](std::int64_t) { return true; }));
+                 parallel_rows(1000, 1, 3, fail, [](std::span<const RowRange>) { return true; }));
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -25,11 +26,10 @@ const std::atomic<bool> nobody_cancels{false};
 Ensemble stump(double left, double right, double threshold = 0) {
     const std::vector<StoredNode> nodes{{0.5, 0, 1, 2, 0}, {0, -1, 0, -1, -1}, {0, -1, 1, -1, -1}};
     const std::vector<std::int32_t> roots{0};
-    return Ensemble(nodes, roots, {left, right}, {0}, threshold, 1, 1, true, false, false);
+    return Ensemble(nodes, roots, {left, right}, {0}, {threshold, 1, 1, true, false, false});
 }
 
-SearchOutcome search(const Ensemble& ensemble, const Attacker& attacker,
-                     const Objective& objective) {
+Outcome search(const Ensemble& ensemble, const Attacker& attacker, const Objective& objective) {
     const double row = 0.25;
     Instance instance(ensemble, attacker);
     instance.load(&row);
@@ -138,7 +138,7 @@ TEST(slopes_of_more_rows_than_units_of_force_fit) {
     const std::vector<float> rows(count, 0.25f);
     const std::vector<std::int32_t> labels(count, 1);
     WorstCases cases(ensemble, attacker, labels.data(), count);
-    const auto go_on = [](std::int64_t) { return true; };
+    const auto go_on = [](std::span<const RowRange>) { return true; };
     CHECK(cases.collect({rows.data(), true, count, 1}, 2, go_on));
     std::vector<double> margin(count);
     std::vector<double> slope(2);
