@@ -220,8 +220,9 @@ def test_rows_are_announced_while_others_are_under_way():
 def test_there_may_be_no_rows(solver):
     told = []
     found = _core.decide(
-        problem(), X[:0], LABELS[:0], options(solver, 0, witness=True), lambda *_: told.append(1)
-    )
+        problem(), X[:0], LABELS[:0], options(solver, 0, witness=True),
+        lambda _, finished: told.extend(finished.tolist()),
+    )  # fmt: skip
     assert (len(found), found.witness.shape, told) == (0, (0, 1), [])
 
 
