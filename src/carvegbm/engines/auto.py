@@ -7,6 +7,8 @@ to a row; what it leaves unknown is passed on to the next one, and to none twice
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +26,8 @@ __all__ = ["Turn", "decide", "turns"]
 class Turn(NamedTuple):
     """An engine, and what it gets."""
 
-    engine: Engine
+    engine: Callable[[], Engine]
+    """Makes it, when its turn comes: to import milp takes a while."""
     share: float = 1.0
     """Of the time that is left to a row."""
     least: float = 0.0
@@ -38,25 +41,26 @@ def turns(task: Task) -> list[Turn]:
         what = "radii" if task.asks == "radius" else "ranges"
         raise CarveError(f"engine 'milp' does not measure {what}; use auto, search or large-spread")
     if settings.engine == "search":
-        return [Turn(Search())]
+        return [Turn(Search)]
+    milp = partial(_milp, last_resort=settings.engine == "auto")
     if settings.engine == "milp":
-        return [_milp(task)]
-    large_spread = LargeSpread(per_instance=not problem.is_large_spread)
+        return [Turn(milp)]
+    large_spread = partial(LargeSpread, per_instance=not problem.is_large_spread)
     if settings.only_large_spread:
         if settings.on_violation != "unknown" and task.asks != "radius":
             require_large_spread(problem.ensemble, problem.attacker)
         return [Turn(large_spread)]
     # Its knapsacks are NP-hard too, but those of real models take no more than an instant.
-    team = [Turn(large_spread, share=0.25), Turn(Search(), share=0.6)]
+    first = Turn(large_spread, share=0.25)
     if task.asks == "verdict" and math.isfinite(settings.timeout):
-        return [*team, _milp(task, least=0.1)]
-    return [team[0], Turn(Search())]
+        return [first, Turn(Search, share=0.6), Turn(milp, least=0.1)]
+    return [first, Turn(Search)]
 
 
-def _milp(task: Task, least: float = 0.0) -> Turn:
+def _milp(last_resort: bool) -> Engine:
     from carvegbm.engines.milp.engine import Milp
 
-    return Turn(Milp(last_resort=task.settings.engine == "auto"), least=least)
+    return Milp(last_resort)
 
 
 def decide(task: Task, rows: Rows, listen: Listen | None = None) -> Decisions:
@@ -70,7 +74,7 @@ def decide(task: Task, rows: Rows, listen: Listen | None = None) -> Decisions:
         open_, left = open_[enough], left[enough]
         if len(open_):
             hear = relay.hearing(open_, is_last=turn is team[-1])
-            turn.engine.decide(task, rows.take(open_), turn.share * left, hear)
+            turn.engine().decide(task, rows.take(open_), turn.share * left, hear)
     return relay.end()
 
 
