@@ -25,7 +25,7 @@ namespace carve {
 
 // All that follows rests on it: doubles are those of IEEE 754, and every operation rounds once.
 static_assert(std::numeric_limits<double>::is_iec559 && std::numeric_limits<float>::is_iec559);
-static_assert(FLT_EVAL_METHOD == 0);
+static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16); // 16: half precision on its own, too
 
 inline constexpr double unit_roundoff = 0x1p-53;
 
