@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 import carvegbm as cg
+from carvegbm.statuses import STATUSES
 from verify import load_data
 
 Matrix = npt.NDArray[np.float64]
 Split = tuple[Matrix, Matrix, Matrix, Matrix]
-STATUS = ("robust", "fragile", "vulnerable", "broken", "unknown")
 IMAGES = [
     *((("inf", budget)) for budget in (0.005, 0.015, 0.03, 0.05)),
     *[(1, 0.05), (1, 0.1), (1, 0.15), (0, 1), (0, 2), (0, 3), (2, 0.05), (2, 0.1)],
@@ -188,7 +188,7 @@ def load_split(folder: Path, name: str) -> Split:
 
 
 def _line(engine: str, statuses: list[str], seconds: Any, errors: int) -> dict[str, Any]:
-    counts = {status: statuses.count(status) for status in STATUS}
+    counts = {status: statuses.count(status) for status in STATUSES}
     return {
         "engine": engine,
         **counts,

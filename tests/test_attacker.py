@@ -524,11 +524,19 @@ def test_what_is_no_attacker_is_refused_by_every_question(given):
             ask()
 
 
+def test_attacker_in_place_of_the_labels_is_noticed():
+    X, attacker = [[0.4, 0.4, 0.4]], cg.Attacker("inf", 0.1)
+    for ask in (
+        lambda: cg.verify(MODEL, X, attacker),
+        lambda: cg.attack(MODEL, X, attacker, [1]),
+    ):
+        with refused("where y should", "attacker=…"):
+            ask()
+
+
 def test_attacker_that_is_missing_is_asked_for():
-    attacker = cg.Attacker("inf", 0.1)
     for ask in (
         lambda: cg.verify(MODEL, [[0.4, 0.4, 0.4]]),
-        lambda: cg.verify(MODEL, [[0.4, 0.4, 0.4]], attacker),  # where y should be
         lambda: cg.attack(MODEL, [[0.4, 0.4, 0.4]], [1], None),
         lambda: cg.output_range(MODEL, [[0.4, 0.4, 0.4]], None),
     ):

@@ -49,3 +49,12 @@ def test_citation_names_this_version_and_the_authors_of_the_paper() -> None:
     assert f"title = {{{title}}}" in entry
     (preprint,) = re.findall(r"arxiv\.org/abs/(\S+)$", CITATION, re.M)
     assert f"arXiv:{preprint}" in entry
+
+
+def test_commands_are_commands_and_every_guide_is_listed() -> None:
+    blocks = re.findall(r"^```\n(.*?)^```", README, re.M | re.S)
+    assert [block.count("\n") for block in blocks[:2]] == [1, 1]
+    for line in "".join(blocks[2:]).splitlines():
+        assert line.startswith("carvegbm "), line
+    guides = {path.name for path in (REPOSITORY / "docs").glob("*.md")}
+    assert guides == set(re.findall(r"\]\(docs/([\w-]+\.md)\)", README))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
 from carvegbm.keeping.files import RESULTS, check_output, replacing
 from carvegbm.problem import Problem, Rows
@@ -50,8 +50,8 @@ def attack(
     ([False, True], [[nan], [0.5]], [nan, 0.25])
     """
     settings = Settings(engine, timeout, threads, on_violation)
-    problem = Problem(model, attacker)
-    task, rows = Task(problem, settings, witness=True), problem.rows(X, y)
+    problem = Problem(model, require_attacker(attacker, y))
+    task, rows = Task(problem, settings, witness=True), problem.rows(X, y, threads)
     with showing(progress, len(rows), "attacking") as listen:
         found = decide(task, rows, listen)
     return Attack.of(found, problem, rows)

@@ -212,8 +212,13 @@ class Attacker:
         return f"Attacker(norm={self.norm}, budget={self.budget:g}{rest})"
 
 
-def require_attacker(given: Any) -> Attacker:
-    """Refuse what is no `Attacker`, such as a budget alone."""
+def require_attacker(given: Any, y: Any = None) -> Attacker:
+    """Refuse what is no `Attacker`, such as a budget alone, or one that stands in place of y."""
+    if isinstance(y, Attacker):
+        raise CarveError(
+            "an Attacker stands where y should; write (model, X, y, attacker), or attacker=… "
+            "where there is no y"
+        )
     if given is None:
         raise CarveError(
             "attacker is missing; give an Attacker(norm, budget) after X and y, or as attacker=…"
@@ -247,8 +252,9 @@ def _check_budget(norm: int | float, budget: Any) -> float:
     if not value >= 0:
         raise CarveError(f"budget must be >= 0, got {value:g}")
     if norm == 0 and math.isfinite(value) and value != int(value):
+        remedy = f"write {int(value)}" if value > 1 else "write 1, or use another norm"
         raise CarveError(
-            f"budget {value:g} with norm 0 means {int(value)} changed features; write {int(value)}"
+            f"budget {value:g} with norm 0 means {int(value)} changed features; {remedy}"
         )
     if value > LARGEST_BUDGET or 0 < value < 1 / LARGEST_BUDGET:
         raise CarveError(f"budget must be 0 or between 1e-100 and 1e100, got {value:g}")

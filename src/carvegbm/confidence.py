@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
 from carvegbm.engines import Task, decide
-from carvegbm.engines.kernels import unattacked
+from carvegbm.engines.asking import unattacked
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem, Rows
@@ -53,9 +53,9 @@ def high_confidence(
             f"high_confidence needs a binary model with a logistic link, got {ensemble!r} "
             f"with link {ensemble.link!r}"
         )
-    rows = problem.rows(X, None)
+    rows = problem.rows(X, None, settings.threads)
     found = np.full(len(rows), "holds", dtype="<U7")
-    asked = np.flatnonzero(_is_confident(problem, rows, level))
+    asked = np.flatnonzero(_is_confident(problem, rows, level, settings.threads))
     if len(asked):
         with showing(progress, len(asked), "verifying") as listen:
             decided = decide(Task(problem, settings), rows.take(asked), listen)
@@ -63,12 +63,13 @@ def high_confidence(
     return found
 
 
-def _is_confident(problem: Problem, rows: Rows, level: Fraction) -> Bools:
+def _is_confident(problem: Problem, rows: Rows, level: Fraction, threads: int | None) -> Bools:
     """Whether the probability of the class decided, the label, is >= level, per row."""
     assert rows.labels is not None
     ensemble, positive = problem.ensemble, rows.labels == 1
     # The raw score, negative for the negative class, to within a few roundings.
-    side = unattacked(problem, rows)["margin"] + np.where(positive, 1, -1) * ensemble.threshold
+    margin = unattacked(problem, rows, threads)["margin"]
+    side = margin + np.where(positive, 1, -1) * ensemble.threshold
     needed = _log_odds(level, 30)
     # As doubles first; what is too close to tell is decided by digits.
     limit = float(needed) / ensemble.link_scale

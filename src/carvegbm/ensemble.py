@@ -339,7 +339,7 @@ class Ensemble:
         Raises `DataError` for a label that is not one of the model's classes.
         """
         if self.task == "regression":
-            raise DataError("a regression model has no classes; use output_range instead")
+            raise DataError("a regression model has no classes; ask output_range (in Python)")
         return as_labels(y, self.classes, rows)
 
     # ── identity ─────────────────────────────────────────────────────────────────────────────

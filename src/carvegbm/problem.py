@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker, Limits, require_attacker
 from carvegbm.ensemble import Ensemble
+from carvegbm.instances.rows import check_threads
 from carvegbm.readers import load
 from carvegbm.spread import is_large_spread, largest_budget
 
@@ -98,30 +99,34 @@ class Problem:
         self.attacker.check_instances(self.ensemble, rows, self.limits)
         return Rows(rows)
 
-    def rows(self, X: npt.ArrayLike, y: npt.ArrayLike | None) -> Rows:
+    def rows(self, X: npt.ArrayLike, y: npt.ArrayLike | None, threads: int | None = None) -> Rows:
         """The instances with their labels; without any, the model's own answers are right."""
         found = self.ensemble.check_data(X)
         labels = None if y is None else self.ensemble.check_labels(y, len(found))
         self.attacker.check_instances(self.ensemble, found, self.limits)
-        return Rows(found, self._answers(found) if labels is None else labels)
+        return Rows(found, self._answers(found, threads) if labels is None else labels)
 
-    def _answers(self, X: Array) -> npt.NDArray[np.int32]:
+    def _answers(self, X: Array, threads: int | None) -> npt.NDArray[np.int32]:
         """The classes the exact sums decide for.
 
         They are those of the library's own predict, unless that rounds to a tie or across one.
         """
-        labels = self.ensemble.check_labels(self.ensemble.decide(X), len(X))
-        open_ = self._wrong(X, labels)
+        own = self.ensemble.decide(X, threads=threads)
+        labels = self.ensemble.check_labels(own, len(X))
+        open_ = self._wrong(X, labels, threads)
         for label in range(len(self.ensemble.classes)):
             if len(open_) == 0:
                 break
             labels[open_] = label
-            open_ = open_[self._wrong(np.ascontiguousarray(X[open_]), labels[open_])]
+            some = np.ascontiguousarray(X[open_])
+            open_ = open_[self._wrong(some, labels[open_], threads)]
         return labels
 
-    def _wrong(self, X: Any, labels: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    def _wrong(
+        self, X: Any, labels: npt.NDArray[np.int32], threads: int | None
+    ) -> npt.NDArray[np.int64]:
         """The rows whose label the exact sums do not decide for."""
         from carvegbm import _core
 
-        options = _core.Options(_core.Solver.none, np.zeros(len(X)), 0)
+        options = _core.Options(_core.Solver.none, np.zeros(len(X)), check_threads(threads))
         return np.flatnonzero(~_core.decide(self.core, X, labels, options, None).right)

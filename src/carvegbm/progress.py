@@ -44,14 +44,15 @@ def progress_bar(
 
 
 @contextmanager
-def showing(progress: Progress, total: int, title: str, done: int = 0) -> Iterator[Listen | None]:
+def showing(progress: Progress, total: int, title: str) -> Iterator[Listen | None]:
     """What engines call with rows that have become final, or None where nothing is to be shown.
 
-    `done` rows are finished from before. The bar counts the statuses, where there are any.
+    The bar counts the statuses, where there are any.
     """
+    done = 0
     if callable(progress) or not is_shown(progress):
         with progress_bar(progress, total, title) as tick:
-            yield None if tick is None else _counting(tick, done)
+            yield None if tick is None else _counting(tick)
         return
     counts: Counter[str] = Counter()
     with Bar(total, _PATIENCE) as bar:
@@ -73,7 +74,9 @@ def is_shown(progress: Progress = None) -> bool:
     return progress is True or (progress is None and sys.stderr.isatty())
 
 
-def _counting(tick: Callable[[int], object], done: int) -> Listen:
+def _counting(tick: Callable[[int], object]) -> Listen:
+    done = 0
+
     def listen(_found: Decisions, rows: Indices) -> None:
         nonlocal done
         done += len(rows)

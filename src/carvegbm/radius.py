@@ -59,7 +59,7 @@ def radius(
     everything = float(max(1, problem.ensemble.n_features)) if p == 0 else LARGEST_BUDGET
     wanted = everything if max_budget is None else min(everything, Attacker(p, max_budget).budget)
     problem = problem.with_budget(wanted)
-    task, rows = Task(problem, settings, asks="radius"), problem.rows(X, y)
+    task, rows = Task(problem, settings, asks="radius"), problem.rows(X, y, threads)
     with showing(progress, len(rows), "measuring") as listen:
         found = decide(task, rows, listen)
     lower, upper = found["radius_lower"], found["radius_upper"]

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
 from carvegbm.engines.decisions import ENGINES
 from carvegbm.errors import CarveError
@@ -91,8 +91,8 @@ def verify(
     settings = Settings(
         engine, timeout, threads, on_violation, is_basic(method), grid, exact_margin
     )
-    problem = Problem(model, attacker)
-    task, rows = Task(problem, settings), problem.rows(X, y)
+    problem = Problem(model, require_attacker(attacker, y))
+    task, rows = Task(problem, settings), problem.rows(X, y, threads)
     with showing(progress, len(rows), "verifying") as listen:
         found = decide(task, rows, listen)
     return Verification.of(found, problem.attacker)

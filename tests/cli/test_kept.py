@@ -402,3 +402,48 @@ class FullFile(Full):
 
     def __exit__(self, *_):
         self._file.close()
+
+
+# ── the result ───────────────────────────────────────────────────────────────────────────────
+
+
+def taken(question=QUESTION, found=FOUND, parts=PARTS):
+    """What a run holds that has taken over these rows, one of them twice if it is named twice."""
+    kept = Kept(question)
+    for rows in parts:
+        kept.parts.append((rows, found.take(rows)))
+        kept.done[rows] = True
+    return kept
+
+
+def test_result_has_every_row_once():
+    none = np.array([], dtype=np.int64)
+    assert len(taken().joined(none, None)) == 6
+    assert len(taken(parts=PARTS[:2]).joined(PARTS[2], FOUND.take(PARTS[2]))) == 6
+    for parts in (PARTS[:2], [*PARTS, PARTS[0]], [*PARTS[:2], np.array([3])]):
+        with refused("of 6 rows"):
+            taken(parts=parts).joined(none, None)
+    with refused("of 6 rows"):
+        Kept(QUESTION).joined(np.arange(5), FOUND.take(np.arange(5)))
+
+
+def test_result_holds_nothing_that_cannot_be():
+    for name, value in (("status", 5), ("right", False)):
+        columns = {key: column.copy() for key, column in FOUND.columns.items()}
+        columns[name][1] = value
+        with refused("cannot be"):
+            Kept(QUESTION).joined(np.arange(6), Decisions(columns))
+
+
+def test_error_at_the_end_says_that_rows_are_kept(cli, refuses, tmp_path, monkeypatch):
+    from carvegbm.verification import Verification
+
+    def fail(*_):
+        raise cg.CarveError("cannot write it")
+
+    out = tmp_path / "r.json"
+    monkeypatch.setattr(Verification, "save", fail)
+    arguments = ["verify", "sample", "--budget", "0.02", "--output", out]
+    refuses(*arguments, words=["cannot write it; 171 of 171 rows are kept", "--resume"])
+    monkeypatch.undo()
+    assert cli(*arguments, "--resume")[0] == 0

@@ -11,7 +11,9 @@ import pytest
 import carvegbm as cg
 import oracle
 from answers import product_attacker
-from carvegbm.engines import Settings, Task, decide, kernels
+from carvegbm.engines import Settings, Task, decide
+from carvegbm.engines.large_spread import LargeSpread
+from carvegbm.engines.search import Search
 from carvegbm.problem import Problem
 from crowded import crowded_case
 from generators import make_case
@@ -284,7 +286,7 @@ def test_every_row_is_announced_once_and_when_it_is_final():
 
 def test_what_an_engine_did_not_decide_in_time_is_not_given_to_it_again(monkeypatch):
     asked = []
-    for engine in (kernels.LargeSpread, kernels.Search):
+    for engine in (LargeSpread, Search):
         real = engine.decide
 
         def spying(self, task, rows, seconds, listen, *, real=real):

@@ -17,9 +17,10 @@ from answers import product_attacker
 from carvegbm.engines import milp
 from carvegbm.engines.milp import reach, solving
 from carvegbm.engines.milp.clock import Clock
-from carvegbm.engines.milp.instance import Instance, Scene
+from carvegbm.engines.milp.point import Point, Scene
 from carvegbm.engines.milp.reach import find_reach
 from carvegbm.ensemble import Ensemble
+from carvegbm.problem import Problem
 from generators import NORMS, Case, make_case
 
 norms = pytest.mark.parametrize("norm", NORMS)
@@ -40,12 +41,12 @@ def shared_cases(norm, kind, task):
     return found
 
 
-def verify(case: Case, **options) -> milp.Verdict:
+def verify(case: Case, **options) -> milp.Finding:
     attacker = product_attacker(case.attacker)
     return milp.verify_instance(case.ensemble, case.x, case.label, attacker, PATIENCE, **options)
 
 
-def check(case: Case, verdict: milp.Verdict, where: str) -> None:
+def check(case: Case, verdict: milp.Finding, where: str) -> None:
     """A verdict is the oracle's, its witness proves it, and its interval holds."""
     ensemble, x, label, attacker = case.ensemble, case.x, case.label, case.attacker
     worst = float(oracle.worst_margin(ensemble, x, label, attacker))
@@ -147,8 +148,8 @@ def test_lowest_and_highest_output_are_exact(norm):
             ensemble, x, attacker = case.ensemble, case.x, product_attacker(case.attacker)
             (lowest,), (highest,) = oracle.output_range(ensemble, x, case.attacker)
             for objective, sign, exact in (
-                (milp.Objective.lowest(), 1, lowest),
-                (milp.Objective.highest(), -1, highest),
+                (milp.Aim.lowest(), 1, lowest),
+                (milp.Aim.highest(), -1, highest),
             ):
                 answer = milp.solve(ensemble, x, objective, attacker, timeout=PATIENCE)
                 assert answer.lower <= sign * exact <= answer.upper, seed
@@ -275,7 +276,7 @@ def test_only_thresholds_within_the_budget_get_a_binary():
         (2, 0.5, 0, 1),
     )
     attacker = cg.Attacker(1, 0.15, features=[0, 1], bounds=(0, [1, 0.5, 1]))
-    instance = Instance(Scene(model, attacker), [0.5, 0.5, 0.5])
+    instance = Point(Scene(Problem(model, attacker)), [0.5, 0.5, 0.5])
     pruned = find_reach(instance, Clock(1), pruned=True)
     assert pruned.cuts.value == [0.4, math.nextafter(0.6, 1)]  # 0.1 is too far, 1 bound, 2 frozen
     assert len(pruned.constants) == 3
@@ -289,7 +290,7 @@ def test_leaf_whose_own_cost_exceeds_the_budget_gets_no_variable():
     model = Ensemble.from_trees([tree], n_features=2)
     for norm, leaves in ((1, 1), (2, 2), (0, 3), (math.inf, 3)):
         attacker = cg.Attacker(norm, {1: 0.25, 2: 0.32}.get(norm, 2))
-        instance = Instance(Scene(model, attacker), [0.25, 0.25])
+        instance = Point(Scene(Problem(model, attacker)), [0.25, 0.25])
         reach = find_reach(instance, Clock(1), pruned=True)
         assert len(reach.rows) + len(reach.constants) == leaves, norm
 
@@ -342,9 +343,7 @@ def test_bad_input_is_refused():
     with pytest.raises(cg.CarveError, match="outside the attacker's bounds"):
         milp.verify_instance(model, [2.0], 0, cg.Attacker(1, 1, bounds=(0, 1)), 1)
     with pytest.raises(cg.CarveError, match="use pruned=True"):
-        milp.solve(
-            model, [0.4], milp.Objective.lowest(), cg.Attacker(1, 1), timeout=1, pruned=False
-        )
+        milp.solve(model, [0.4], milp.Aim.lowest(), cg.Attacker(1, 1), timeout=1, pruned=False)
     output = stumps((0, 0.5, -1, 1), task="regression")
     with pytest.raises(cg.CarveError, match="regression"):
         milp.verify_instance(output, [0.4], 0, cg.Attacker(1, 1), 1)

@@ -20,6 +20,7 @@ from carvegbm.engines import milp
 from carvegbm.engines.milp import engine, highs, parallel, solving, worker
 from carvegbm.engines.milp.clock import Clock, OutOfTime
 from carvegbm.engines.milp.exact import exact_sum
+from carvegbm.problem import Problem
 from plain_trees import hard
 
 LONG = 60.0  # seconds an instance may take that nobody waits for
@@ -76,7 +77,7 @@ def test_worker_that_does_not_mind_its_time_is_killed(fake):
     with milp.Solver() as solver:
         solver.prepare()
         process = solver._worker._process
-        scene = milp.Scene(case.ensemble, case.attacker)
+        scene = milp.Scene(Problem(case.ensemble, case.attacker))
         verdict = milp.decide(scene, case.x, 1, 0.2, solver)
         assert process.wait(SOON) != 0
     assert verdict.status == "unknown"

@@ -18,8 +18,8 @@ WitnessFile = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Write the attacked instances and their distances (.npz), or the distances alone "
-        "(.json, .csv, .parquet).",
+        help="Write the witnesses and their distances (.npz), or the distances alone (.json, "
+        ".csv, .parquet).",
     ),
 ]
 
@@ -42,7 +42,7 @@ def attack(
     classes: options.Classes = None,
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
-    rows: options.Rows = None,
+    rows: options.RowCount = None,
     engine: options.Engine = "auto",
     timeout: options.Timeout = 10.0,
     on_violation: options.OnViolation = None,
@@ -52,7 +52,7 @@ def attack(
 ) -> None:
     """Find for every instance a change within the budget that flips the model's answer.
 
-    An attack succeeds wherever verify says fragile or broken; each comes with its instance.
+    An attack succeeds wherever verify says fragile or broken; each comes with a witness.
     """
     import carvegbm
     from carvegbm.attack import FORMATS

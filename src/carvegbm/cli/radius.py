@@ -32,7 +32,7 @@ def radius(
     classes: options.Classes = None,
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
-    rows: options.Rows = None,
+    rows: options.RowCount = None,
     max_budget: options.MaxBudget = None,
     engine: options.Engine = "auto",
     timeout: options.Timeout = 10.0,

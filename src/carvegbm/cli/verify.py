@@ -35,7 +35,7 @@ def verify(
     classes: options.Classes = None,
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
-    rows: options.Rows = None,
+    rows: options.RowCount = None,
     method: options.Method = "efficient",
     grid: options.Grid = None,
     engine: options.Engine = "auto",

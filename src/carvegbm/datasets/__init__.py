@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from carvegbm.datasets.catalogue import CATALOGUE, Entry
-from carvegbm.datasets.preparing import Dataset, Rows, Split, prepare
+from carvegbm.datasets.preparing import Dataset, Published, Split, prepare
 from carvegbm.errors import DataError
 from carvegbm.progress import Progress
 
@@ -72,7 +72,7 @@ def load(
 
 def _rows(
     entry: Entry, given: str | os.PathLike[str] | None, download: bool, progress: Progress
-) -> Rows:
+) -> Published:
     """The rows as they are published, from the nearest place that has them."""
     if entry.kind == "sklearn":
         from carvegbm.datasets.builtin import built_in

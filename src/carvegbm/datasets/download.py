@@ -15,7 +15,7 @@ from pathlib import Path
 from carvegbm.datasets.cache import cache_folder, check_digest, keeping, record_digest
 from carvegbm.datasets.catalogue import Entry
 from carvegbm.datasets.folder import DamagedError, read_libsvm
-from carvegbm.datasets.preparing import Rows
+from carvegbm.datasets.preparing import Published
 from carvegbm.errors import DataError
 from carvegbm.progress import Progress, progress_bar
 
@@ -25,7 +25,7 @@ TIMEOUT = 30  # seconds without a byte before a server counts as down
 _BLOCK = 1 << 18
 
 
-def fetch(entry: Entry, advice: str, progress: Progress) -> Rows:
+def fetch(entry: Entry, advice: str, progress: Progress) -> Published:
     """The rows of the file that `entry` names, from the cache or else from its address."""
     url = entry.url or ""
     target = cache_folder() / url.rpartition("/")[2]

@@ -20,7 +20,7 @@ import numpy as np
 
 from carvegbm.datasets.catalogue import Entry
 from carvegbm.datasets.idx import read_idx
-from carvegbm.datasets.preparing import Rows
+from carvegbm.datasets.preparing import Published
 from carvegbm.errors import DataError
 from carvegbm.instances.tabular import Table, load_table
 
@@ -34,7 +34,7 @@ class DamagedError(DataError):
     """A compressed file that cannot be unpacked, whatever the machine: get it again."""
 
 
-def find(entry: Entry, folder: Path) -> Rows | None:
+def find(entry: Entry, folder: Path) -> Published | None:
     """The rows of the dataset if they lie in `folder`."""
     if entry.kind == "images":
         for place in _image_folders(entry, folder):
@@ -103,7 +103,7 @@ def _idx_files(place: Path) -> list[Path | None]:
     return [_idx_file(place, part, kind) for part in _IDX_PARTS for kind in kinds]
 
 
-def _read_images(entry: Entry, place: Path) -> Rows:
+def _read_images(entry: Entry, place: Path) -> Published:
     images, labels = [], []
     for part in _IDX_PARTS:
         paths = {kind: _idx_file(place, part, kind) for kind in ("images-idx3", "labels-idx1")}
@@ -130,25 +130,25 @@ def _read_images(entry: Entry, place: Path) -> Rows:
         images.append(pixels.reshape(len(pixels), -1))
         labels.append(digits)
     source = f"local idx files of {entry.names[0]}"
-    return Rows(np.concatenate(images), np.concatenate(labels), source)
+    return Published(np.concatenate(images), np.concatenate(labels), source)
 
 
-def _read_npz(path: Path) -> Rows:
+def _read_npz(path: Path) -> Published:
     table = read_table(path)
-    return Rows(table.X, table.y, f"local file {path.name}")
+    return Published(table.X, table.y, f"local file {path.name}")
 
 
 # ── Tables ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_parts(path: Path) -> Rows:
+def _read_parts(path: Path) -> Published:
     """A file that brings a training and a test set of its own."""
     train, test = (read_table(path, label=label) for label in ("y_train", "y_test"))
     if train.X.shape[1] != test.X.shape[1]:
         raise DataError(
             f"{path}: X_train has {train.X.shape[1]} columns, X_test has {test.X.shape[1]}"
         )
-    return Rows(
+    return Published(
         np.concatenate([train.X, test.X]),
         np.concatenate([train.y, test.y]),
         f"local file {path.name}",
@@ -157,7 +157,7 @@ def _read_parts(path: Path) -> Rows:
     )
 
 
-def read_libsvm(entry: Entry, path: Path, source: str) -> Rows:
+def read_libsvm(entry: Entry, path: Path, source: str) -> Published:
     """The rows of a LIBSVM file, compressed or not, with all the columns of the published set."""
     with _uncompressed(path) as plain:
         try:
@@ -170,7 +170,9 @@ def read_libsvm(entry: Entry, path: Path, source: str) -> Rows:
             f"{path}: has {table.X.shape[1]} columns, {entry.name} has {entry.features};"
             " the unigram file is needed"
         )
-    return Rows(np.pad(table.X, ((0, 0), (0, missing))) if missing else table.X, table.y, source)
+    return Published(
+        np.pad(table.X, ((0, 0), (0, missing))) if missing else table.X, table.y, source
+    )
 
 
 @contextmanager

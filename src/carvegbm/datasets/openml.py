@@ -6,7 +6,6 @@ The two classes are kept in the cache as name.npz, because reading OpenML's text
 from __future__ import annotations
 
 import socket
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,14 +25,14 @@ from carvegbm.datasets.cache import (
 from carvegbm.datasets.catalogue import Entry
 from carvegbm.datasets.download import TIMEOUT, reason_of
 from carvegbm.datasets.folder import read_table
-from carvegbm.datasets.preparing import Rows
+from carvegbm.datasets.preparing import Published
 from carvegbm.errors import DataError
-from carvegbm.progress import Progress
+from carvegbm.progress import Bar, Progress, is_shown
 
 __all__ = ["fetch"]
 
 
-def fetch(entry: Entry, advice: str, progress: Progress) -> Rows:
+def fetch(entry: Entry, advice: str, progress: Progress) -> Published:
     """The rows of the two classes, from the cache or else from OpenML."""
     source = f"https://www.openml.org/d/{entry.openml}"
     kept = cache_folder() / f"{entry.name}.npz"
@@ -48,7 +47,7 @@ def fetch(entry: Entry, advice: str, progress: Progress) -> Rows:
             raise DataError(f"cannot write {kept}: {error.strerror}; make room there") from None
     check_digest(kept, None)
     table = read_table(kept)
-    return Rows(table.X, table.y, source)
+    return Published(table.X, table.y, source)
 
 
 def _from_openml(
@@ -112,10 +111,9 @@ def _quietly() -> Iterator[None]:
 @contextmanager
 def _spinner(entry: Entry, source: str, progress: Progress) -> Iterator[None]:
     """A sign of life on a terminal; scikit-learn does not tell how far it is."""
-    if callable(progress) or progress is False or (progress is None and not sys.stderr.isatty()):
+    if callable(progress) or not is_shown(progress):
         yield
         return
-    from rich.console import Console
-
-    with Console(stderr=True).status(f"{entry.title}: downloading {source}, about a minute"):
+    with Bar(None) as bar:
+        bar.update(0, f"{entry.title}: downloading {source}, about a minute")
         yield

@@ -1,6 +1,6 @@
 """From rows as they are published to a dataset as the paper uses it: two classes, [0, 1], split.
 
-Comes in: `Rows`, wherever they are from. Goes out: a `Dataset`, and from it a `Split`.
+Comes in: `Published`, wherever they are from. Goes out: a `Dataset`, and from it a `Split`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy.typing as npt
 from carvegbm.datasets.catalogue import Entry
 from carvegbm.errors import DataError
 
-__all__ = ["Dataset", "Rows", "Split", "prepare"]
+__all__ = ["Dataset", "Published", "Split", "prepare"]
 
 _TEST_SHARE = 0.30
 _VALID_SHARE_OF_REST = 15 / 70  # 15 % of all rows where 70 % are not for the test
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Published:
     """Rows as they are published, all classes, not scaled; the last `test_rows` are for the test.
 
     `test_rows` is None where the source has no test set of its own that is to be kept.
@@ -136,7 +136,7 @@ class Dataset:
         return one, other
 
 
-def prepare(entry: Entry, rows: Rows) -> Dataset:
+def prepare(entry: Entry, rows: Published) -> Dataset:
     """The two classes of `entry`, as y = 0 and y = 1, with every feature scaled to [0, 1]."""
     y, keep = _two_classes(entry, rows)
     X = rows.X if keep.all() else rows.X[keep]
@@ -159,7 +159,9 @@ def prepare(entry: Entry, rows: Rows) -> Dataset:
     )
 
 
-def _two_classes(entry: Entry, rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _two_classes(
+    entry: Entry, rows: Published
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """The labels 0 and 1, and which rows have one of them."""
     try:
         labels = np.asarray(rows.y).astype(np.float64)
@@ -180,7 +182,7 @@ def _two_classes(entry: Entry, rows: Rows) -> tuple[npt.NDArray[np.int64], npt.N
     return y, keep
 
 
-def _scaled(entry: Entry, rows: Rows, X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _scaled(entry: Entry, rows: Published, X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """X in [0, 1]: divided by the full scale, or every column from its least to its largest.
 
     A column with one value only becomes 0. Pixels that nowhere exceed 1 are scaled already.

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from carvegbm.engines.decisions import Decisions, Indices
-from carvegbm.engines.kernels import LargeSpread, Search
+from carvegbm.engines.large_spread import LargeSpread
+from carvegbm.engines.search import Search
 from carvegbm.engines.task import Engine, Listen, Seconds, Task
 from carvegbm.errors import CarveError
 from carvegbm.problem import Rows

@@ -80,7 +80,8 @@ def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDA
         row = int(np.argmin(np.broadcast_to(known, (rows,))))
         raise DataError(
             f"unknown label {_quoted(labels[row])} in row {row}; the model's classes are "
-            f"{', '.join(map(_quoted, classes.tolist()))}; name them with classes=…"
+            f"{', '.join(map(_quoted, classes.tolist()))}; "
+            "name them with load(model, classes=…), on the command line with --classes"
         )
     return index.astype(np.int32)
 

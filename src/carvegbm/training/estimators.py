@@ -157,7 +157,13 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
         from sklearn.utils.multiclass import check_classification_targets
 
         X, y = inputs.check_pair(self, X, y, reset=True)
-        check_classification_targets(y)
+        try:
+            check_classification_targets(y)
+        except ValueError as error:
+            raise DataError(
+                f"{' '.join(str(error).split())} y must hold classes, not measurements; for these "
+                "there is LargeSpreadRegressor (or is it another column? --label names it)"
+            ) from None
         weight = inputs.check_weight(sample_weight, len(X))
         self.classes_ = np.unique(y)
         self.n_classes_ = len(self.classes_)

@@ -47,7 +47,7 @@ LEARNING: dict[str, Any] = {"n_estimators": 100, "min_child_samples": 5, "random
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
-Rows = tuple[Floats, Labels]
+Sample = tuple[Floats, Labels]
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class _Part:
     witness: Witness | None
 
 
-def _judge(norm: str, budget: float, fold: tuple[Rows, Rows, Rows]) -> _Part:
+def _judge(norm: str, budget: float, fold: tuple[Sample, Sample, Sample]) -> _Part:
     import carvegbm
 
     train, valid, test = fold
@@ -161,7 +161,7 @@ def _judge(norm: str, budget: float, fold: tuple[Rows, Rows, Rows]) -> _Part:
     return _Part(results, trees, _fooled(models["plain"], test, results) if is_one_pixel else None)
 
 
-def _folds() -> Iterator[tuple[Rows, Rows, Rows]]:
+def _folds() -> Iterator[tuple[Sample, Sample, Sample]]:
     """Training, validation and test rows, about 214, 72 and 71 of the 357 images."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import StratifiedKFold, train_test_split
@@ -176,7 +176,7 @@ def _folds() -> Iterator[tuple[Rows, Rows, Rows]]:
         yield (X_train, y_train), (X_valid, y_valid), (X[test], y[test])
 
 
-def _plain(train: Rows, valid: Rows) -> Any:
+def _plain(train: Sample, valid: Sample) -> Any:
     """LightGBM as it comes, of the size that is most accurate on the validation rows."""
     from lightgbm import LGBMClassifier
 
@@ -185,7 +185,7 @@ def _plain(train: Rows, valid: Rows) -> Any:
     return max(tried, key=lambda model: model.score(*valid))
 
 
-def _trained(train: Rows, valid: Rows, attacker: Attacker) -> dict[str, Any]:
+def _trained(train: Sample, valid: Sample, attacker: Attacker) -> dict[str, Any]:
     """A large-spread and a certified model for the attacker."""
     from carvegbm.training.tuning import tune
 
@@ -204,7 +204,7 @@ def _trained(train: Rows, valid: Rows, attacker: Attacker) -> dict[str, Any]:
     }
 
 
-def _fooled(model: Any, test: Rows, results: Mapping[str, Verification]) -> Witness | None:
+def _fooled(model: Any, test: Sample, results: Mapping[str, Verification]) -> Witness | None:
     """Of the images that only the certified model is robust on, the plain one's most certain."""
     import carvegbm
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from carvegbm.engines import Decisions, Settings, Task
 from carvegbm.engines.decisions import ENGINES, Indices
+from carvegbm.errors import CarveError
 from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.problem import Problem
 from carvegbm.statuses import STATUSES
@@ -75,12 +76,14 @@ class Kept:
     ----------
     done : array of bool
         The rows that are decided.
+    parts : list of (rows, Decisions)
+        What was taken over from an earlier run.
     """
 
     def __init__(self, question: Question) -> None:
         self._shape = question.X.shape
         self._kinds = {**_KINDS, **(_WITNESS_KINDS if question.witness else {})}
-        self._parts: list[tuple[Indices, Decisions]] = []
+        self.parts: list[tuple[Indices, Decisions]] = []
         self.done = np.zeros(len(question.X), dtype=bool)
 
     def record(self, rows: Indices, found: Decisions) -> dict[str, Any]:
@@ -109,15 +112,27 @@ class Kept:
         part = Decisions(columns)
         if any(len(column) != len(rows) for column in columns.values()) or not _is_sound(part):
             return False
-        self._parts.append((rows, part))
+        self.parts.append((rows, part))
         self.done[rows] = True
         return True
 
     def joined(self, rows: Indices, found: Decisions | None) -> Decisions:
-        """All rows: those taken over, and `found`, which says how the others were decided."""
-        if not self._parts and found is not None:
+        """All rows: those taken over, and `found`, which says how the others were decided.
+
+        Every row must be there once, and nothing that cannot be: a result is a theorem.
+        """
+        parts = [*self.parts, *([(rows, found)] if found is not None else [])]
+        covered = np.sort(np.concatenate([some for some, _ in parts]))
+        everything = np.arange(len(self.done))
+        sound = all(len(part) == len(some) and _is_sound(part) for some, part in parts)
+        if not sound or not np.array_equal(covered, everything):
+            there = len(np.intersect1d(covered, everything))
+            raise CarveError(
+                f"{there} of {len(everything)} rows came out of the run, or some that cannot be; "
+                "please report this"
+            )
+        if len(parts) == 1 and found is not None:
             return found
-        parts = [*self._parts, *([(rows, found)] if found is not None else [])]
         columns: dict[str, npt.NDArray[Any]] = {}
         for name, kind in self._kinds.items():
             shape = self._shape if name == "witness" else self._shape[:1]

@@ -36,7 +36,7 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="LightGBM, XGBoost or .silva file, or the word sample.",
+        help="LightGBM, XGBoost, .silva or carvegbm JSON file, or the word sample.",
         show_default=False,
     ),
 ]
@@ -84,7 +84,7 @@ ZeroBased = Annotated[
         show_default=False,
     ),
 ]
-Rows = Annotated[
+RowCount = Annotated[
     int | None, typer.Option(metavar="N", parser=_count, help="Take only the first N instances.")
 ]
 Scale = Annotated[
@@ -119,7 +119,7 @@ Output = Annotated[
 ]
 Witnesses = Annotated[
     Path | None,
-    typer.Option(metavar="FILE.npz", help="Write the attacked instances and their distances."),
+    typer.Option(metavar="FILE.npz", help="Write the witnesses and their distances."),
 ]
 Method = Annotated[
     Literal["efficient", "basic"], typer.Option(help="Algorithm; both give the same answers.")

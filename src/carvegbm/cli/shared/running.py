@@ -45,8 +45,9 @@ def verify(
                 journal.discard()
             elif journal is not None and isinstance(error, KeyboardInterrupt):
                 output.note(told)
-            elif journal is not None and isinstance(error, OSError):
-                raise CarveError(f"{output.reason(error)}; {told}") from None
+            elif journal is not None and isinstance(error, OSError | CarveError):
+                said = output.reason(error) if isinstance(error, OSError) else str(error)
+                raise CarveError(f"{said}; {told}") from None
             raise
         if journal is not None:
             journal.discard()
@@ -59,8 +60,10 @@ def _decide_rest(question: Question, kept: Kept, journal: Journal | None) -> Dec
         return kept.joined(rest, None)
     # All rows are checked: what an earlier run kept must not hide an error in the data.
     rows = question.problem.rows(question.X, question.y).take(rest)
-    done = len(kept.done) - len(rest)
-    with showing(None, len(kept.done), "verifying", done) as show:
+    with showing(None, len(kept.done), "verifying") as show:
+        if show is not None:
+            for earlier, part in kept.parts:
+                show(part, np.arange(len(earlier)))
 
         def listen(found: Decisions, finished: Indices) -> None:
             if len(finished) and journal is not None:

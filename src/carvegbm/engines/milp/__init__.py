@@ -20,26 +20,26 @@ trusted where that cannot matter:
   together with everything that costs as much, or that falls into the same leaves, and the program
   is solved again. Where that does not end in time, the answer is unknown.
 
-`clock` keeps the time, `instance`, `reach` and `program` build the program, `highs` solves it in
+`clock` keeps the time, `point`, `reach` and `program` build the program, `highs` solves it in
 a process of its own that `worker` starts and, if need be, kills; `solving` asks and checks, and
 `parallel` does so for many instances.
 """
 
-from carvegbm.engines.milp.instance import Scene
-from carvegbm.engines.milp.objective import Objective, Term
+from carvegbm.engines.milp.aim import Aim, Term
 from carvegbm.engines.milp.parallel import in_parallel
+from carvegbm.engines.milp.point import Scene
 from carvegbm.engines.milp.reach import ProgramTooLarge
-from carvegbm.engines.milp.solving import Answer, Verdict, decide, solve, verify_instance
+from carvegbm.engines.milp.solving import Answer, Finding, decide, solve, verify_instance
 from carvegbm.engines.milp.worker import Solver
 
 __all__ = [
+    "Aim",
     "Answer",
-    "Objective",
+    "Finding",
     "ProgramTooLarge",
     "Scene",
     "Solver",
     "Term",
-    "Verdict",
     "decide",
     "in_parallel",
     "solve",

@@ -6,12 +6,12 @@ import os
 
 import numpy as np
 
+from carvegbm.engines.asking import unattacked
 from carvegbm.engines.decisions import ENGINES, Decisions
-from carvegbm.engines.kernels import unattacked
-from carvegbm.engines.milp.instance import Scene
 from carvegbm.engines.milp.parallel import in_parallel
+from carvegbm.engines.milp.point import Scene
 from carvegbm.engines.milp.reach import ProgramTooLarge
-from carvegbm.engines.milp.solving import Verdict, decide
+from carvegbm.engines.milp.solving import Finding, decide
 from carvegbm.engines.milp.worker import Solver
 from carvegbm.engines.task import Listen, Seconds, Task
 from carvegbm.instances.rows import check_threads
@@ -37,13 +37,13 @@ class Milp:
         """Decide what can be decided in time."""
         problem, labels = task.problem, rows.labels
         assert labels is not None
-        known = unattacked(problem, rows)
+        known = unattacked(problem, rows, task.settings.threads)
         if task.witness:
             known.columns["witness"] = np.full(rows.X.shape, np.nan)
             known.columns["distance"] = np.full(len(rows), np.nan)
-        scene = Scene(problem.ensemble, problem.attacker)
+        scene = Scene(problem)
 
-        def solve(row: int, solver: Solver) -> Verdict | None:
+        def solve(row: int, solver: Solver) -> Finding | None:
             try:
                 return decide(scene, rows.X[row], int(labels[row]), float(seconds[row]), solver)
             except ProgramTooLarge:
@@ -51,7 +51,7 @@ class Milp:
                     return None
                 raise
 
-        def record(row: int, verdict: Verdict | None) -> None:
+        def record(row: int, verdict: Finding | None) -> None:
             if verdict is not None:
                 _record(known, row, verdict)
                 if "witness" in known and verdict.witness is not None:
@@ -65,7 +65,7 @@ class Milp:
         return known
 
 
-def _record(known: Decisions, row: int, verdict: Verdict) -> None:
+def _record(known: Decisions, row: int, verdict: Finding) -> None:
     """Add what was found about one row to what can be said without an attack."""
     known["seconds"][row] = verdict.seconds
     known["worst_lower"][row] = np.fmax(known["worst_lower"][row], verdict.lower)

@@ -10,9 +10,9 @@ from itertools import groupby, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.engines.milp.aim import Aim
 from carvegbm.engines.milp.exact import exact_sum
 from carvegbm.engines.milp.highs import Solution
-from carvegbm.engines.milp.objective import Objective
 from carvegbm.engines.milp.reach import ANYWHERE, SMALLEST, Box, Literal, Reach
 from carvegbm.engines.milp.worker import Solver
 from carvegbm.errors import CarveError
@@ -144,7 +144,7 @@ class Program:
     two large scores; that error is computed and added (`errors`).
     """
 
-    def __init__(self, objective: Objective, reach: Reach) -> None:
+    def __init__(self, objective: Aim, reach: Reach) -> None:
         self.reach, instance = reach, reach.instance
         reach.clock.check()
         scores = instance.ensemble.scores[reach.rows]

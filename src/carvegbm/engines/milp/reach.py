@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.engines.milp.clock import Clock
-from carvegbm.engines.milp.instance import Instance
 from carvegbm.engines.milp.layout import Layout
+from carvegbm.engines.milp.point import Point
 from carvegbm.errors import CarveError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Cuts:
 class Reach:
     """The leaves the attacker can push x into, and the thresholds on the way."""
 
-    instance: Instance
+    instance: Point
     clock: Clock
     pruned: bool
     cuts: Cuts
@@ -104,7 +104,7 @@ class Reach:
         return Frame(self)
 
 
-def find_reach(instance: Instance, clock: Clock, pruned: bool) -> Reach:
+def find_reach(instance: Point, clock: Clock, pruned: bool) -> Reach:
     """Walk the trees; `OutOfTime` if that takes too long, `ProgramTooLarge` if it is no use."""
     layout = instance.scene.layout
     clock.check()
@@ -171,7 +171,7 @@ class _Walk:
         return leaves
 
 
-def _cuts(instance: Instance, clock: Clock, pruned: bool) -> tuple[Cuts, npt.NDArray[np.intp]]:
+def _cuts(instance: Point, clock: Clock, pruned: bool) -> tuple[Cuts, npt.NDArray[np.intp]]:
     """The cuts, and the cut of every node, or −1."""
     scene, x = instance.scene, instance.x
     attacker, limits = scene.attacker, scene.limits

@@ -13,18 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
+from carvegbm.engines.milp.aim import Aim
 from carvegbm.engines.milp.clock import Clock, OutOfTime
 from carvegbm.engines.milp.exact import rounded_down
 from carvegbm.engines.milp.highs import INFEASIBLE, SOLVED
-from carvegbm.engines.milp.instance import Instance, Scene
-from carvegbm.engines.milp.objective import Objective
+from carvegbm.engines.milp.point import Point, Scene
 from carvegbm.engines.milp.program import Program
 from carvegbm.engines.milp.reach import Literal, Reach, find_reach
 from carvegbm.engines.milp.worker import Solver
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
+from carvegbm.problem import Problem
 
-__all__ = ["Answer", "Verdict", "decide", "solve", "verify_instance"]
+__all__ = ["Answer", "Finding", "decide", "solve", "verify_instance"]
 
 _MOST_CUTS = 500
 
@@ -44,7 +45,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class Finding:
     """What is known about one instance."""
 
     status: str
@@ -56,10 +57,10 @@ class Verdict:
     seconds: float
 
 
-class _Question:
+class _Pursuit:
     """One instance, the time there is for it, and who solves its programs."""
 
-    def __init__(self, instance: Instance, clock: Clock, solver: Solver, pruned: bool) -> None:
+    def __init__(self, instance: Point, clock: Clock, solver: Solver, pruned: bool) -> None:
         self.instance, self.clock, self.solver, self.pruned = instance, clock, solver, pruned
 
     @cached_property
@@ -71,7 +72,7 @@ class _Question:
 def solve(
     ensemble: Ensemble,
     x: npt.ArrayLike,
-    objective: Objective,
+    objective: Aim,
     attacker: Attacker,
     *,
     timeout: float,
@@ -83,7 +84,7 @@ def solve(
     ----------
     ensemble : Ensemble
     x : array (n_features,)
-    objective : Objective
+    objective : Aim
     attacker : Attacker
     timeout : float
         In seconds.
@@ -94,7 +95,7 @@ def solve(
     --------
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = Ensemble.from_trees([stump, stump], n_features=1, task="regression")
-    >>> answer = solve(model, [0.75], Objective.lowest(), Attacker(1, 0.25), timeout=10)
+    >>> answer = solve(model, [0.75], Aim.lowest(), Attacker(1, 0.25), timeout=10)
     >>> answer.lower, answer.upper, answer.witness.tolist()
     (-2.0, -2.0, [0.5])
     """
@@ -103,7 +104,7 @@ def solve(
     clock = Clock(timeout)
     instance = _instance(ensemble, x, attacker)
     with Solver() as solver:
-        return _solve(_Question(instance, clock, solver, pruned), objective)
+        return _solve(_Pursuit(instance, clock, solver, pruned), objective)
 
 
 def verify_instance(
@@ -113,7 +114,7 @@ def verify_instance(
     attacker: Attacker,
     timeout: float,
     pruned: bool = True,
-) -> Verdict:
+) -> Finding:
     """Decide whether the attacker can flip the decision on one instance.
 
     Examples
@@ -129,36 +130,36 @@ def verify_instance(
         raise CarveError("a regression model decides nothing; ask solve for its lowest and highest")
     instance = _instance(ensemble, x, attacker)
     with Solver() as solver:
-        return _verdict(_Question(instance, clock, solver, pruned), label_index)
+        return _verdict(_Pursuit(instance, clock, solver, pruned), label_index)
 
 
 def decide(
     scene: Scene, x: npt.ArrayLike, label_index: int, timeout: float, solver: Solver
-) -> Verdict:
+) -> Finding:
     """`verify_instance` for one of many instances, which are known to fit the scene."""
     clock = Clock(timeout, solver.stop)
-    return _verdict(_Question(Instance(scene, x), clock, solver, pruned=True), label_index)
+    return _verdict(_Pursuit(Point(scene, x), clock, solver, pruned=True), label_index)
 
 
-def _instance(ensemble: Ensemble, x: npt.ArrayLike, attacker: Attacker) -> Instance:
+def _instance(ensemble: Ensemble, x: npt.ArrayLike, attacker: Attacker) -> Point:
     rows = ensemble.check_data(np.asarray(x)[None])
     attacker.check_instances(ensemble, rows)
-    return Instance(Scene(ensemble, attacker), rows[0])
+    return Point(Scene(Problem(ensemble, attacker)), rows[0])
 
 
-def _verdict(question: _Question, label_index: int) -> Verdict:
+def _verdict(question: _Pursuit, label_index: int) -> Finding:
     instance, clock = question.instance, question.clock
     n_outputs, decision = instance.ensemble.n_outputs, instance.decision
     right = decision == label_index
     if instance.ensemble.task == "binary":
-        objectives = [Objective.binary(decision, instance.ensemble.tie)]
+        objectives = [Aim.binary(decision, instance.ensemble.tie)]
     elif right:
         rivals = [rival for rival in range(n_outputs) if rival != decision]
-        objectives = [Objective.pair(decision, rival) for rival in rivals]
+        objectives = [Aim.pair(decision, rival) for rival in rivals]
         with suppress(OutOfTime):  # the most dangerous rival first
             objectives = sorted(objectives, key=lambda pair: Program(pair, question.reach).bounds)
     else:
-        objectives = [Objective.takeover(label_index, n_outputs)]
+        objectives = [Aim.takeover(label_index, n_outputs)]
     answers: list[Answer] = []
     for objective in objectives:
         answers.append(_solve(question, objective))
@@ -177,10 +178,10 @@ def _verdict(question: _Question, label_index: int) -> Verdict:
     lower = min(answer.lower for answer in answers) if all_looked_at else -math.inf
     if not right:
         lower, upper = -upper, -lower
-    return Verdict(status, lower, upper, best.witness, clock.seconds)
+    return Finding(status, lower, upper, best.witness, clock.seconds)
 
 
-def _solve(question: _Question, objective: Objective) -> Answer:
+def _solve(question: _Pursuit, objective: Aim) -> Answer:
     """What `_pursue` finds in the time there is; where that runs out, what it knows by then."""
     started, instance = question.clock.seconds, question.instance
     values = instance.values(objective, instance.x)
@@ -207,7 +208,7 @@ class _Known:
     lower: Fraction | float = -math.inf
 
 
-def _pursue(question: _Question, objective: Objective, known: _Known) -> bool | None:
+def _pursue(question: _Pursuit, objective: Aim, known: _Known) -> bool | None:
     """Ask the solver, check its answer, exclude what was no attack, and ask again.
 
     Returns whether the attacker wins, None if that is not found out or not asked for.
@@ -264,7 +265,7 @@ def _changed(x: npt.NDArray[np.float64], z: npt.NDArray[np.float64]) -> list[int
     return [int(f) for f in np.flatnonzero((x != z) & ~(np.isnan(x) & np.isnan(z)))]
 
 
-def _wins(objective: Objective, values: list[Fraction]) -> bool:
+def _wins(objective: Aim, values: list[Fraction]) -> bool:
     """Whether the attacker has won; values of which one is too large stay so if they grow."""
     return all(term.won(value) for term, value in zip(objective.terms, values, strict=True))
 

@@ -96,7 +96,7 @@ class Trials:
         model.set_params(**parameters, n_jobs=threads)
         started = time.monotonic()
         with warnings.catch_warnings():
-            # Of many trials some may be constant; `restore` says it of the one that is chosen.
+            # Of many trials some may be constant; `_restore` says it of the one that is chosen.
             warnings.filterwarnings("ignore", "the model is constant")
             model.fit(
                 self.X,

@@ -10,13 +10,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.engines.milp.aim import Aim, Term
 from carvegbm.engines.milp.exact import exact_sum
 from carvegbm.engines.milp.layout import layout_of
-from carvegbm.engines.milp.objective import Objective, Term
-from carvegbm.ensemble import Ensemble
+from carvegbm.problem import Problem
 
-__all__ = ["Instance", "Scene"]
+__all__ = ["Point", "Scene"]
 
 _FEW = 32
 """Trees that are faster walked one by one than all at once."""
@@ -25,14 +24,15 @@ _FEW = 32
 class Scene:
     """An ensemble and an attacker: what all instances have in common."""
 
-    def __init__(self, ensemble: Ensemble, attacker: Attacker) -> None:
+    def __init__(self, problem: Problem) -> None:
+        ensemble, attacker = problem.ensemble, problem.attacker
         self.ensemble, self.attacker = ensemble, attacker
-        self.layout, self.limits = layout_of(ensemble), attacker.limits(ensemble)
+        self.layout, self.limits = layout_of(ensemble), problem.limits
         power = 1 if attacker.norm in (0, math.inf) else int(attacker.norm)
         self.capacity = Fraction(attacker.budget) ** power
 
 
-class Instance:
+class Point:
     """x as the ensemble and the attacker see it."""
 
     def __init__(self, scene: Scene, x: npt.ArrayLike) -> None:
@@ -81,7 +81,7 @@ class Instance:
             return Fraction(threshold) * ensemble.average
         return exact_sum(np.append(ensemble.scores[rows, output], ensemble.base_score[output]))
 
-    def values(self, objective: Objective, z: npt.NDArray[np.float64]) -> list[Fraction]:
+    def values(self, objective: Aim, z: npt.NDArray[np.float64]) -> list[Fraction]:
         """The terms of an objective at z."""
         rows = self.home if z is self.x else self.leaves(z)
         outputs = {output for term in objective.terms for output in (term.plus, term.minus)}

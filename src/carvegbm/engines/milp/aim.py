@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from carvegbm.errors import CarveError
 
-__all__ = ["Objective", "Term"]
+__all__ = ["Aim", "Term"]
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Objective:
+class Aim:
     """What the attacker pushes down: the largest of some differences of raw scores.
 
     Examples
     --------
-    >>> Objective.pair(held=2, rival=0).terms
+    >>> Aim.pair(held=2, rival=0).terms
     (Term(plus=2, minus=0, strict=False),)
     """
 
@@ -44,28 +44,28 @@ class Objective:
             raise CarveError(f"the least value of one term can be asked for, not {len(self.terms)}")
 
     @classmethod
-    def binary(cls, held: int, tie: str = "positive") -> Objective:
+    def binary(cls, held: int, tie: str = "positive") -> Aim:
         """The margin of the class that holds (0 negative, 1 positive) in a binary ensemble."""
         strict = (tie == "positive") == (held == 1)
         return cls((Term(0, None, strict) if held else Term(None, 0, strict),))
 
     @classmethod
-    def pair(cls, held: int, rival: int) -> Objective:
+    def pair(cls, held: int, rival: int) -> Aim:
         """The margin of one class over another; of equal scores the first class wins."""
         return cls((Term(held, rival, strict=held < rival),))
 
     @classmethod
-    def takeover(cls, label: int, n_classes: int) -> Objective:
+    def takeover(cls, label: int, n_classes: int) -> Aim:
         """How far a class is from being the one that is decided, over all its rivals."""
         rivals = [rival for rival in range(n_classes) if rival != label]
         return cls(tuple(Term(rival, label, strict=rival < label) for rival in rivals))
 
     @classmethod
-    def lowest(cls) -> Objective:
+    def lowest(cls) -> Aim:
         """The lowest raw score of an ensemble with one output."""
         return cls((Term(0, None),), decides=False)
 
     @classmethod
-    def highest(cls) -> Objective:
+    def highest(cls) -> Aim:
         """The highest raw score of an ensemble with one output, with its sign changed."""
         return cls((Term(None, 0),), decides=False)
