@@ -95,13 +95,13 @@ void Knapsack::maximise_exactly(double capacity, const Dyadic& exact_capacity,
     run_exactly(capacity + slack.cost, floor, exact_capacity, {}, lookup, stopwatch);
 }
 
-bool Knapsack::minimise_exactly(double capacity, const Dyadic& exact_capacity, const Dyadic& target,
-                                bool strict, const ExactLookup& lookup, Dyadic& cheapest,
+bool Knapsack::minimise_exactly(double capacity, const Dyadic& exact_capacity, const Target& target,
+                                const ExactLookup& lookup, Dyadic& cheapest,
                                 const Stopwatch& stopwatch) {
     collect_increments();
     gave_up_ = false;
     const Slack slack = total_slack();
-    const double rounded_target = target.to_double();
+    const double rounded_target = target.gain->to_double();
     // A whole number of steps is a choice: the first that surely reaches the target bounds the
     // cost from above, and its efficiency is the price.
     Totals filled;
@@ -127,8 +127,7 @@ bool Knapsack::minimise_exactly(double capacity, const Dyadic& exact_capacity, c
     if (bound < floor)
         return false;
     reduce(bound, floor);
-    const Found found =
-        run_exactly(affordable, floor, exact_capacity, {&target, strict}, lookup, stopwatch);
+    const Found found = run_exactly(affordable, floor, exact_capacity, target, lookup, stopwatch);
     cheapest = found.cost;
     return found.any;
 }

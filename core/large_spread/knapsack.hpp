@@ -87,11 +87,14 @@ class Knapsack {
     void maximise_exactly(double capacity, const Dyadic& exact_capacity, const ExactLookup& lookup,
                           const Stopwatch& stopwatch);
 
-    // Smallest cost whose gain is >= target (> target, if strict), exactly; false iff there is
-    // none at cost <= exact_capacity.
-    bool minimise_exactly(double capacity, const Dyadic& exact_capacity, const Dyadic& target,
-                          bool strict, const ExactLookup& lookup, Dyadic& cheapest,
-                          const Stopwatch& stopwatch);
+    struct Target {
+        const Dyadic* gain = nullptr; // the smallest cost that gains so much; nullptr: all it can
+        bool strict = false;          // it must gain more
+    };
+    // Smallest cost that reaches the target, exactly; false iff there is none at cost <=
+    // exact_capacity.
+    bool minimise_exactly(double capacity, const Dyadic& exact_capacity, const Target& target,
+                          const ExactLookup& lookup, Dyadic& cheapest, const Stopwatch& stopwatch);
 
   private:
     static constexpr std::int32_t nothing = -1;
@@ -165,10 +168,6 @@ class Knapsack {
         bool any = false;
         Totals rounded;
         Dyadic cost;
-    };
-    struct Target {
-        const Dyadic* gain = nullptr; // the smallest cost that gains so much; nullptr: all it can
-        bool strict = false;          // it must gain more
     };
     // The same with exact numbers; records the picks of what it finds.
     Found run_exactly(double capacity, double floor, const Dyadic& exact_capacity,

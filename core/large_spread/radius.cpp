@@ -102,10 +102,10 @@ double LargeSpreadSolver::radius_by_cost(const Objective& objective, const Stopw
     if (limit.expired())
         return undecided;
     const ExactCosts costs = exact_costs();
+    const Dyadic needed = margin.magnitude();
     Dyadic cheapest;
     const bool found = knapsack_.minimise_exactly(
-        costs_.capacity(), costs.of_budget(attacker_.budget), margin.magnitude(),
-        !objective.tie_wins(),
+        costs_.capacity(), costs.of_budget(attacker_.budget), {&needed, !objective.tie_wins()},
         [&](int tree, std::int32_t leaf) { return exact_option(objective, costs, tree, leaf); },
         cheapest, limit);
     if (knapsack_.gave_up())

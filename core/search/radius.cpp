@@ -12,7 +12,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 void RadiusSearch::load(const Instance& instance) {
     instance_ = &instance;
-    nearest_ = infinity;
+    double nearest = infinity; // about the distance of the nearest threshold
     std::vector<double> reach(ensemble_.n_features, 0.0);
     for (const Node& node : ensemble_.nodes) {
         if (node.is_leaf() || !attacker_.may_change(node.feature))
@@ -25,8 +25,8 @@ void RadiusSearch::load(const Instance& instance) {
         const double gap = distance / attacker_.scale_of(node.feature);
         if (!std::isfinite(gap))
             continue;
-        if (gap < nearest_)
-            nearest_ = gap;
+        if (gap < nearest)
+            nearest = gap;
         if (gap > reach[node.feature])
             reach[node.feature] = gap;
     }
@@ -35,15 +35,15 @@ void RadiusSearch::load(const Instance& instance) {
         farthest_ = attacker_.norm == norm_inf ? std::max(farthest_, gap) : farthest_ + gap;
     farthest_ *= 1.001; // beyond all roundings
     const bool counts = attacker_.norm == 0;
-    first_ = counts ? 1 : std::max(nearest_, 1e-100) * 1.5;
+    first_ = counts ? 1 : std::max(nearest, 1e-100) * 1.5;
     // What crosses no threshold changes nothing. (Subnormal numbers round absolutely: they bound
     // nothing.)
-    const bool near = !counts && 1e-290 < nearest_ && nearest_ < infinity;
-    harmless_ = near ? nearest_ * (1 - 8 * unit_roundoff) : 0;
+    const bool near = !counts && 1e-290 < nearest && nearest < infinity;
+    harmless_ = near ? nearest * (1 - 8 * unit_roundoff) : 0;
 }
 
-RadiusSearch::Trial RadiusSearch::attempt(const Objective& objective, double budget,
-                                          const Stopwatch& limit) {
+RadiusSearch::Attempt RadiusSearch::attempt(const Objective& objective, double budget,
+                                            const Stopwatch& limit) {
     Attacker attacker = attacker_;
     attacker.budget = budget;
     Instance instance(ensemble_, attacker);
@@ -64,11 +64,11 @@ bool RadiusSearch::grow(const Objective& objective, double last, const Stopwatch
     while (known.upper == infinity && known.lower < last) {
         const double next = known.lower < first_ ? first_ : known.lower * 2;
         const double budget = std::min(counts ? known.lower + 1 : next, last);
-        const Trial trial = attempt(objective, budget, limit);
-        if (trial.verdict == Verdict::undecided)
+        const Attempt tried = attempt(objective, budget, limit);
+        if (tried.verdict == Verdict::undecided)
             return false;
-        if (trial.verdict == Verdict::wins)
-            known.upper = trial.distance;
+        if (tried.verdict == Verdict::wins)
+            known.upper = tried.distance;
         else
             known.lower = budget < all ? budget : infinity;
     }
@@ -98,13 +98,13 @@ bool RadiusSearch::close_in(const Objective& objective, double enough, const Sto
         const bool halve =
             !counts && wide && trials++ % 4 != 3 && middle > known.lower && middle < below;
         const double budget = halve ? middle : below;
-        const Trial trial = attempt(objective, budget, limit);
-        if (trial.verdict == Verdict::undecided)
+        const Attempt tried = attempt(objective, budget, limit);
+        if (tried.verdict == Verdict::undecided)
             return false;
-        if (trial.verdict == Verdict::wins && trial.distance > budget)
+        if (tried.verdict == Verdict::wins && tried.distance > budget)
             return true; // products of budget and scale underflow: limits are too coarse to go on
-        if (trial.verdict == Verdict::wins)
-            known.upper = trial.distance;
+        if (tried.verdict == Verdict::wins)
+            known.upper = tried.distance;
         else
             known.lower = budget;
     }

@@ -27,18 +27,17 @@ class RadiusSearch final : public RadiusSolver {
                   RadiusBounds& known) override;
 
   private:
-    struct Trial {
+    struct Attempt {
         Verdict verdict;
         double distance; // of the attack found
     };
     // As close_in, while no budget is known to be enough; `last` is the largest of interest.
     bool grow(const Objective& objective, double last, const Stopwatch& limit, RadiusBounds& known);
-    Trial attempt(const Objective& objective, double budget, const Stopwatch& limit);
+    Attempt attempt(const Objective& objective, double budget, const Stopwatch& limit);
 
     const Ensemble& ensemble_;
     const Attacker& attacker_;
     const Instance* instance_ = nullptr;
-    double nearest_ = 0;  // about the distance of the nearest threshold
     double farthest_ = 0; // no attack needs more than this
     double first_ = 0;    // the budget to try first
     double harmless_ = 0; // no budget up to this changes anything

@@ -198,8 +198,8 @@ TEST(the_knapsack_finds_the_cheapest_way_to_a_gain) {
         const auto lookup = [&](int group, std::int32_t leaf) {
             return problem.exact(group, leaf);
         };
-        const bool reached = knapsack.minimise_exactly(problem.capacity.rounded(), capacity, target,
-                                                       strict, lookup, cheapest, forever());
+        const bool reached = knapsack.minimise_exactly(
+            problem.capacity.rounded(), capacity, {&target, strict}, lookup, cheapest, forever());
         CHECK(!knapsack.gave_up() && reached == possible);
         if (!reached)
             continue;

@@ -52,11 +52,11 @@ void Judge::predict() {
         found_.worst.lower = rivals_.around.lower;
 }
 
-Outcome Judge::attack(const Objective& objective, Goal goal, const Stopwatch& limit) {
-    const Outcome outcome = solver_.attack(objective, goal, limit);
+Outcome Judge::attack(const Objective& against, Goal goal, const Stopwatch& limit) {
+    const Outcome outcome = solver_.attack(against, goal, limit);
     if (checks_sums_ && outcome.verdict != Verdict::undecided) {
         build();
-        if (beats(objective) != outcome.has_attack)
+        if (beats(against) != outcome.has_attack)
             throw std::logic_error("the basic and the efficient algorithm disagree");
     }
     return outcome;
@@ -185,8 +185,8 @@ void Judge::build() {
         leaves.push_back(ensemble.leaf_of(tree, routed_.data()));
 }
 
-bool Judge::beats(const Objective& objective) const {
-    return objective.wins(objective.total(built_.leaves).sign());
+bool Judge::beats(const Objective& against) const {
+    return against.wins(against.total(built_.leaves).sign());
 }
 
 bool Judge::beats_all() const {

@@ -53,7 +53,7 @@ class Judge {
         return problem_.objectives(held, rival);
     }
     void predict();
-    Outcome attack(const Objective& objective, Goal goal, const Stopwatch& limit);
+    Outcome attack(const Objective& against, Goal goal, const Stopwatch& limit);
     void attack_right();
     void attack_rivals(Goal goal);
     void attack_wrong();
@@ -62,7 +62,7 @@ class Judge {
     // Builds the attack found last.
     void build();
     // Does what was just built win against the objective?
-    bool beats(const Objective& objective) const;
+    bool beats(const Objective& against) const;
     // Does it make the label win against every other class?
     bool beats_all() const;
     // Keeps it, if it `flips` the decision and is within reach: everything else is a mistake.
