@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -214,6 +215,28 @@ def test_rows_are_announced_while_others_are_under_way():
     )  # fmt: skip
     assert len(told) > 2
     assert sorted(row for rows in told for row in rows) == list(range(6))
+
+
+def test_column_that_is_kept_does_not_keep_the_others():
+    rows = np.zeros((2000, 500))
+    model = ensemble(stump(0, 0.5), n_features=500)
+    before = _megabytes()
+    kept = []
+    for _ in range(8):
+        found = _core.decide(
+            problem(model), rows, np.zeros(2000, dtype=np.int32),
+            options(SOLVERS[1], 2000, witness=True), None,
+        )  # fmt: skip
+        kept.append(found.distance)
+        del found
+    assert _megabytes() - before < 8 * rows.nbytes / 2**20 / 2
+
+
+def _megabytes():
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        pytest.skip("needs /proc")
+    return int(statm.read_text().split()[1]) * 4096 / 2**20
 
 
 @solvers

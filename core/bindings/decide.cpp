@@ -16,6 +16,8 @@ using carve::Options;
 using carve::Problem;
 using Result = nb::typed<nb::object, Decisions>;
 
+struct Solvers {}; // whose names Python knows
+
 // The rows of some ranges, in the order they are given in.
 Output<std::int64_t, 1> listed(std::span<const carve::RowRange> ranges) {
     std::size_t count = 0;
@@ -58,18 +60,30 @@ Result answer(const Problem& problem, const Matrix& X, const Options& options,
 } // namespace
 
 void bind_decide(nb::module_& module) {
-    nb::enum_<Engine>(module, "Solver", "Who is to decide; the codes of Decisions.engine.")
-        .value("none", Engine::none, "nobody: what can be said without an attack")
-        .value("large_spread", Engine::large_spread)
-        .value("search", Engine::search);
+    // Not an enumeration of Python's: making one runs Python code, and Ctrl-C at that moment would
+    // end the interpreter.
+    const nb::class_<Solvers> solvers(
+        module, "Solver",
+        "Who is to decide, as in Decisions.engine; none: what can be said without an attack.");
+    solvers.attr("none") = static_cast<int>(Engine::none);
+    solvers.attr("large_spread") = static_cast<int>(Engine::large_spread);
+    solvers.attr("search") = static_cast<int>(Engine::search);
 
     nb::class_<Options>(module, "Options", "How to decide.")
         .def(
             "__init__",
-            [](Options* self, Engine solver, const Vector<double>& seconds, int threads,
-               bool witness, bool exact_margin, bool per_instance, bool basic, int grid) {
-                new (self) Options{solver,       copy(seconds), threads, witness,
-                                   exact_margin, per_instance,  basic,   grid};
+            [](Options* self, int solver, const Vector<double>& seconds, int threads, bool witness,
+               bool exact_margin, bool per_instance, bool basic, int grid) {
+                if (solver < 0 || solver > static_cast<int>(Engine::search))
+                    throw std::invalid_argument("solver must be one of Solver");
+                new (self) Options{static_cast<Engine>(solver),
+                                   copy(seconds),
+                                   threads,
+                                   witness,
+                                   exact_margin,
+                                   per_instance,
+                                   basic,
+                                   grid};
             },
             "solver"_a, "seconds"_a, "threads"_a, nb::kw_only(), "witness"_a = false,
             "exact_margin"_a = false, "per_instance"_a = false, "basic"_a = false, "grid"_a = -1,

@@ -1,7 +1,8 @@
-// Named columns, as numpy arrays that look into the core's memory and keep it alive.
+// Named columns, as numpy arrays that look into the core's memory; each keeps its column alive.
 #include "verdict/decisions.hpp"
 
 #include <initializer_list>
+#include <memory>
 #include <string>
 
 #include "bindings/arrays.hpp"
@@ -11,7 +12,6 @@ namespace {
 
 using carve::Column;
 using carve::Decisions;
-using Self = nb::pointer_and_handle<Decisions>;
 
 // Codes are bytes to numpy.
 template <class T> struct Stored {
@@ -24,13 +24,15 @@ template <> struct Stored<carve::Engine> {
     using type = std::uint8_t;
 };
 
-template <class T>
-nb::object array(const Self& self, const Column<T>& column, std::initializer_list<size_t> shape) {
+template <class T> nb::object array(const Column<T>& column, std::initializer_list<size_t> shape) {
     if (!column.exists())
         return nb::none();
     using Type = typename Stored<T>::type;
     auto* const data = reinterpret_cast<Type*>(column.data());
-    return nb::cast(nb::ndarray<nb::numpy, Type>(data, shape, self.h));
+    using Share = std::shared_ptr<T[]>;
+    const nb::capsule owner(new Share(column.shared()),
+                            [](void* share) noexcept { delete static_cast<Share*>(share); });
+    return nb::cast(nb::ndarray<nb::numpy, Type>(data, shape, owner));
 }
 
 // A property that is typed as the array it is, for those who ask a question that fills it.
@@ -38,7 +40,7 @@ template <auto column>
 void add(nb::class_<Decisions>& decisions, const std::string& name, const std::string& type) {
     const std::string signature = "def " + name + "(self, /) -> NDArray[numpy." + type;
     decisions.def_prop_ro(
-        name.c_str(), [](const Self& self) { return array(self, self.p->*column, {self.p->rows}); },
+        name.c_str(), [](const Decisions& self) { return array(self.*column, {self.rows}); },
         nb::sig(signature.c_str()));
 }
 
@@ -58,9 +60,7 @@ void bind_decisions(nb::module_& module) {
     add<&Decisions::worst_upper>(decisions, "worst_upper", "float64]");
     decisions.def_prop_ro(
         "witness",
-        [](const Self& self) {
-            return array(self, self.p->witness, {self.p->rows, self.p->columns});
-        },
+        [](const Decisions& self) { return array(self.witness, {self.rows, self.columns}); },
         nb::sig("def witness(self, /) -> NDArray[numpy.float64] | None"));
     add<&Decisions::distance>(decisions, "distance", "float64] | None");
     add<&Decisions::radius_lower>(decisions, "radius_lower", "float64]");

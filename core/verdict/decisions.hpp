@@ -14,7 +14,7 @@ enum class Status : std::uint8_t { robust, fragile, vulnerable, broken, unknown 
 // Who decides, or has decided.
 enum class Engine : std::uint8_t { none, large_spread, search };
 
-// Entries that stay where they are; none at all until `create`.
+// Entries that stay where they are, for as long as someone shares them; none until `create`.
 template <class T> class Column {
   public:
     void create(std::size_t size, T value) {
@@ -23,10 +23,11 @@ template <class T> class Column {
     }
     bool exists() const { return data_ != nullptr; }
     T* data() const { return data_.get(); }
+    const std::shared_ptr<T[]>& shared() const { return data_; }
     T& operator[](std::int64_t i) const { return data_[static_cast<std::size_t>(i)]; }
 
   private:
-    std::unique_ptr<T[]> data_;
+    std::shared_ptr<T[]> data_;
 };
 
 // What is not known yet is unknown, decided by nobody, NaN.

@@ -88,6 +88,7 @@ def test_what_the_large_spread_engine_cannot_decide_goes_on_to_search():
         ({"timeout": -1.5}, ["timeout", "-1.5"]),
         ({"timeout": math.nan}, ["timeout", "nan"]),
         ({"timeout": "long"}, ["timeout", "'long'"]),
+        ({"timeout": np.complex128(1)}, ["timeout", "1"]),
         ({"timeout": None}, ["timeout", "None"]),
         ({"engine": "magic"}, ["engine", "auto, large-spread, search or milp", "'magic'"]),
         ({"on_violation": "ignore"}, ["on_violation", "'ignore'"]),

@@ -116,3 +116,13 @@ def test_file_system_without_locks_is_said(tmp_path, monkeypatch):
     with refused(str(tmp_path / "file"), "cannot be locked", "another"):
         open_locked(tmp_path / "file")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_what_is_no_file_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with refused("pipe is not a file", "delete it"):
+        open_locked(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to(os.devnull)
+    with refused("device is not a file", "delete it"):
+        open_locked(tmp_path / "device")

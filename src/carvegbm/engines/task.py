@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.engines.decisions import Decisions, Indices
-from carvegbm.errors import CarveError
+from carvegbm.errors import CarveError, shown
 from carvegbm.instances.rows import check_threads
 from carvegbm.problem import Problem, Rows
 
@@ -44,8 +44,13 @@ class Settings:
             raise CarveError(
                 f"engine must be auto, large-spread, search or milp, got {self.engine!r}"
             )
-        if not isinstance(self.timeout, int | float | np.number) or not self.timeout > 0:
-            raise CarveError(f"timeout must be > 0 seconds per instance, got {self.timeout!r}")
+        numbers = int | float | np.integer | np.floating
+        if not isinstance(self.timeout, numbers) or not 0 < self.timeout <= math.inf:
+            raise CarveError(f"timeout must be > 0 seconds per instance, got {shown(self.timeout)}")
+        try:
+            object.__setattr__(self, "timeout", float(self.timeout))
+        except OverflowError:  # a whole number beyond all floats
+            object.__setattr__(self, "timeout", math.inf)
         if self.on_violation not in (None, "raise", "unknown"):
             raise CarveError(
                 f"on_violation must be 'raise' or 'unknown', got {self.on_violation!r}"

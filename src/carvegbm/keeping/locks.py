@@ -7,6 +7,7 @@ and a file that a killed process left behind is free.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +27,8 @@ def open_locked(path: Path) -> BinaryIO | None:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
         file = os.fdopen(os.open(path, flags, 0o666), "r+b", buffering=0)
         try:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise CarveError(f"{path} is not a file; delete it or use another --output")
             if not _lock(file.fileno(), path):
                 file.close()
                 return None
