@@ -35,6 +35,18 @@ bool score_rows(const Ensemble& ensemble, const Rows& rows, double* output, int 
     return parallel_rows(rows.count, 256, worker_count(threads, rows.count, 256), work, watch);
 }
 
+namespace {
+
+// Are all |values| < limit? Looks at all of them, many at a time.
+template <class Number> bool are_plain(const Number* values, std::int64_t count, double limit) {
+    int others = 0;
+    for (std::int64_t i = 0; i < count; ++i)
+        others += std::fabs(static_cast<double>(values[i])) < limit ? 0 : 1;
+    return others == 0;
+}
+
+} // namespace
+
 bool first_bad_value(const Ensemble& ensemble, const Rows& rows, bool allow_infinite,
                      std::int64_t& place, int threads, const WatchFunction& watch) {
     // Finite in the precision of the model: below what rounds to infinity (for float32 the middle
@@ -55,6 +67,8 @@ bool first_bad_value(const Ensemble& ensemble, const Rows& rows, bool allow_infi
             if (row * rows.columns >= first.load(std::memory_order_relaxed))
                 return;
             with_row(rows, row, [&](const auto* values) {
+                if (are_plain(values, rows.columns, limit))
+                    return;
                 for (std::int64_t column = 0; column < rows.columns; ++column) {
                     if (!is_bad(values[column], column))
                         continue;
