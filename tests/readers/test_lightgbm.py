@@ -261,7 +261,8 @@ def test_a_custom_objective_is_regression_unless_classes_are_given():
 def test_only_the_iterations_predict_uses_are_read(assert_same):
     X, y = data()
     model = lgb.LGBMClassifier(n_jobs=1, n_estimators=200, learning_rate=0.5, verbose=-1)
-    with warnings.catch_warnings(action="ignore"):  # versions disagree on the name of eval_set
+    with warnings.catch_warnings():  # versions disagree on the name of eval_set
+        warnings.simplefilter("ignore")
         model.fit(
             X[:200],
             classes_of(y, 2)[:200],

@@ -362,3 +362,20 @@ def test_missing_values_have_a_rule_only_where_the_dump_gives_one(tmp_path):
     assert load(path).raw_score([[1.0], [2.0]]).tolist() == [1.0, 2.0]
     with pytest.raises(DataError, match="row 0"):
         load(path).raw_score([[math.nan]])
+
+
+def test_weights_of_dart_are_read_wherever_a_version_keeps_them(tmp_path):
+    """XGBoost 3.4 calls such a model gbtree, and keeps the weights with its trees."""
+    X, y = data()
+    parameters = {"objective": "binary:logistic", "booster": "dart", "rate_drop": 0.5}
+    booster = xgb.train(parameters, xgb.DMatrix(X, (y > 0).astype(int)), 6)
+    document = json.loads(bytes(booster.save_raw("json")))
+    inside = document["learner"]["gradient_booster"]
+    if inside["name"] == "dart":
+        model = {**inside["gbtree"]["model"], "weight_drop": inside["weight_drop"]}
+        document["learner"]["gradient_booster"] = {"name": "gbtree", "model": model}
+    weights = document["learner"]["gradient_booster"]["model"]["weight_drop"]
+    assert set(weights) != {1.0}
+    path = tmp_path / "dart.json"
+    path.write_text(json.dumps(document))
+    assert load(path).raw_score(X).tolist() == load(booster).raw_score(X).tolist()

@@ -106,6 +106,8 @@ def from_document(
         weights = booster.get("weight_drop")
         booster = _inside(booster, "gbtree")
     model = _inside(booster, "model")
+    if not _is_empty(model.get("weight_drop")):  # of dart, since XGBoost 3.4
+        weights = model["weight_drop"]
     stored = model.get("trees")
     if not isinstance(stored, list) or not all(isinstance(tree, dict) for tree in stored):
         raise ModelError("trees must be a list of trees; the file is damaged")

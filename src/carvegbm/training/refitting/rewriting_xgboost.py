@@ -69,11 +69,13 @@ class XGBoostRewriter(Rewriter):
         """The model's JSON with these scores."""
         document = json.loads(bytes(self._booster.save_raw("json")))
         booster = document["learner"]["gradient_booster"]
+        weighted = booster
         if booster["name"] == "dart":
-            weights = booster["weight_drop"]
-            weights[: self.ensemble.n_trees] = [1.0] * self.ensemble.n_trees
             booster = booster["gbtree"]
         model = booster["model"]
+        weighted = weighted if "weight_drop" in weighted else model  # there since XGBoost 3.4
+        if weights := weighted.get("weight_drop"):
+            weights[: self.ensemble.n_trees] = [1.0] * self.ensemble.n_trees
         row = 0
         # An estimator that stopped early keeps trees that its ensemble does not count.
         trees = model["trees"][: self.ensemble.n_trees]
