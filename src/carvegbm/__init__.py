@@ -1,5 +1,6 @@
 """carvegbm: boosted tree ensembles whose robustness can be proved, and the proofs."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from carvegbm.attack import Attack, attack
@@ -7,7 +8,6 @@ from carvegbm.attacker import Attacker
 from carvegbm.confidence import high_confidence
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError, ModelError, NotLargeSpreadError
-from carvegbm.instances.tabular import load_table
 from carvegbm.radius import Curve, Radius, radius, robustness_curve
 from carvegbm.ranges import OutputRange, output_range, small_neighbourhood, stability
 from carvegbm.readers import load
@@ -16,6 +16,7 @@ from carvegbm.spread import is_large_spread, spread
 from carvegbm.verification import Verification, verify
 
 if TYPE_CHECKING:
+    from carvegbm.instances.tabular import load_table
     from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
     from carvegbm.training.refitting.refit import robust_refit
     from carvegbm.training.tuning import tune
@@ -54,21 +55,20 @@ __all__ = [
 ]
 
 
+_LAZY = {
+    "LargeSpreadClassifier": "carvegbm.training.estimators",
+    "LargeSpreadRegressor": "carvegbm.training.estimators",
+    "load_table": "carvegbm.instances.tabular",
+    "robust_refit": "carvegbm.training.refitting.refit",
+    "tune": "carvegbm.training.tuning",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Training, imported with LightGBM and scikit-learn only when it is asked for."""
-    if name in ("LargeSpreadClassifier", "LargeSpreadRegressor"):
-        from carvegbm.training import estimators
-
-        return getattr(estimators, name)
-    if name == "robust_refit":
-        from carvegbm.training.refitting.refit import robust_refit
-
-        return robust_refit
-    if name == "tune":
-        from carvegbm.training.tuning import tune
-
-        return tune
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Files, and training with LightGBM and scikit-learn, imported only when they are asked for."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:

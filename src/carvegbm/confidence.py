@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
 from carvegbm.engines import Task, decide
-from carvegbm.engines.asking import unattacked
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem, Rows
@@ -68,7 +67,7 @@ def _is_confident(problem: Problem, rows: Rows, level: Fraction, threads: int | 
     assert rows.labels is not None
     ensemble, positive = problem.ensemble, rows.labels == 1
     # The raw score, negative for the negative class, to within a few roundings.
-    margin = unattacked(problem, rows, threads)["margin"]
+    margin = problem.unattacked(rows, threads).margin
     side = margin + np.where(positive, 1, -1) * ensemble.threshold
     needed = _log_odds(level, 30)
     # As doubles first; what is too close to tell is decided by digits.

@@ -113,20 +113,22 @@ class Problem:
         """
         own = self.ensemble.decide(X, threads=threads)
         labels = self.ensemble.check_labels(own, len(X))
-        open_ = self._wrong(X, labels, threads)
+        open_ = self._wrong(Rows(X, labels), threads)
         for label in range(len(self.ensemble.classes)):
             if len(open_) == 0:
                 break
             labels[open_] = label
-            some = np.ascontiguousarray(X[open_])
-            open_ = open_[self._wrong(some, labels[open_], threads)]
+            open_ = open_[self._wrong(Rows(X, labels).take(open_), threads)]
         return labels
 
-    def _wrong(
-        self, X: Any, labels: npt.NDArray[np.int32], threads: int | None
-    ) -> npt.NDArray[np.int64]:
+    def _wrong(self, rows: Rows, threads: int | None) -> npt.NDArray[np.int64]:
         """The rows whose label the exact sums do not decide for."""
+        return np.flatnonzero(~self.unattacked(rows, threads).right)
+
+    def unattacked(self, rows: Rows, threads: int | None) -> _core.Decisions:
+        """What can be said about the labels without an attack: margins, and who is right."""
         from carvegbm import _core
 
-        options = _core.Options(_core.Solver.none, np.zeros(len(X)), check_threads(threads))
-        return np.flatnonzero(~_core.decide(self.core, X, labels, options, None).right)
+        assert rows.labels is not None
+        options = _core.Options(_core.Solver.none, np.zeros(len(rows)), check_threads(threads))
+        return _core.decide(self.core, rows.X, rows.labels, options, None)

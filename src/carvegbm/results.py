@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ __all__ = ["Result", "are_neighbours", "describe_interval", "plain_column"]
 Floats = npt.NDArray[np.float64]
 
 
-class Result:
+class Result(ABC):
     """A table with a row per instance (of a curve: per budget), and what it says as a whole."""
 
+    @abstractmethod
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """What is known per row, by name."""
-        raise NotImplementedError
 
     def totals(self) -> dict[str, Any]:
         """What is known as a whole, as plain values."""

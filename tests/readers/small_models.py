@@ -232,3 +232,17 @@ ALL = {
     "SILVA": SILVA,
     "Ensemble JSON": ENSEMBLE_JSON,
 }
+
+
+def replaced(document, path, value):
+    """The document with what is at `path` replaced, or removed if the value is ...."""
+    document = json.loads(json.dumps(document))
+    *above, last = path
+    inner = document
+    for key in above:
+        inner = inner[key]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    return document

@@ -21,16 +21,7 @@ SMALL = json.loads(small_models.ENSEMBLE_JSON)
 
 def changed(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
     """The small ensemble with what is at `path` replaced, or removed if the value is ...."""
-    document = copy.deepcopy(SMALL)
-    *above, last = path
-    inner = document
-    for key in above:
-        inner = inner[key]
-    if value is ...:
-        del inner[last]
-    else:
-        inner[last] = value
-    return document
+    return small_models.replaced(SMALL, path, value)
 
 
 SPLIT, LEAF = ("nodes", 0), ("nodes", 2)

@@ -251,20 +251,6 @@ def test_broken_lightgbm_text_says_what_is_wrong(old, new, message, write):
 # ── broken JSON ──────────────────────────────────────────────────────────────────────────────
 
 
-def replaced(document, path, value):
-    """The document with what is at `path` replaced, or removed if the value is ...."""
-    document = json.loads(json.dumps(document))
-    *above, last = path
-    inner = document
-    for key in above:
-        inner = inner[key]
-    if value is ...:
-        del inner[last]
-    else:
-        inner[last] = value
-    return document
-
-
 TREE = ("learner", "gradient_booster", "gbtree", "model", "trees", 0)
 MODEL = TREE[:-2]
 PARAM = ("learner", "learner_model_param")
@@ -321,7 +307,7 @@ PARAM = ("learner", "learner_model_param")
     ],
 )
 def test_broken_xgboost_json_says_what_is_wrong(path, value, message, write):
-    document = replaced(json.loads(small_models.XGBOOST_JSON), path, value)
+    document = small_models.replaced(json.loads(small_models.XGBOOST_JSON), path, value)
     file = write(json.dumps(document))
     with pytest.raises(ModelError, match=message):
         load(file)
@@ -358,7 +344,7 @@ ROOT = ("tree_info", 0, "tree_structure")
     ],
 )
 def test_broken_lightgbm_json_says_what_is_wrong(path, value, message, write):
-    document = replaced(json.loads(small_models.LIGHTGBM_JSON), path, value)
+    document = small_models.replaced(json.loads(small_models.LIGHTGBM_JSON), path, value)
     file = write(json.dumps(document))
     with pytest.raises(ModelError, match=message):
         load(file)

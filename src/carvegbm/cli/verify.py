@@ -73,17 +73,17 @@ def verify(
     given = inputs.load_inputs(model, data, reading)
     settings = Settings(engine, timeout, threads, on_violation, is_basic(method), grid)
     problem = Problem(given.model, attacker)
+    question = Question(problem, given.X, given.y, settings, witnesses is not None)
     result: Verification | None = None
 
     def finish(found: Decisions) -> None:
         nonlocal result
         result = Verification.of(found, attacker)
         if witnesses is not None:
-            Attack.of(found, problem, problem.rows(given.X, given.y)).save(witnesses)
+            Attack.of(found, problem, question.rows).save(witnesses)
         if out is not None:
             result.save(out)
 
-    question = Question(problem, given.X, given.y, settings, witnesses is not None)
     running.verify(question, out=out, resume=resume, finish=finish)
     assert result is not None
     if json:

@@ -9,23 +9,13 @@ import numpy as np
 
 from carvegbm.engines.decisions import Decisions, Indices
 from carvegbm.engines.task import Listen, Task
-from carvegbm.instances.rows import check_threads
 from carvegbm.problem import Problem, Rows
 from carvegbm.statuses import UNKNOWN
 
 if TYPE_CHECKING:
     from carvegbm import _core
 
-__all__ = ["ask", "unattacked"]
-
-
-def unattacked(problem: Problem, rows: Rows, threads: int | None) -> Decisions:
-    """What can be said about the decisions without an attack: margins, and who is right."""
-    from carvegbm import _core
-
-    assert rows.labels is not None
-    options = _core.Options(_core.Solver.none, np.zeros(len(rows)), check_threads(threads))
-    return Decisions.of_core(_core.decide(problem.core, rows.X, rows.labels, options, None))
+__all__ = ["ask"]
 
 
 def ask(
@@ -46,15 +36,16 @@ def ask(
 
     core, X, labels, limit = problem.core, rows.X, rows.labels, task.limit
     if task.asks == "range":
-        found = _core.output_range(core, X, options, progress)
+        _core.output_range(core, X, options, progress)
     elif task.asks == "within":
         assert limit is not None
-        found = _core.stays_within(core, X, limit, options, progress)
+        _core.stays_within(core, X, limit, options, progress)
     else:
         assert labels is not None
-        ask = _core.decide if task.asks == "verdict" else _core.radius
-        found = ask(core, X, labels, options, progress)
-    return Decisions.of_core(found) if known is None else known
+        question = _core.decide if task.asks == "verdict" else _core.radius
+        question(core, X, labels, options, progress)
+    assert known is not None, "the core announces what is finished, at the end at the latest"
+    return known
 
 
 def _read_radii(known: Decisions, rows: Indices, reachable: float, task: Task) -> None:

@@ -114,5 +114,5 @@ class Decisions:
                 column[rows] = np.fmax(column[rows], more[name])
             elif name.endswith("_upper"):
                 column[rows] = np.fmin(column[rows], more[name])
-            elif name in more:
+            else:
                 column[rows[decided]] = more[name][decided]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -178,13 +179,13 @@ class LargeSpreadEstimator(Parameterised):
         )
         return inputs.resolve_attacker(given, self.n_features_in_, names)
 
+    @abstractmethod
     def _encode(self, y: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
         """Labels as training takes them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _transform(self, raw: Floats) -> Floats:
         """From raw scores (n, n_outputs) to what LightGBM's `predict` would say."""
-        raise NotImplementedError
 
     # ── the fitted model ─────────────────────────────────────────────────────────────────────
 

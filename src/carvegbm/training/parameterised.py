@@ -7,6 +7,7 @@ Comes in: what a user, a search or a clone sets. Goes out: LightGBM's parameters
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ _PASSED_ON = (
 )
 
 
-class Parameterised(BaseEstimator):  # type: ignore[misc]
+class Parameterised(BaseEstimator, ABC):  # type: ignore[misc]
     """The parameters that the classifier and the regressor share."""
 
     def __init__(
@@ -134,8 +135,9 @@ class Parameterised(BaseEstimator):  # type: ignore[misc]
         checked.setdefault("deterministic", True)
         return {**checked, **self._objective(n_outputs)}
 
+    @abstractmethod
     def _objective(self, n_outputs: int) -> dict[str, Any]:
-        raise NotImplementedError
+        """What LightGBM minimises."""
 
     def _is_default(self, name: str) -> bool:
         """Whether a parameter has its default value, which may be a tuple given as a list."""

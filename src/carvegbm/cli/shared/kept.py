@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from carvegbm.engines import Decisions, Settings, Task
 from carvegbm.engines.decisions import ENGINES, Indices
 from carvegbm.errors import CarveError
 from carvegbm.keeping.fingerprint import digest_of
-from carvegbm.problem import Problem
+from carvegbm.problem import Problem, Rows
 from carvegbm.statuses import STATUSES
 
 __all__ = ["Kept", "Question"]
@@ -49,6 +50,11 @@ class Question:
     def task(self) -> Task:
         """The same, as engines take it."""
         return Task(self.problem, self.settings, witness=self.witness)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """X and y, checked, as engines take them."""
+        return self.problem.rows(self.X, self.y, self.settings.threads)
 
     def identity(self) -> dict[str, Any]:
         """What ties a journal to this question; the names tell a user what differs."""

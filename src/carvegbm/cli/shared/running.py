@@ -59,7 +59,7 @@ def _decide_rest(question: Question, kept: Kept, journal: Journal | None) -> Dec
     if len(rest) == 0:
         return kept.joined(rest, None)
     # All rows are checked: what an earlier run kept must not hide an error in the data.
-    rows = question.problem.rows(question.X, question.y).take(rest)
+    rows = question.rows.take(rest)
     with showing(None, len(kept.done), "verifying") as show:
         if show is not None:
             for earlier, part in kept.parts:

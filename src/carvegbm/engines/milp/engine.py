@@ -6,7 +6,6 @@ import os
 
 import numpy as np
 
-from carvegbm.engines.asking import unattacked
 from carvegbm.engines.decisions import ENGINES, Decisions
 from carvegbm.engines.milp.parallel import in_parallel
 from carvegbm.engines.milp.point import Scene
@@ -37,7 +36,7 @@ class Milp:
         """Decide what can be decided in time."""
         problem, labels = task.problem, rows.labels
         assert labels is not None
-        known = unattacked(problem, rows, task.settings.threads)
+        known = Decisions.of_core(problem.unattacked(rows, task.settings.threads))
         if task.witness:
             known.columns["witness"] = np.full(rows.X.shape, np.nan)
             known.columns["distance"] = np.full(len(rows), np.nan)

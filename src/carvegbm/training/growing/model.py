@@ -6,6 +6,7 @@ text and a Booster when they are asked for, which is once, for a model that was 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -72,17 +73,17 @@ class Kind:
         )
 
 
-class Model:
+class Model(ABC):
     """A trained model: `ensemble`, and LightGBM's text of the same trees."""
 
     @property
+    @abstractmethod
     def ensemble(self) -> Ensemble:
         """The model's trees and scores."""
-        raise NotImplementedError
 
+    @abstractmethod
     def text(self) -> str:
         """LightGBM's text of the model."""
-        raise NotImplementedError
 
     def booster(self, X: npt.NDArray[Any]) -> Any:
         """LightGBM's Booster of the model, which agrees with `ensemble` on rows of X."""
@@ -100,6 +101,7 @@ class Model:
             )
         return booster
 
+    @abstractmethod
     def _check(self, text: str) -> None:
         """Refuse a text that does not hold the ensemble."""
 
@@ -186,6 +188,9 @@ class StoredModel(Model):
     def text(self) -> str:
         """LightGBM's text of the model."""
         return self.written
+
+    def _check(self, text: str) -> None:
+        """The ensemble was read from the text."""
 
 
 def writable(scores: Floats) -> Floats:

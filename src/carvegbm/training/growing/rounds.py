@@ -14,6 +14,7 @@ again: n rounds never take more than 20 n samples per output.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,7 +44,7 @@ _WHOLE: Mapping[str, Any] = {
 }  # LightGBM's parameters when nothing is left to chance
 
 
-class Rounds:
+class Rounds(ABC):
     """Grows the trees of one round at a time; `table` and `open` change with every tree."""
 
     _overrides: Mapping[str, Any] = {}  # what LightGBM is told instead of the user's parameters
@@ -62,16 +63,16 @@ class Rounds:
         self._round = 0
         self._split_is_left = False  # known of the whole data, as they are since the last tree
 
+    @abstractmethod
     def grow(self) -> list[GrownTree] | None:
         """The trees of the next round, one per output; None when no split is left.
 
         Constant trees where the samples of this round have no split, but the whole data have one.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def constant(self) -> list[GrownTree]:
         """The model without a split, one tree per output."""
-        raise NotImplementedError
 
     def reset(self, parameters: Mapping[str, Any]) -> None:
         """Change learning parameters for the rounds to come."""

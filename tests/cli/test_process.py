@@ -1,0 +1,172 @@
+"""The program as a process: how it ends, and what an attack leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import carvegbm as cg
+from carvegbm.cli.app import run
+from carvegbm.cli.shared import running
+
+SAMPLE = ["verify", "sample", "--norm", "inf", "--budget", "0.02", "--threads", "1"]
+
+
+# ── the program as a process ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("command", ["verify", "attack", "radius", "spread", "info"])
+def test_help_shows_an_example(cli: Any, command: str) -> None:
+    code, out, err = cli(command, "--help")
+    assert (code, err) == (0, "")
+    assert f"Example: carvegbm {command} " in out
+
+
+def test_version_and_bare_call(cli: Any) -> None:
+    code, out, _ = cli("--version")
+    assert code == 0
+    assert re.fullmatch(r"carvegbm \d+\.\d+\.\d+\n", out)
+    code, out, _ = cli()
+    assert code == 0
+    assert "verify" in out
+
+
+def test_unexpected_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(running, "decide", fail)
+    with pytest.raises(ZeroDivisionError):
+        run(SAMPLE)
+
+
+def test_interrupt_ends_with_130_in_one_line(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "decide", interrupted)
+    code, out, err = cli(*SAMPLE, "--output", tmp_path / "r.json")
+    assert (code, out) == (130, "")
+    assert err.count("\n") <= 1
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_ctrl_c_stops_a_running_verification(model: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "big.npz", X=rng.random((100_000, 30)), y=rng.integers(0, 2, 100_000))
+    arguments = ["verify", model, str(tmp_path / "big.npz"), "--norm", "2", "--budget", "0.02"]
+    # The work is repeated until it is interrupted, so that no machine is too fast for the test.
+    program = (
+        "import sys\n"
+        "from carvegbm.cli.app import run\n"
+        "print('ready', flush=True)\n"
+        f"while not (code := run({[*arguments, '--threads', '1']!r})): pass\n"
+        "sys.exit(code)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130, err.decode()
+    assert b"Traceback" not in err
+
+
+def test_reader_of_the_output_may_leave_early() -> None:
+    program = f"import sys; from carvegbm.cli.app import run; sys.exit(run({[*SAMPLE, '--json']}))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() in (0, 1)
+    assert b"Traceback" not in err
+
+
+# ── what an attack leaves, and where ─────────────────────────────────────────────────────────
+
+
+def test_attacked_instances_can_be_verified_again_by_name(cli, tmp_path, sample_folder):
+    attacked = tmp_path / "attacked.npz"
+    code, _, _ = cli("attack", "sample", "--budget", "0.05", "--output", attacked)
+    assert code == 0
+    with np.load(attacked) as found:
+        success, names = found["success"], found["feature_names"].tolist()
+    assert 0 < success.sum() < len(success)
+    assert len(names) == 30
+    code, out, err = cli("verify", "sample", attacked, "--budget", "0", "--json")
+    result = json.loads(out)
+    assert code == 0
+    assert f"{(~success).sum()} rows without an attack are left out" in err
+    assert result["instances"] == success.sum()
+    # Each flips the decision: those that were right are wrong now, and the other way round.
+    with np.load(attacked) as found:
+        model = cg.load(sample_folder / "sample_model.txt")
+        labels = model.check_labels(found["y"], len(success))
+        after = model.check_labels(model.decide(found["X"][success]), int(success.sum()))
+    assert result["right"] == (after == labels[success]).tolist()
+
+
+def test_an_attack_that_never_succeeded_is_no_data(cli, tmp_path):
+    attacked = tmp_path / "attacked.npz"
+    cli("attack", "sample", "--budget", "0", "--output", attacked)
+    code, _, err = cli("verify", "sample", attacked, "--budget", "0.01")
+    assert code == 2
+    assert "no attack that succeeded" in err
+
+
+def test_nothing_to_resume_is_said(cli, tmp_path):
+    out = tmp_path / "result.json"
+    ask = ("verify", "sample", "--budget", "0.01", "--output", out, "--resume")
+    for _ in range(2):
+        code, _, err = cli(*ask)
+        assert code == 0
+        assert "nothing to resume" in err
+
+
+def test_budgets_of_norm_0_are_not_half_a_spread(cli):
+    assert "budgets below" in cli("spread", "sample", "--norm", "1")[1]
+    assert "budgets below" not in cli("spread", "sample", "--norm", "0")[1]
+    assert "budgets below" not in cli("spread", "sample", "--norm", "0.0")[1]
+
+
+def test_spread_judges_the_norm_without_a_budget_too(refuses):
+    refuses("spread", "sample", "--norm", "0.5", words=["norm must be", "0.5"])
+
+
+ASKS = {"verify": "decide", "attack": "attack", "radius": "radius"}
+
+
+@pytest.mark.parametrize("command", ASKS)
+def test_every_command_says_that_it_was_interrupted(command, cli, monkeypatch):
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running if command == "verify" else cg, ASKS[command], interrupted)
+    options = ["sample"] if command == "radius" else ["sample", "--budget", "0.01"]
+    code, out, err = cli(command, *options)
+    assert (code, out) == (130, "")
+    assert err.splitlines()[-1] == "carvegbm: interrupted"
