@@ -10,4 +10,5 @@ NB_MODULE(_core, module) {
     bind_decisions(module);
     bind_decide(module);
     bind_training(module);
+    bind_growing(module);
 }

@@ -1,0 +1,79 @@
+// Rows as the grower sees them: where the attacker can push every feature, in codes.
+//
+// A feature's candidate thresholds t_0 < t_1 < … cut it into cells. The code of a value is the
+// number of thresholds below it, so that   code <= i   iff   value <= t_i.
+// An attacker that may move every feature on its own (norm inf) takes a row's code of a feature
+// anywhere from `low` to `high`, both included: the codes of the ends of Instance::limits.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/attacker.hpp"
+#include "model/ensemble.hpp"
+#include "model/rows.hpp"
+#include "running/parallel.hpp"
+
+namespace carve {
+
+// The two codes of one row and feature.
+struct CodeRange {
+    int low;
+    int high;
+};
+
+class Codes {
+  public:
+    static constexpr int most_thresholds = 255; // of a feature: codes are bytes
+    // Features are stored in groups: for every row a line of `group` lows and `group` highs, which
+    // is what a processor fetches at once.
+    static constexpr int group = 32;
+    static constexpr int line_size = 2 * group;
+
+    // The thresholds of feature f are thresholds[offsets[f] … offsets[f + 1]), ascending.
+    Codes(std::span<const double> thresholds, std::span<const std::int64_t> offsets);
+
+    // Codes of all rows; to be called once. False iff `watch` cancelled.
+    bool encode(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows, int threads,
+                const WatchFunction& watch);
+
+    std::int64_t rows() const { return rows_; }
+    int features() const { return static_cast<int>(count_.size()); }
+    int groups() const { return (features() + group - 1) / group; }
+    int thresholds_of(int feature) const { return count_[static_cast<std::size_t>(feature)]; }
+    int most_codes() const { return most_codes_; } // of any feature
+
+    // Lines hold a code as a byte in which 0 stands for the feature's usual code, the most frequent
+    // one, and the usual code for 0: histograms need not count what is usual.
+    const std::uint8_t* line(int group_number, std::int64_t row) const {
+        return bytes_.data() +
+               (static_cast<std::size_t>(group_number) * static_cast<std::size_t>(rows_) +
+                static_cast<std::size_t>(row)) *
+                   line_size;
+    }
+    int usual(int feature) const { return usual_[static_cast<std::size_t>(feature)]; }
+    // From a code to its byte, and back.
+    int swapped(int feature, int code) const {
+        const int usual_code = usual(feature);
+        return code == usual_code ? 0 : code == 0 ? usual_code : code;
+    }
+    CodeRange at(std::int64_t row, int feature) const {
+        const std::uint8_t* const bytes = line(feature / group, row) + feature % group;
+        return {swapped(feature, bytes[0]), swapped(feature, bytes[group])};
+    }
+
+  private:
+    void find_usual(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows);
+    CodeRange range_of(int feature, const Limits& limits) const;
+
+    std::vector<double> thresholds_;
+    std::vector<std::int64_t> offsets_;
+    std::vector<int> count_; // thresholds per feature
+    std::vector<std::uint8_t> usual_;
+    std::vector<std::uint8_t> bytes_;
+    std::int64_t rows_ = 0;
+    int most_codes_ = 1;
+};
+
+} // namespace carve

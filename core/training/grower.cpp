@@ -1,0 +1,429 @@
+#include "training/grower.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+#include "running/team.hpp"
+#include "training/sums.hpp"
+
+namespace carve {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr std::size_t most_histogram_bytes = std::size_t{1} << 28; // kept for later splits
+
+// A number that looks random, for every seed and place.
+std::uint64_t scrambled(std::uint64_t seed, std::uint64_t place) {
+    std::uint64_t z = seed + 0x9E3779B97F4A7C15U * (place + 1);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+}
+
+// The highest bit of every byte that is not 0.
+std::uint64_t nonzero_bytes(std::uint64_t eight) {
+    constexpr std::uint64_t low_bits = 0x7F7F7F7F7F7F7F7FU;
+    return (((eight & low_bits) + low_bits) | eight) & ~low_bits;
+}
+
+// Of the first byte, as it is stored, whose highest bit is set; there is one.
+std::size_t byte_number(std::uint64_t highest_bits) {
+    static_assert(std::endian::native == std::endian::little);
+    return static_cast<std::size_t>(std::countr_zero(highest_bits)) / 8;
+}
+
+struct Bounds { // of the values in a subtree
+    double low = -infinity;
+    double high = infinity;
+};
+
+struct Cut {
+    double gain = 0;
+    int feature = -1;
+    bool left_lower = true;
+    int position = 0;
+    Sums left;
+
+    bool exists() const { return feature >= 0; }
+};
+
+class Grower {
+  public:
+    Grower(const Codes& codes, const GrowerRows& rows, const GrowerOptions& options, int threads)
+        : codes_(codes), given_(rows), options_(options), units_(rows.gradient, rows.hessian),
+          team_(worker_count(threads, codes.groups(), 1)),
+          order_(rows.used.begin(), rows.used.end()), spare_(order_.size()) {
+        sums_.reserve(rows.gradient.size());
+        for (std::size_t i = 0; i < rows.gradient.size(); ++i)
+            sums_.push_back(units_.of(rows.gradient[i], rows.hessian[i]));
+        for (int g = 0; g < codes.groups(); ++g) {
+            int most = 1;
+            for (int f = first_of(g); f < end_of(g); ++f)
+                most = std::max(most, codes.thresholds_of(f) + 1);
+            stride_.push_back(static_cast<std::size_t>(most));
+            offset_.push_back(histogram_size_);
+            histogram_size_ += stride_.back() * Codes::line_size;
+        }
+        for (int f = 0; f < codes.features(); ++f)
+            if (codes.thresholds_of(f) > 0 && rows.features[static_cast<std::size_t>(f)] != 0)
+                usable_.push_back(f);
+        looked_at_ = std::max<std::size_t>(
+            1, static_cast<std::size_t>(
+                   std::llround(options.feature_share * static_cast<double>(usable_.size()))));
+    }
+
+    CodedTree grow(const std::function<bool()>& go_on) {
+        CodedTree tree;
+        leaves_.reserve(static_cast<std::size_t>(options_.leaves));
+        start();
+        while (leaves_.size() < static_cast<std::size_t>(options_.leaves) && go_on()) {
+            const auto best = std::ranges::max_element(
+                leaves_, {}, [](const Leaf& leaf) { return leaf.cut.gain; });
+            if (!best->cut.exists())
+                break;
+            split(static_cast<std::size_t>(best - leaves_.begin()), tree);
+        }
+        for (const Leaf& leaf : leaves_)
+            tree.values.push_back(figures(leaf.sums).value(leaf.bounds));
+        return tree;
+    }
+
+  private:
+    struct Leaf {
+        std::size_t begin = 0; // of its rows in order_
+        std::size_t end = 0;
+        Sums sums;
+        Bounds bounds;
+        int depth = 0;
+        std::uint64_t number = 0;       // of the node: the root has 0, the children of split i
+        std::int32_t parent = -1;       // 2i + 1 and 2i + 2
+        bool is_left = false;           //
+        std::vector<Sums> histogram;    // per group, column and byte; empty: not kept
+        std::vector<std::uint8_t> seen; // per feature: is it looked at?
+        Cut cut;
+
+        std::size_t size() const { return end - begin; }
+    };
+
+    int first_of(int group) const { return group * Codes::group; }
+    int end_of(int group) const { return std::min(codes_.features(), (group + 1) * Codes::group); }
+
+    // ── values and gains ────────────────────────────────────────────────────────────────────────
+
+    // Sums as numbers: the gradient less its l1, and the hessian with its l2.
+    struct Figures {
+        double leaning;
+        double weight;
+
+        double value(const Bounds& bounds) const {
+            return weight > 0 ? std::clamp(-leaning / weight, bounds.low, bounds.high) : 0;
+        }
+        // How much the loss falls, twice, if the rows are given this value.
+        double fall(double given) const { return -(2 * leaning * given + weight * given * given); }
+    };
+    Figures figures(const Sums& sums) const {
+        const double gradient = units_.gradient(sums);
+        const double rest = std::max(0.0, std::fabs(gradient) - options_.l1);
+        return {gradient < 0 ? -rest : rest, units_.hessian(sums) + options_.l2};
+    }
+    bool may_be_leaf(const Sums& sums) const {
+        return units_.rows(sums) >= options_.least_rows &&
+               units_.hessian(sums) >= options_.least_hessian;
+    }
+
+    // ── histograms ──────────────────────────────────────────────────────────────────────────────
+
+    // Of the leaf's rows: columns 0 … 31 of a group count rows where the attacker pushes them if
+    // the left side of a split scores lower, the others if it scores higher.
+    void count(const Leaf& leaf, int group, Sums* histogram) const {
+        const std::size_t stride = stride_[static_cast<std::size_t>(group)];
+        for (std::size_t k = leaf.begin; k < leaf.end; ++k) {
+            const auto row = static_cast<std::size_t>(order_[k]);
+            const Sums own = sums_[row];
+            const std::uint8_t* const line = codes_.line(group, order_[k]);
+            const int flip = given_.down[row] != 0 ? 0 : Codes::group;
+            for (int word = 0; word < Codes::line_size; word += 8) {
+                std::uint64_t eight;
+                std::memcpy(&eight, line + word, sizeof eight);
+                Sums* const columns = histogram + static_cast<std::size_t>(word ^ flip) * stride;
+                for (std::uint64_t unusual = nonzero_bytes(eight); unusual != 0;
+                     unusual &= unusual - 1) {
+                    const auto b = byte_number(unusual);
+                    columns[b * stride + line[static_cast<std::size_t>(word) + b]] += own;
+                }
+            }
+        }
+        // What is usual was not counted: it is the rest.
+        for (std::size_t column = 0; column < Codes::line_size; ++column) {
+            Sums* const bins = histogram + column * stride;
+            bins[0] = leaf.sums;
+            for (std::size_t byte = 1; byte < stride; ++byte)
+                bins[0] -= bins[byte];
+        }
+    }
+
+    Cut best_cut(const Leaf& leaf, int group, const Sums* histogram) const {
+        Cut best;
+        const std::size_t stride = stride_[static_cast<std::size_t>(group)];
+        const Figures whole = figures(leaf.sums);
+        const double before = whole.fall(whole.value(leaf.bounds)) + options_.least_gain;
+        for (int f = first_of(group); f < end_of(group); ++f) {
+            if (leaf.seen[static_cast<std::size_t>(f)] == 0)
+                continue;
+            for (const bool left_lower : {true, false}) {
+                const int column = f % Codes::group + (left_lower ? 0 : Codes::group);
+                const Sums* const bins = histogram + static_cast<std::size_t>(column) * stride;
+                Sums left_sums;
+                for (int position = 0; position < codes_.thresholds_of(f); ++position) {
+                    const Sums& bin = bins[codes_.swapped(f, position)];
+                    left_sums += bin;
+                    const Sums right_sums = leaf.sums - left_sums;
+                    if (!may_be_leaf(left_sums))
+                        continue;
+                    if (!may_be_leaf(right_sums))
+                        break;
+                    const Figures left = figures(left_sums);
+                    const Figures right = figures(right_sums);
+                    // The values' order, -l / w < -r / v, without the divisions.
+                    const double slant = right.leaning * left.weight - left.leaning * right.weight;
+                    if (left_lower ? slant >= 0 : slant <= 0)
+                        continue;
+                    const double gain = left.fall(left.value(leaf.bounds)) +
+                                        right.fall(right.value(leaf.bounds)) - before;
+                    if (gain > best.gain)
+                        best = {gain, f, left_lower, position, left_sums};
+                }
+            }
+        }
+        return best;
+    }
+
+    // ── growing ─────────────────────────────────────────────────────────────────────────────────
+
+    bool may_split(const Leaf& leaf) const {
+        return static_cast<std::int64_t>(leaf.size()) >= 2 * options_.least_rows &&
+               (options_.depth <= 0 || leaf.depth < options_.depth) && !usable_.empty();
+    }
+
+    void choose_features(Leaf& leaf) const {
+        leaf.seen.assign(static_cast<std::size_t>(codes_.features()), 0);
+        auto chosen = usable_;
+        if (looked_at_ < chosen.size()) {
+            const std::uint64_t seed = scrambled(options_.seed, leaf.number);
+            const auto rank = [&](int f) {
+                return std::pair(scrambled(seed, static_cast<std::uint64_t>(f)), f);
+            };
+            const auto end = chosen.begin() + static_cast<std::ptrdiff_t>(looked_at_);
+            std::ranges::nth_element(chosen, end, {}, rank);
+            chosen.erase(end, chosen.end());
+        }
+        for (const int f : chosen)
+            leaf.seen[static_cast<std::size_t>(f)] = 1;
+    }
+
+    void start() {
+        Leaf root;
+        root.end = order_.size();
+        for (const std::int32_t row : order_)
+            root.sums += sums_[static_cast<std::size_t>(row)];
+        leaves_.push_back(std::move(root));
+        if (may_split(leaves_[0]))
+            look_at({&leaves_[0]}, {});
+    }
+
+    // Fills the histograms of one leaf, or of two siblings from what their parent's was, and finds
+    // their best cuts.
+    void look_at(std::vector<Leaf*> pair, std::vector<Sums> parent) {
+        if (pair.size() == 2 && pair[0]->size() > pair[1]->size())
+            std::swap(pair[0], pair[1]);
+        const bool subtracts = pair.size() == 2 && !parent.empty();
+        for (std::size_t i = 0; i < pair.size(); ++i) {
+            choose_features(*pair[i]);
+            if (i == 1 && subtracts)
+                pair[i]->histogram = std::move(parent);
+            else
+                pair[i]->histogram = blank_histogram();
+        }
+        std::vector<Cut> found(pair.size() * static_cast<std::size_t>(codes_.groups()));
+        team_.share(codes_.groups(), [&](int group) {
+            const auto g = static_cast<std::size_t>(group);
+            for (std::size_t i = 0; i < pair.size(); ++i) {
+                Sums* const own = pair[i]->histogram.data() + offset_[g];
+                if (i == 1 && subtracts) {
+                    const Sums* const sibling = pair[0]->histogram.data() + offset_[g];
+                    for (std::size_t b = 0; b < stride_[g] * Codes::line_size; ++b)
+                        own[b] -= sibling[b];
+                } else {
+                    count(*pair[i], group, own);
+                }
+                if (may_split(*pair[i]))
+                    found[g * pair.size() + i] = best_cut(*pair[i], group, own);
+            }
+        });
+        for (std::size_t i = 0; i < pair.size(); ++i) {
+            Cut& best = pair[i]->cut;
+            best = {};
+            for (std::size_t g = 0; g < static_cast<std::size_t>(codes_.groups()); ++g)
+                if (found[g * pair.size() + i].gain > best.gain)
+                    best = found[g * pair.size() + i];
+            keep_or_drop(*pair[i]);
+        }
+    }
+
+    void keep_or_drop(Leaf& leaf) {
+        const std::size_t bytes = histogram_size_ * sizeof(Sums);
+        std::size_t kept = 0;
+        for (const Leaf& other : leaves_)
+            kept += other.histogram.empty() ? 0 : bytes;
+        if (!leaf.cut.exists() || kept > most_histogram_bytes)
+            unused_.push_back(std::move(leaf.histogram));
+    }
+
+    std::vector<Sums> blank_histogram() {
+        if (unused_.empty())
+            return std::vector<Sums>(histogram_size_);
+        std::vector<Sums> blank = std::move(unused_.back());
+        unused_.pop_back();
+        std::ranges::fill(blank, Sums{});
+        return blank;
+    }
+
+    void split(std::size_t index, CodedTree& tree) {
+        Leaf& left = leaves_[index];
+        const Cut cut = left.cut;
+        const auto node = static_cast<std::int32_t>(tree.splits.size());
+        tree.splits.push_back({cut.feature, cut.position, ~static_cast<std::int32_t>(index),
+                               ~static_cast<std::int32_t>(leaves_.size()), cut.gain});
+        if (left.parent >= 0) {
+            auto& above = tree.splits[static_cast<std::size_t>(left.parent)];
+            (left.is_left ? above.left : above.right) = node;
+        }
+        std::vector<Sums> histogram = std::move(left.histogram);
+        Leaf right;
+        right.end = left.end;
+        right.begin = left.end = partition(left, cut);
+        right.sums = left.sums - cut.left;
+        right.bounds = left.bounds;
+        if (options_.ordered) {
+            const double middle = figures(cut.left).value(left.bounds) / 2 +
+                                  figures(right.sums).value(left.bounds) / 2;
+            (cut.left_lower ? left.bounds.high : left.bounds.low) = middle;
+            (cut.left_lower ? right.bounds.low : right.bounds.high) = middle;
+        }
+        left.sums = cut.left;
+        right.depth = ++left.depth;
+        left.number = 2 * static_cast<std::uint64_t>(node) + 1;
+        right.number = left.number + 1;
+        left.parent = right.parent = node;
+        left.is_left = true;
+        left.cut = {};
+        leaves_.push_back(std::move(right)); // room was made before: `left` stays where it is
+        if (leaves_.size() == static_cast<std::size_t>(options_.leaves))
+            return;
+        if (may_split(left) || may_split(leaves_.back()))
+            look_at({&left, &leaves_.back()}, std::move(histogram));
+    }
+
+    // Rows that go left first, both in the order they had; returns where the others begin.
+    std::size_t partition(const Leaf& leaf, const Cut& cut) {
+        std::size_t kept = leaf.begin;
+        std::size_t moved = 0;
+        for (std::size_t k = leaf.begin; k < leaf.end; ++k) {
+            const std::int32_t row = order_[k];
+            const auto [low, high] = codes_.at(row, cut.feature);
+            const bool down = given_.down[static_cast<std::size_t>(row)] != 0;
+            if ((down == cut.left_lower ? low : high) <= cut.position)
+                order_[kept++] = row;
+            else
+                spare_[moved++] = row;
+        }
+        std::copy_n(spare_.begin(), moved, order_.begin() + static_cast<std::ptrdiff_t>(kept));
+        return kept;
+    }
+
+    const Codes& codes_;
+    const GrowerRows& given_;
+    const GrowerOptions& options_;
+    SumUnits units_;
+    Team team_;
+    std::vector<std::int32_t> order_; // rows, leaf by leaf
+    std::vector<std::int32_t> spare_;
+    std::vector<Sums> sums_;          // per row
+    std::vector<std::size_t> stride_; // per group: of a column in the histogram
+    std::vector<std::size_t> offset_; // per group
+    std::size_t histogram_size_ = 0;
+    std::vector<int> usable_; // features
+    std::size_t looked_at_ = 1;
+    std::vector<Leaf> leaves_;
+    std::vector<std::vector<Sums>> unused_; // histograms, to be filled anew
+};
+
+void check(const Codes& codes, const GrowerRows& rows, const GrowerOptions& options) {
+    const auto n = static_cast<std::size_t>(codes.rows());
+    if (rows.down.size() != n || rows.gradient.size() != n || rows.hessian.size() != n)
+        throw std::invalid_argument("a side, a gradient and a hessian per row are needed");
+    if (rows.features.size() != static_cast<std::size_t>(codes.features()))
+        throw std::invalid_argument("one flag per feature is needed");
+    if (options.leaves < 1 || !(options.l1 >= 0) || !(options.l2 >= 0) ||
+        !(options.feature_share > 0))
+        throw std::invalid_argument("a parameter of the grower is out of range");
+    for (const double h : rows.hessian)
+        if (!(h >= 0))
+            throw std::invalid_argument("hessians must not be negative");
+    std::int32_t before = -1;
+    for (const std::int32_t row : rows.used) {
+        if (row <= before || static_cast<std::size_t>(row) >= n)
+            throw std::invalid_argument("rows to grow on must be ascending row numbers");
+        before = row;
+    }
+}
+
+} // namespace
+
+CodedTree grow_tree(const Codes& codes, const GrowerRows& rows, const GrowerOptions& options,
+                    int threads, const std::function<bool()>& go_on) {
+    check(codes, rows, options);
+    return Grower(codes, rows, options, threads).grow(go_on);
+}
+
+bool reachable_values(const CodedTree& tree, const Codes& codes, double* lowest, double* highest,
+                      int threads, const WatchFunction& watch) {
+    constexpr std::int64_t block = 256;
+    const auto work = [&](int, RowRange range, const std::atomic<bool>&) {
+        std::vector<std::int32_t> pending;
+        for (std::int64_t i = range.begin; i < range.end; ++i) {
+            double low = infinity;
+            double high = -infinity;
+            pending.assign(1, tree.splits.empty() ? ~0 : 0);
+            while (!pending.empty()) {
+                const std::int32_t here = pending.back();
+                pending.pop_back();
+                if (here < 0) {
+                    const double value = tree.values[static_cast<std::size_t>(~here)];
+                    low = std::min(low, value);
+                    high = std::max(high, value);
+                    continue;
+                }
+                const auto& split = tree.splits[static_cast<std::size_t>(here)];
+                const auto [from, to] = codes.at(i, split.feature);
+                if (from <= split.position)
+                    pending.push_back(split.left);
+                if (to > split.position)
+                    pending.push_back(split.right);
+            }
+            lowest[i] = low;
+            highest[i] = high;
+        }
+    };
+    return parallel_rows(codes.rows(), block, worker_count(threads, codes.rows(), block), work,
+                         watch);
+}
+
+} // namespace carve
