@@ -12,13 +12,22 @@
 
 namespace {
 
-// One number per split of a tree, as an array.
+// One number per split, or per leaf, of a tree, as an array.
 template <class T> auto per_split(T carve::CodedTree::Split::* field) {
     return [field](const carve::CodedTree& tree) {
         Owned<T> values(tree.splits.size());
         for (std::size_t i = 0; i < tree.splits.size(); ++i)
             values.data[i] = tree.splits[i].*field;
         return values.template release<1>(tree.splits.size());
+    };
+}
+
+template <class T> auto per_leaf(std::vector<T> carve::CodedTree::* field) {
+    return [field](const carve::CodedTree& tree) {
+        const std::vector<T>& all = tree.*field;
+        Owned<T> values(all.size());
+        std::ranges::copy(all, values.data.get());
+        return values.template release<1>(all.size());
     };
 }
 
@@ -50,6 +59,8 @@ carve::CodedTree tree_of(const Vector<std::int32_t>& feature, const Vector<std::
         tree.splits.push_back({feature(k), position(k), left(k), right(k), 0});
     }
     tree.values = copy(values);
+    tree.hessians.assign(tree.values.size(), 0);
+    tree.rows.assign(tree.values.size(), 0);
     return tree;
 }
 
@@ -107,17 +118,15 @@ void bind_growing(nb::module_& module) {
         .def_prop_ro("left", per_split(&Split::left), nb::rv_policy::move)
         .def_prop_ro("right", per_split(&Split::right), nb::rv_policy::move)
         .def_prop_ro("gain", per_split(&Split::gain), nb::rv_policy::move)
-        .def_prop_ro(
-            "values",
-            [](const CodedTree& self) {
-                Owned<double> values(self.values.size());
-                std::ranges::copy(self.values, values.data.get());
-                return values.release<1>(self.values.size());
-            },
-            nb::rv_policy::move)
+        .def_prop_ro("values", per_leaf(&CodedTree::values), nb::rv_policy::move)
+        .def_prop_ro("hessians", per_leaf(&CodedTree::hessians), nb::rv_policy::move)
+        .def_prop_ro("rows", per_leaf(&CodedTree::rows), nb::rv_policy::move)
         .def(
             "reachable",
-            [](const CodedTree& self, const carve::Codes& codes, int threads) {
+            [](const CodedTree& self, const carve::Codes& codes, const Vector<double>& values,
+               int threads) {
+                if (values.size() != self.values.size())
+                    throw std::invalid_argument("one value per leaf is needed");
                 for (const Split& split : self.splits)
                     if (split.feature < 0 || split.feature >= codes.features())
                         throw std::invalid_argument("a split is at a feature that there is not");
@@ -125,13 +134,13 @@ void bind_growing(nb::module_& module) {
                 Owned<double> lowest(n);
                 Owned<double> highest(n);
                 run([&](const auto& watch) {
-                    return carve::reachable_values(self, codes, lowest.data.get(),
+                    return carve::reachable_values(self, codes, view(values), lowest.data.get(),
                                                    highest.data.get(), threads, watch);
                 });
                 return nb::make_tuple(lowest.release<1>(n), highest.release<1>(n));
             },
-            "codes"_a, "threads"_a,
-            "(lowest, highest) value that the attacker can push every row to");
+            "codes"_a, "values"_a, "threads"_a,
+            "(lowest, highest) of the leaves' values that the attacker can push every row to");
 
     module.def(
         "grow_tree",

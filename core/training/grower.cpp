@@ -90,8 +90,11 @@ class Grower {
                 break;
             split(static_cast<std::size_t>(best - leaves_.begin()), tree);
         }
-        for (const Leaf& leaf : leaves_)
+        for (const Leaf& leaf : leaves_) {
             tree.values.push_back(figures(leaf.sums).value(leaf.bounds));
+            tree.hessians.push_back(units_.hessian(leaf.sums));
+            tree.rows.push_back(units_.rows(leaf.sums));
+        }
         return tree;
     }
 
@@ -148,6 +151,9 @@ class Grower {
             const auto row = static_cast<std::size_t>(order_[k]);
             const Sums own = sums_[row];
             const std::uint8_t* const line = codes_.line(group, order_[k]);
+#if defined(__GNUC__)
+            __builtin_prefetch(codes_.line(group, order_[std::min(k + 8, leaf.end - 1)]));
+#endif
             const int flip = given_.down[row] != 0 ? 0 : Codes::group;
             for (int word = 0; word < Codes::line_size; word += 8) {
                 std::uint64_t eight;
@@ -393,8 +399,8 @@ CodedTree grow_tree(const Codes& codes, const GrowerRows& rows, const GrowerOpti
     return Grower(codes, rows, options, threads).grow(go_on);
 }
 
-bool reachable_values(const CodedTree& tree, const Codes& codes, double* lowest, double* highest,
-                      int threads, const WatchFunction& watch) {
+bool reachable_values(const CodedTree& tree, const Codes& codes, std::span<const double> values,
+                      double* lowest, double* highest, int threads, const WatchFunction& watch) {
     constexpr std::int64_t block = 256;
     const auto work = [&](int, RowRange range, const std::atomic<bool>&) {
         std::vector<std::int32_t> pending;
@@ -406,7 +412,7 @@ bool reachable_values(const CodedTree& tree, const Codes& codes, double* lowest,
                 const std::int32_t here = pending.back();
                 pending.pop_back();
                 if (here < 0) {
-                    const double value = tree.values[static_cast<std::size_t>(~here)];
+                    const double value = values[static_cast<std::size_t>(~here)];
                     low = std::min(low, value);
                     high = std::max(high, value);
                     continue;

@@ -55,15 +55,18 @@ struct CodedTree {
         double gain;
     };
     std::vector<Split> splits;
-    std::vector<double> values; // per leaf
+    std::vector<double> values;     // per leaf
+    std::vector<double> hessians;   // per leaf: of its rows
+    std::vector<std::int64_t> rows; // per leaf: how many the attacker pushes into it
 };
 
 // False from `go_on`, which is called between splits, gives up: the tree is what it is by then.
 CodedTree grow_tree(const Codes& codes, const GrowerRows& rows, const GrowerOptions& options,
                     int threads, const std::function<bool()>& go_on);
 
-// The lowest and the highest value of a leaf that the attacker can push each row into.
-bool reachable_values(const CodedTree& tree, const Codes& codes, double* lowest, double* highest,
-                      int threads, const WatchFunction& watch);
+// The lowest and the highest of `values`, one per leaf, that the attacker can push each row to.
+// False iff `watch` cancelled.
+bool reachable_values(const CodedTree& tree, const Codes& codes, std::span<const double> values,
+                      double* lowest, double* highest, int threads, const WatchFunction& watch);
 
 } // namespace carve

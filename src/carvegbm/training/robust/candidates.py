@@ -1,0 +1,117 @@
+"""Candidate thresholds for the robust grower: between the ends of what the attacker can reach.
+
+A row with value x can be anywhere in [x - r, x + r], r being the attacker's radius for the feature.
+What a split does to the rows changes only where a threshold passes one of these ends, so that
+thresholds are placed in the middle between consecutive ends, not between consecutive values.
+
+Comes in: labelled rows and an attacker. Goes out: `Ends`, which choose `Candidates`: at most so
+many thresholds per feature, none of them too crowded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.training.certified.quiet import crowding
+from carvegbm.training.data import Labelled
+from carvegbm.training.growing.closing import ClosingRule
+from carvegbm.training.growing.thresholds import ZERO_ZONE, Candidates, for_each_column
+
+__all__ = ["Ends", "find_ends"]
+
+Floats = npt.NDArray[np.float64]
+
+_MOST = 2048  # thresholds per feature that are looked at
+_CLOSEST = 1e-6  # ends this close, in ranges of the feature, are taken for one
+_HEAVY = 0.25  # share of the thresholds chosen that lie beside the most frequent ends
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Every threshold between two ends, with how many rows end beside it and how crowded it is."""
+
+    candidates: Candidates
+    weight: list[Floats]
+    crowding: list[Floats]
+
+    def choose(self, most: int, quietness: float | None) -> Candidates:
+        """At most `most` thresholds per feature, none more crowded than `quietness`."""
+        flags = []
+        for weight, crowded in zip(self.weight, self.crowding, strict=True):
+            open_ones = np.flatnonzero(crowded <= (1.0 if quietness is None else quietness))
+            flag = np.zeros(len(weight), dtype=bool)
+            flag[open_ones[_spread_out(weight[open_ones], most)]] = True
+            flags.append(flag)
+        return self.candidates.keeping(flags)
+
+
+def find_ends(rows: Labelled, rule: ClosingRule, threads: int = 1) -> Ends:
+    """The thresholds between the ends of what an attacker of norm inf can reach from `rows`.
+
+    Examples
+    --------
+    >>> from carvegbm import Attacker
+    >>> from carvegbm.training.inputs import blank_ensemble
+    >>> rows = Labelled(np.array([[0.0], [1.0], [1.0], [3.0]]), np.array([0, 0, 1, 1]))
+    >>> rule = ClosingRule.against(Attacker("inf", 0.25), blank_ensemble(1))
+    >>> ends = find_ends(rows, rule)
+    >>> ends.candidates.values[0].tolist()
+    [0.0, 0.5, 1.0, 2.0]
+    >>> ends.weight[0].tolist(), ends.crowding[0].tolist()
+    ([1.0, 2.0, 2.0, 2.0], [0.5, 0.0, 0.5, 0.0])
+    """
+    n_features = rows.X.shape[1]
+    places: list[Floats] = [np.empty(0)] * n_features
+    weights: list[Floats] = [np.empty(0)] * n_features
+    lowest, highest = np.zeros(n_features), np.zeros(n_features)
+    radius = np.where(rule.changeable, rule.budget * rule.scale, 0.0)
+
+    def find(feature: int, column: Floats) -> None:
+        column[np.abs(column) <= ZERO_ZONE] = 0.0
+        values, counts = np.unique(column, return_counts=True)
+        lowest[feature], highest[feature] = values[0], values[-1]
+        if len(values) == 1:
+            return
+        low = np.minimum(values, np.maximum(values - radius[feature], rule.lower[feature]))
+        high = np.maximum(values, np.minimum(values + radius[feature], rule.upper[feature]))
+        places[feature], weights[feature] = _between(low, high, counts, values[0], values[-1])
+
+    for_each_column(rows.X, find, threads)
+    candidates = Candidates(tuple(places), lowest, highest)
+    return Ends(candidates, weights, crowding(candidates, rows, rule, threads))
+
+
+def _between(
+    low: Floats, high: Floats, counts: npt.NDArray[np.int64], first: float, last: float
+) -> tuple[Floats, Floats]:
+    """Thresholds t between consecutive ends, first <= t < last; the weight of the heavier end."""
+    ends = np.concatenate([low, high])
+    order = np.argsort(ends, kind="stable")
+    ends, rows = ends[order], np.concatenate([counts, counts])[order].astype(np.float64)
+    starts = np.r_[True, np.diff(ends) > _CLOSEST * (last - first)]
+    rows = np.bincount(np.cumsum(starts) - 1, rows)
+    # Ends that are taken for one reach from the first of them to the last.
+    upper = ends[np.r_[np.flatnonzero(starts)[1:] - 1, len(ends) - 1]]
+    ends = ends[starts]
+    place = upper[:-1] / 2 + ends[1:] / 2
+    weight = np.maximum(rows[:-1], rows[1:])
+    inside = (place >= -ZERO_ZONE) & (place < ZERO_ZONE)
+    place = np.where(inside, ZERO_ZONE, place)  # LightGBM reads what is in there as 0
+    useful = (place >= first) & (place < last) & np.r_[True, np.diff(place) > 0]
+    place, weight = place[useful], weight[useful]
+    chosen = _spread_out(weight, _MOST)
+    return place[chosen], weight[chosen]
+
+
+def _spread_out(weight: Floats, most: int) -> npt.NDArray[np.int64]:
+    """Positions of at most `most` thresholds: some beside heavy ends, the others evenly spaced."""
+    n = len(weight)
+    if n <= most:
+        return np.arange(n)
+    heavy = np.argsort(-weight, kind="stable")[: int(_HEAVY * most)]
+    heavy = heavy[weight[heavy] > 2 * weight.mean()]
+    even = np.linspace(0, n - 1, most - len(heavy)).round().astype(np.int64)
+    return np.unique(np.concatenate([heavy, even]))

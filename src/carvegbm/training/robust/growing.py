@@ -1,0 +1,234 @@
+"""Growing: tree after tree by the grower whose splits see the attacker.
+
+Comes in: rows as codes, a target, parameters. Goes out: `Grown`, trees over codes with their scores,
+and the treewise bounds of the rows they were grown on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm import _core
+from carvegbm.attacker import Attacker
+from carvegbm.training.growing.thresholds import Candidates
+from carvegbm.training.inputs import blank_ensemble
+from carvegbm.training.robust.targets import Bounds, Target
+
+__all__ = ["CodedRows", "Grower", "Grown", "GrowthSettings"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GrowthSettings:
+    """How trees are grown: LightGBM's parameters that this grower honours."""
+
+    num_leaves: int = 32
+    max_depth: int = -1
+    learning_rate: float = 0.15
+    min_data_in_leaf: int = 10
+    min_sum_hessian_in_leaf: float = 1e-3
+    min_gain_to_split: float = 0.0
+    lambda_l1: float = 0.0
+    lambda_l2: float = 1.0
+    bagging_fraction: float = 1.0
+    bagging_freq: int = 0
+    feature_fraction: float = 1.0
+    feature_fraction_bynode: float = 1.0
+    ordered: bool = False
+    """Whether the scores below a split agree with its orientation all the way down."""
+    seed: int = 0
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> GrowthSettings:
+        """Those among LightGBM's parameters, under their main names, that are honoured."""
+        named = {name: parameters[name] for name in cls.__dataclass_fields__ if name in parameters}
+        return cls(**named)
+
+    def options(self, seed: int) -> _core.GrowerOptions:
+        """As the core takes them."""
+        return _core.GrowerOptions(
+            leaves=self.num_leaves,
+            depth=max(0, self.max_depth),
+            least_rows=self.min_data_in_leaf,
+            least_hessian=self.min_sum_hessian_in_leaf,
+            l1=self.lambda_l1,
+            l2=self.lambda_l2,
+            least_gain=self.min_gain_to_split,
+            feature_share=self.feature_fraction_bynode,
+            ordered=self.ordered,
+            seed=seed,
+        )
+
+
+@dataclass(frozen=True)
+class CodedRows:
+    """Rows as the grower sees them."""
+
+    codes: _core.Codes
+    candidates: Candidates
+    threads: int
+
+    @classmethod
+    def of(
+        cls, X: npt.NDArray[Any], candidates: Candidates, attacker: Attacker, threads: int = 1
+    ) -> CodedRows:
+        """What an attacker of norm inf, on its own with every feature, can do to the rows."""
+        blank = blank_ensemble(candidates.n_features)
+        ends = np.cumsum([0, *(len(values) for values in candidates.values)], dtype=np.int64)
+        thresholds = np.concatenate([np.empty(0), *candidates.values])
+        codes = _core.Codes(
+            blank.core, attacker.core(blank), np.ascontiguousarray(X), thresholds, ends, threads
+        )
+        return cls(codes, candidates, threads)
+
+    def __len__(self) -> int:
+        return int(self.codes.rows)
+
+    def bounds(self, grown: Grown) -> Bounds:
+        """Treewise bounds of the rows."""
+        low = np.tile(grown.bias, (len(self), 1))
+        bounds = Bounds(low, low.copy())
+        for tree, output, values in zip(grown.trees, grown.outputs, grown.values, strict=True):
+            self.add(bounds, tree, output, values)
+        return bounds
+
+    def add(self, bounds: Bounds, tree: _core.CodedTree, output: int, values: Floats) -> None:
+        """Add a tree with these leaf values to the bounds."""
+        low, high = tree.reachable(self.codes, values, self.threads)
+        bounds.low[:, output] += low
+        bounds.high[:, output] += high
+
+
+@dataclass
+class Grown:
+    """Trees over codes, and their scores.
+
+    Attributes
+    ----------
+    bias : array (n_outputs,)
+        Added to the scores of every row.
+    trees : list of CodedTree
+    outputs : list of int
+        Which output each tree counts for.
+    values : list of array
+        Leaf scores of every tree.
+    """
+
+    bias: Floats
+    trees: list[_core.CodedTree] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    values: list[Floats] = field(default_factory=list)
+
+    def first(self, n_trees: int) -> Grown:
+        """The model as it was after so many trees."""
+        return replace(
+            self,
+            trees=self.trees[:n_trees],
+            outputs=self.outputs[:n_trees],
+            values=self.values[:n_trees],
+        )
+
+    def with_scores(self, scores: Floats) -> Grown:
+        """The same trees with other scores, one after the other in one array, and no bias."""
+        ends = np.cumsum([len(values) for values in self.values])[:-1]
+        values = [np.array(part) for part in np.split(scores, ends)]
+        return replace(self, bias=np.zeros_like(self.bias), values=values)
+
+    def folded(self) -> Grown:
+        """The same with the bias in the scores of every output's first tree."""
+        values, left = [], dict(enumerate(self.bias.tolist()))
+        for output, own in zip(self.outputs, self.values, strict=True):
+            values.append(own + left.pop(output, 0.0))
+        return replace(self, bias=np.zeros_like(self.bias), values=values)
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves of all trees."""
+        return sum(map(len, self.values))
+
+    @staticmethod
+    def average(members: Sequence[Grown]) -> Grown:
+        """The model whose score is the mean of the members' scores."""
+        share = len(members)
+        bias: Floats = np.mean([member.bias for member in members], axis=0)
+        n_outputs = len(bias)
+        # Round after round of all members: the outputs stay in turn.
+        order = sorted(
+            (place // n_outputs, number, place)
+            for number, member in enumerate(members)
+            for place in range(len(member.trees))
+        )
+        mean = Grown(bias)
+        for _, number, place in order:
+            member = members[number]
+            mean.trees.append(member.trees[place])
+            mean.outputs.append(member.outputs[place])
+            mean.values.append(member.values[place] / share)
+        return mean
+
+
+class Grower:
+    """Adds trees to a `Grown`, round after round, each at the bounds that those before left."""
+
+    def __init__(
+        self,
+        rows: CodedRows,
+        target: Target,
+        settings: GrowthSettings,
+        grown: Grown | None = None,
+    ) -> None:
+        self._rows = rows
+        self._target = target
+        self._settings = settings
+        self.grown = Grown(target.start()) if grown is None else grown
+        self.bounds = rows.bounds(self.grown)
+        self._random = np.random.default_rng([settings.seed, len(self.grown.trees)])
+        self._used = np.arange(len(rows), dtype=np.int32)
+
+    def round(self) -> bool:
+        """Grow a tree per output; False, and none of them is kept, if none has a split."""
+        settings = self._settings
+        n_features = self._rows.candidates.n_features
+        self._draw_rows()
+        features = np.ones(n_features, dtype=np.uint8)
+        if settings.feature_fraction < 1:
+            n_left_out = n_features - max(1, round(settings.feature_fraction * n_features))
+            features[self._random.choice(n_features, n_left_out, replace=False)] = 0
+        trees = [
+            _core.grow_tree(
+                self._rows.codes,
+                lean.down.astype(np.uint8),
+                lean.gradient,
+                lean.hessian,
+                self._used,
+                features,
+                settings.options(int(self._random.integers(2**63))),
+                self._rows.threads,
+            )
+            for lean in self._target.leans(self.bounds)
+        ]
+        if all(len(tree.values) == 1 for tree in trees):
+            return False
+        for output, tree in enumerate(trees):
+            values = settings.learning_rate * tree.values
+            self._rows.add(self.bounds, tree, output, values)
+            self.grown.trees.append(tree)
+            self.grown.outputs.append(output)
+            self.grown.values.append(values)
+        return True
+
+    def _draw_rows(self) -> None:
+        settings, n = self._settings, len(self._rows)
+        n_rounds = len(self.grown.trees) // self._target.n_outputs
+        if settings.bagging_freq < 1 or settings.bagging_fraction >= 1:
+            return
+        if n_rounds % settings.bagging_freq == 0:
+            n_drawn = max(1, round(settings.bagging_fraction * n))
+            drawn = self._random.choice(n, n_drawn, replace=False)
+            self._used = np.sort(drawn).astype(np.int32)
