@@ -9,5 +9,5 @@ In the order of the work:
     certified                        robust models: quiet thresholds, refits, a choice of trials
     estimator, estimators            what users see
     tuning                           a choice of parameters by trials
-    reporting, trial                 what users read meanwhile; a model that was tried
+    trial, report, reporting         a model that was tried; what users read of all, and meanwhile
 """

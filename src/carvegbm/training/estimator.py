@@ -23,13 +23,13 @@ from carvegbm.spread import require_large_spread
 from carvegbm.training import inputs
 from carvegbm.training.certified import check_clean_loss, check_quietness, plain_accuracy_of
 from carvegbm.training.certified.job import Job
-from carvegbm.training.certified.report import TrainingReport
 from carvegbm.training.data import Labelled
 from carvegbm.training.evaluation import Asked
 from carvegbm.training.growing.boosting import Boosted, Boosting, Reason
 from carvegbm.training.growing.model import Kind, Model
 from carvegbm.training.growing.model_text import safe_names
 from carvegbm.training.parameterised import Parameterised
+from carvegbm.training.report import TrainingReport
 from carvegbm.training.reporting import print_line
 
 __all__ = ["LargeSpreadEstimator"]

@@ -1,7 +1,7 @@
 """Certified training: robust models, not only models that can be checked.
 
 `quiet` leaves crowded thresholds out; `job` grows trials, refits them and judges them; `choosing`
-says which one wins; `report` is what users see of all that.
+says which one wins; `report` holds what a trial is.
 """
 
 from carvegbm.training.certified.choosing import (

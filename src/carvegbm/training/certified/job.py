@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from carvegbm.training.certified.choosing import accuracy_floor, choose, reason
 from carvegbm.training.certified.quiet import crowding
-from carvegbm.training.certified.report import CertifiedTrial, TrainingReport
+from carvegbm.training.certified.report import CertifiedTrial
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.boosting import Boosted, Boosting, candidates_of
 from carvegbm.training.growing.closing import ClosingRule
@@ -31,6 +31,7 @@ from carvegbm.training.growing.thresholds import Candidates
 from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.refitting.descent import Defence, DescentSettings
 from carvegbm.training.refitting.refit import refit_ensemble
+from carvegbm.training.report import TrainingReport
 from carvegbm.training.reporting import shown
 from carvegbm.verification import Verification, verify
 

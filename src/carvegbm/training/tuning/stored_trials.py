@@ -17,11 +17,16 @@ import numpy as np
 from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.keeping.records import read_record, write_record, write_text
 from carvegbm.readers.checks import Classes
-from carvegbm.training.certified.report import CertifiedTrial, TrainingReport
+from carvegbm.training.certified.report import CertifiedTrial
 from carvegbm.training.growing.model import StoredModel
+from carvegbm.training.report import TrainingReport
+from carvegbm.training.trial import ClassifierTrial, Trial
 from carvegbm.training.tuning.trial import TuningTrial
 
 __all__ = ["key", "read_trial", "write_trial"]
+
+_KINDS = {kind.__name__: kind for kind in (CertifiedTrial, ClassifierTrial)}
+"""Of trials in a report."""
 
 
 def key(parameters: Mapping[str, Any]) -> str:
@@ -65,14 +70,23 @@ def read_trial(place: Path, parameters: dict[str, Any], classes: Classes) -> Tun
 
 def _report_to_record(report: TrainingReport) -> dict[str, Any]:
     """A report as plain values, with the models as text."""
-    trials = [{**trial.to_dict(), "model": trial.text} for trial in report.trials]
-    return {**report.to_dict(), "trials": trials}
+
+    def plain(trial: Trial) -> dict[str, Any]:
+        given = {f.name: getattr(trial, f.name) for f in fields(trial) if f.init}
+        given["parameters"] = json.loads(key(trial.parameters))
+        return {**given, "model": trial.text, "kind": type(trial).__name__}
+
+    return {**report.to_dict(), "trials": [plain(trial) for trial in report.trials]}
 
 
 def _report_of(record: Mapping[str, Any], classes: Classes) -> TrainingReport:
-    trials = [
-        CertifiedTrial(**{**trial, "model": StoredModel(trial["model"], classes)})
-        for trial in record["trials"]
-    ]
+    trials = [_trial_of(dict(trial), classes) for trial in record["trials"]]
     chosen = trials[record["chosen"]]
     return TrainingReport(**{**record, "trials": trials, "chosen": chosen})
+
+
+def _trial_of(record: dict[str, Any], classes: Classes) -> Trial:
+    kind = _KINDS[record.pop("kind")]
+    known = {f.name for f in fields(kind) if f.init}
+    given = {name: value for name, value in record.items() if name in known}
+    return kind(**{**given, "model": StoredModel(record["model"], classes)})

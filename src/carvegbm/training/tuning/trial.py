@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from carvegbm.training.growing.boosting import Reason
-from carvegbm.training.trial import Trial
+from carvegbm.training.trial import ClassifierTrial
 
 __all__ = ["Criterion", "TuningTrial"]
 
@@ -14,7 +14,7 @@ Criterion = Literal["accuracy", "robustness", "tradeoff"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuningTrial(Trial):
+class TuningTrial(ClassifierTrial):
     """A trial of tuning: parameters, and the model that was trained with them."""
 
     parameters: dict[str, Any]

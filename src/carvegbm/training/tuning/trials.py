@@ -31,7 +31,7 @@ from carvegbm.training.tuning.trial import TuningTrial
 
 __all__ = ["Trials"]
 
-_FORMAT = 4  # of the files in a work folder
+_FORMAT = 5  # of the files in a work folder
 _IGNORED = {"n_jobs", "verbose"}  # parameters that do not change a model
 _OURS = {"norm", "budget", "scale", "features", "bounds", "certified", "quietness", "clean_loss"}
 # … and those that plain LightGBM knows nothing of
@@ -119,7 +119,7 @@ class Trials:
             seconds=round(time.monotonic() - started, 3),
             model=model.model_,
             outcome=model._outcome(),
-            refit=model.training_report_.chosen.refit if model.certified else None,
+            refit=model.training_report_.chosen.parameters["refit"] if model.certified else None,
         )
         place = self._place(parameters)
         if place is not None:
