@@ -17,7 +17,12 @@ from carvegbm.verification import Verification, verify
 
 if TYPE_CHECKING:
     from carvegbm.instances.tabular import load_table
-    from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
+    from carvegbm.training.estimators import (
+        LargeSpreadClassifier,
+        LargeSpreadRegressor,
+        RobustClassifier,
+        RobustRegressor,
+    )
     from carvegbm.training.refitting.refit import robust_refit
     from carvegbm.training.tuning import tune
 
@@ -37,6 +42,8 @@ __all__ = [
     "OutputRange",
     "Radius",
     "Result",
+    "RobustClassifier",
+    "RobustRegressor",
     "Verification",
     "attack",
     "high_confidence",
@@ -58,6 +65,8 @@ __all__ = [
 _LAZY = {
     "LargeSpreadClassifier": "carvegbm.training.estimators",
     "LargeSpreadRegressor": "carvegbm.training.estimators",
+    "RobustClassifier": "carvegbm.training.estimators",
+    "RobustRegressor": "carvegbm.training.estimators",
     "load_table": "carvegbm.instances.tabular",
     "robust_refit": "carvegbm.training.refitting.refit",
     "tune": "carvegbm.training.tuning",

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import carvegbm as cg
-from carvegbm.training import estimators
+from carvegbm.training import classifier
 from training import problems
 
 BUDGETS = [0.005, 0.01, 0.02]
@@ -83,7 +83,7 @@ def test_options_are_passed_on(trained):
 def test_without_labels_none_are_passed_on(trained, question, monkeypatch):
     model, _, X, _ = trained
     asked = []
-    monkeypatch.setattr(estimators, question, lambda *given, **_: asked.append(given))
+    monkeypatch.setattr(classifier, question, lambda *given, **_: asked.append(given))
     more = {"budgets": [1]} if question == "robustness_curve" else {}
     getattr(model, question)(X, **more)
     ((ensemble, rows, y),) = asked

@@ -311,10 +311,13 @@ def describe(model: Any) -> dict[str, Any]:
 def judge(model: Any, held_out: Table) -> dict[str, Any]:
     """How the model does on validation data."""
     score = model.score(held_out.X, held_out.y)
-    if not hasattr(model, "robust_score"):
+    if hasattr(model, "classes_"):
+        robust = model.robust_score(held_out.X, held_out.y)
+        return {"validation accuracy": score, "validation robustness": robust}
+    if not hasattr(model, "training_report_"):
         return {"validation R²": score}
     robust = model.robust_score(held_out.X, held_out.y)
-    return {"validation accuracy": score, "validation robustness": robust}
+    return {"validation R²": score, "validation R² under attack": robust}
 
 
 def shown(value: Any) -> str:

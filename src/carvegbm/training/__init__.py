@@ -1,13 +1,15 @@
-"""Training large-spread ensembles with LightGBM as it comes from PyPI.
+"""Training: robust ensembles, and large-spread ones with LightGBM as it comes from PyPI.
 
 In the order of the work:
 
     inputs, data, evaluation         what a user gives, checked: rows, labels, what to watch
-    parameters, parameterised        LightGBM's parameters, and those of the estimators
+    parameters, parameterised        LightGBM's parameters, and how estimators hold them
     growing                          trees, one after the other, and the model they make
     refitting                        new leaf scores for fixed trees
-    certified                        robust models: quiet thresholds, refits, a choice of trials
-    estimator, estimators            what users see
+    certified                        large-spread and robust: quiet thresholds, refits, a choice
+    robust                           any ensemble, grown against the attacker
+    estimator, classifier, regressor what estimators share: the fit, the fitted model, its answers
+    large_spread, estimators         large-spread training as they do it; the four that users see
     tuning                           a choice of parameters by trials
     trial, report, reporting         a model that was tried; what users read of all, and meanwhile
 """

@@ -29,9 +29,9 @@ class Labelled:
     def __len__(self) -> int:
         return len(self.X)
 
-    def split_off(self, seed: int | None) -> tuple[Labelled, Labelled]:
-        """Training and validation rows: a stratified fifth is split off."""
-        kept, rest = split_off(self.labels, seed)
+    def split_off(self, seed: int | None, stratify: bool = True) -> tuple[Labelled, Labelled]:
+        """Training and validation rows: a fifth is split off, a share of every class alike."""
+        kept, rest = split_off(self.labels, seed, stratify)
         return self._part(kept, self.name), self._part(rest, "valid_0")
 
     def _part(self, positions: npt.NDArray[np.int64], name: str) -> Labelled:

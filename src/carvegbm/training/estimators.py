@@ -1,42 +1,24 @@
-"""Large-spread ensembles as scikit-learn estimators.
+"""The estimators, as scikit-learn users know them.
 
-Comes in: data as scikit-learn users have it. Goes out: predictions, and proofs of robustness
-against the attacker the model was trained for.
+Comes in: data as scikit-learn users have it. Goes out: predictions, and proofs about them against
+the attacker the model was trained for. `Robust*` grow trees against the attacker; `LargeSpread*`
+grow trees that can be checked at once, whatever their number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
+from carvegbm.errors import CarveError
+from carvegbm.training.classifier import Classifier
+from carvegbm.training.large_spread import LargeSpread
+from carvegbm.training.regressor import Regressor
+from carvegbm.training.robust.estimator import Robust
 
-from carvegbm.attack import Attack, attack
-from carvegbm.ensemble import Task
-from carvegbm.errors import CarveError, DataError
-from carvegbm.radius import Curve, Radius, radius, robustness_curve
-from carvegbm.ranges import OutputRange, output_range
-from carvegbm.training import inputs
-from carvegbm.training.data import Labelled
-from carvegbm.training.estimator import LargeSpreadEstimator
-from carvegbm.training.evaluation import Asked
-from carvegbm.training.growing.model import Model
-from carvegbm.training.growing.watching import ROBUSTNESS, Metric, metric_list
-from carvegbm.training.parameters import REGRESSION_OBJECTIVES
-from carvegbm.trees.link import class_indices
-from carvegbm.verification import Verification, verify
-
-__all__ = ["LargeSpreadClassifier", "LargeSpreadRegressor"]
-
-Floats = npt.NDArray[np.float64]
-
-_EXPONENTIAL = ("poisson", "gamma", "tweedie")  # objectives whose raw score is a logarithm
+__all__ = ["LargeSpreadClassifier", "LargeSpreadRegressor", "RobustClassifier", "RobustRegressor"]
 
 
-class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ignore[misc]
+class LargeSpreadClassifier(LargeSpread, Classifier):
     """A gradient-boosted classifier whose robustness can be verified exactly and fast.
 
     Trees are grown by LightGBM. After every tree, thresholds too close to its own are closed to
@@ -109,192 +91,10 @@ class LargeSpreadClassifier(ClassifierMixin, LargeSpreadEstimator):  # type: ign
     True
     """
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        eval_set: Any = None,
-        eval_names: Sequence[str] | None = None,
-        eval_sample_weight: Sequence[Any] | None = None,
-        eval_metric: Metric | Sequence[Metric] | None = None,
-        early_stopping_rounds: int | None = None,
-        callbacks: Sequence[Callable[[Any], Any]] | None = None,
-        feature_names: Sequence[str] | None = None,
-        plain_accuracy: float | None = None,
-    ) -> LargeSpreadClassifier:
-        """Train.
-
-        Parameters
-        ----------
-        X : array or frame (n, n_features)
-            Finite numbers.
-        y : array (n,)
-            Labels of at least two classes.
-        sample_weight : array (n,), optional
-        eval_set : (X, y) or list of such pairs, optional
-            Without it, whatever needs evaluation is refused: `eval_metric`,
-            `early_stopping_rounds`, LightGBM's early_stopping and record_evaluation. Certified
-            training splits a set off instead.
-        eval_names, eval_sample_weight : sequence with an entry per evaluation set, optional
-        eval_metric : str, callable or list of these, optional
-            LightGBM's metrics by name; "robustness" for proven robustness; or a function of
-            (y, probability) or (y, probability, weight) that returns (name, value, higher is
-            better), with y as 0, 1, …. Default: the log-loss.
-        early_stopping_rounds : int, optional
-            Stop when the first metric on the first evaluation set has not improved for this many
-            rounds, and keep the rounds up to the best.
-        callbacks : list of callables, optional
-            Called with LightGBM's `CallbackEnv` after every round (before it where the callback
-            says `before_iteration`); LightGBM's own callbacks work.
-        feature_names : sequence of str, optional
-            Names for the model where X is an array; a frame brings its own.
-        plain_accuracy : float, optional
-            Certified training: the accuracy of plain LightGBM on the validation data, where it is
-            known; it is not trained then.
-        """
-        from sklearn.utils.multiclass import check_classification_targets
-
-        X, y = inputs.check_pair(self, X, y, reset=True)
-        try:
-            check_classification_targets(y)
-        except ValueError as error:
-            raise DataError(
-                f"{' '.join(str(error).split())} y must hold classes, not measurements; for these "
-                "there is LargeSpreadRegressor (or is it another column? --label names it)"
-            ) from None
-        weight = inputs.check_weight(sample_weight, len(X))
-        self.classes_ = np.unique(y)
-        self.n_classes_ = len(self.classes_)
-        if self.n_classes_ < 2:
-            only = self.classes_.tolist()[0]
-            raise DataError(f"y has one class only ({only!r}); a classifier needs at least two")
-        weight = inputs.weigh_classes(y, self.class_weight, weight)
-        asked = Asked(
-            eval_set,
-            eval_names,
-            eval_sample_weight,
-            eval_metric,
-            early_stopping_rounds,
-            callbacks,
-        )
-        data = Labelled(X, self._encode(y, "y"), weight)
-        self._fit(data, asked, self._task, feature_names, plain_accuracy)
-        return self
-
-    def _restore(
-        self, X: Any, y: Any, model: Model, outcome: Mapping[str, Any], names: Any
-    ) -> LargeSpreadClassifier:
-        """Take over a model trained before on X and y, and its `_outcome`, instead of training."""
-        X, y = inputs.check_pair(self, X, y, reset=True)
-        self.classes_ = np.unique(y)
-        self.n_classes_ = len(self.classes_)
-        self._adopt(model, self._attacker(self._names(names)), X)
-        self._set_outcome(outcome)
-        if self.n_iter_ == 0:
-            n_outputs = model.ensemble.n_outputs
-            parameters = self._lightgbm_parameters(n_outputs)
-            self._warn_of_constant(len(X), parameters["min_data_in_leaf"])
-        return self
-
-    @property
-    def _task(self) -> Task:
-        return "binary" if self.n_classes_ == 2 else "multiclass"
-
-    def _encode(self, y: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
-        return inputs.encode_labels(y, self.classes_, what)
-
-    def _objective(self, n_outputs: int) -> dict[str, Any]:
-        objective = "binary" if n_outputs == 1 else "multiclass"
-        if self.objective not in (None, objective):
-            raise CarveError(
-                f"objective must be {objective!r} for {max(2, n_outputs)} classes, "
-                f"got {self.objective!r}"
-            )
-        return {"objective": objective} | ({} if n_outputs == 1 else {"num_class": n_outputs})
-
-    def _transform(self, raw: Floats) -> Floats:
-        if raw.shape[1] == 1:
-            scale = float(getattr(self, "sigmoid", 1.0))
-            return np.asarray(1 / (1 + np.exp(-scale * raw[:, 0])))
-        share = np.exp(raw - raw.max(axis=1, keepdims=True))
-        return np.asarray(share / share.sum(axis=1, keepdims=True))
-
-    def decision_function(self, X: Any) -> Floats:
-        """Raw score per row, or per row and class for more than two classes."""
-        return self._predict(X, raw_score=True)
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The predicted label of every row, as LightGBM has it: the second class iff p > 1/2."""
-        raw = self.decision_function(X)
-        chosen = class_indices(self.ensemble_, raw)
-        return np.asarray(self.classes_[chosen])
-
-    def predict_proba(self, X: Any) -> Floats:
-        """The probability of every class, per row."""
-        share = self._predict(X)
-        return np.column_stack([1 - share, share]) if share.ndim == 1 else share
-
-    def verify(self, X: Any, y: Any = None, **options: Any) -> Verification:
-        """Decide for every instance whether the attacker can flip the decision, exactly.
-
-        The attacker is the one the model was trained for. Without y, the model's own answer is
-        the right one. `options` are those of `carvegbm.verify`.
-        """
-        rows, y = self._instances(X, y, options)
-        return verify(self.ensemble_, rows, y, attacker=self.attacker_, **options)
-
-    def attack(self, X: Any, y: Any = None, **options: Any) -> Attack:
-        """Find a witness for every instance whose decision the attacker can flip.
-
-        As `verify`; `options` are those of `carvegbm.attack`.
-        """
-        rows, y = self._instances(X, y, options)
-        return attack(self.ensemble_, rows, y, attacker=self.attacker_, **options)
-
-    def radius(self, X: Any, y: Any = None, **options: Any) -> Radius:
-        """The smallest budget that flips each instance; 0 where it is wrong already.
-
-        Of an attacker with the norm, scale, features and bounds the model was trained for.
-        `options` are those of `carvegbm.radius`.
-        """
-        rows, y = self._instances(X, y, options)
-        return radius(self.ensemble_, rows, y, **self._attackers_ways(), **options)
-
-    def robustness_curve(
-        self, X: Any, y: Any = None, *, budgets: float | Iterable[float], **options: Any
-    ) -> Curve:
-        """Robustness at many budgets, of an attacker as for `radius`.
-
-        `options` are those of `carvegbm.robustness_curve`.
-        """
-        rows, y = self._instances(X, y, options)
-        ways = self._attackers_ways()
-        return robustness_curve(self.ensemble_, rows, y, budgets=budgets, **ways, **options)
-
-    def _instances(self, X: Any, y: Any, options: dict[str, Any]) -> tuple[Any, Any]:
-        """Rows and labels, checked; `options` get this estimator's defaults."""
-        check_is_fitted(self, "ensemble_")
-        options.setdefault("threads", inputs.thread_count(self.n_jobs))
-        options.setdefault("progress", None if self.verbose else False)
-        return (inputs.check_rows(self, X), None) if y is None else inputs.check_pair(self, X, y)
-
-    def _attackers_ways(self) -> dict[str, Any]:
-        """All of the attacker but the budget."""
-        names = ("norm", "scale", "features", "bounds")
-        return {name: getattr(self.attacker_, name) for name in names}
-
-    def robust_score(self, X: Any, y: Any) -> float:
-        """Share of instances proven robust.
-
-        ``scoring=LargeSpreadClassifier.robust_score`` makes scikit-learn's search and validation
-        tools maximise it.
-        """
-        return float(self.verify(X, y).robustness[0])
+    _for_numbers = "LargeSpreadRegressor"
 
 
-class LargeSpreadRegressor(RegressorMixin, LargeSpreadEstimator):  # type: ignore[misc]
+class LargeSpreadRegressor(LargeSpread, Regressor):
     """A gradient-boosted regressor whose reachable outputs can be computed exactly and fast.
 
     The parameters and attributes are those of `LargeSpreadClassifier`; `objective` is one of
@@ -311,69 +111,116 @@ class LargeSpreadRegressor(RegressorMixin, LargeSpreadEstimator):  # type: ignor
     [True, True, True]
     """
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        eval_set: Any = None,
-        eval_names: Sequence[str] | None = None,
-        eval_sample_weight: Sequence[Any] | None = None,
-        eval_metric: Metric | Sequence[Metric] | None = None,
-        early_stopping_rounds: int | None = None,
-        callbacks: Sequence[Callable[[Any], Any]] | None = None,
-        feature_names: Sequence[str] | None = None,
-    ) -> LargeSpreadRegressor:
-        """Train; the parameters are those of `LargeSpreadClassifier.fit`, with numbers for y."""
-        X, y = inputs.check_pair(self, X, y, reset=True)
+    def _check_regression(self) -> None:
         if self.certified:
             raise CarveError("certified training defends classes; a regressor has none to defend")
-        if self.class_weight is not None:
-            raise CarveError("class_weight has no meaning for regression; use sample_weight")
-        if ROBUSTNESS in metric_list(eval_metric):
-            raise CarveError("eval_metric 'robustness' has no meaning for regression")
-        asked = Asked(
-            eval_set,
-            eval_names,
-            eval_sample_weight,
-            eval_metric,
-            early_stopping_rounds,
-            callbacks,
-        )
-        weight = inputs.check_weight(sample_weight, len(X))
-        data = Labelled(X, self._encode(y, "y"), weight)
-        self._fit(data, asked, "regression", feature_names)
-        return self
 
-    def _encode(self, y: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
-        return inputs.check_targets(y, what)
 
-    def _objective(self, n_outputs: int) -> dict[str, Any]:  # noqa: ARG002
-        name = "regression" if self.objective is None else self.objective
-        if name not in REGRESSION_OBJECTIVES:
-            known = ", ".join(dict.fromkeys(REGRESSION_OBJECTIVES.values()))
-            raise CarveError(f"objective must be one of {known}, got {name!r}")
-        return {"objective": REGRESSION_OBJECTIVES[name]}
+class RobustClassifier(Robust, Classifier):
+    """A gradient-boosted classifier that is trained to be robust, and proven so.
 
-    def _transform(self, raw: Floats) -> Floats:
-        output = raw[:, 0]
-        if self._objective(1)["objective"] in _EXPONENTIAL:
-            return np.exp(output)
-        if str(getattr(self, "reg_sqrt", False)).lower() in ("true", "1"):
-            return np.asarray(np.sign(output) * output**2)
-        return output
+    Trees are grown against the attacker: a split counts rows where the attacker would push them,
+    and the scores of all leaves are fitted to worst cases. Of several models, the one with the
+    largest proven robustness on the validation data is kept. No condition restricts its thresholds;
+    verification is exact for any of them.
 
-    def predict(self, X: Any) -> Floats:
-        """The predicted value of every row."""
-        return self._predict(X)
+    Parameters
+    ----------
+    norm, budget, scale, features, bounds
+        The attacker to be robust against, see `carvegbm.Attacker`.
+    n_estimators : int, default 120
+        Rounds of boosting; a round grows one tree, or one per class for more than two classes.
+    num_leaves, learning_rate, min_child_samples, reg_lambda
+        As in LightGBM, by default 32, 0.15, 10 and 1.
+    max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \
+    reg_alpha
+        As in LightGBM, with its defaults.
+    colsample_bynode : float, optional
+        Share of the features that every split chooses from; chosen by `fit` unless given, as the
+        next four.
+    max_bin : int, optional
+        Largest number of candidate thresholds per feature.
+    n_members : int, optional
+        Models that differ in their seed alone; the classifier is their average.
+    pull : float or sequence of float, optional
+        How strongly the fit of all leaf scores pulls them towards zero. Of several, the best on
+        validation data is taken.
+    quietness : float, None or a sequence of these, default "auto"
+        Thresholds with more than this share of a class's rows within reach are left out; None
+        leaves out none. Of several, the best on validation data is taken.
+    clean_loss : float or None, default "auto"
+        How much accuracy on the validation data may be given up for robustness, compared with plain
+        LightGBM's, or with the most accurate trial's if that is less. "auto" and None: all of it.
+    class_weight : dict or "balanced", optional
+    random_state : int or RandomState, optional
+    n_jobs : int, optional
+        Threads; all cores by default. The model does not depend on their number.
+    verbose : int, default 0
+        1: a progress bar on a terminal, and a line per trial.
+    large_spread : bool, default False
+        Train as ``LargeSpreadClassifier(certified=True)`` does, with the parameters given here and
+        with its own defaults for the others: the model can then be verified in a moment at any
+        size, and is less accurate and less robust.
+    **lightgbm_parameters
+        Other parameters of LightGBM, with ``large_spread=True`` only; refused by name without it.
 
-    def output_range(self, X: Any, **options: Any) -> OutputRange:
-        """Lowest and highest raw score the attacker can reach from every row.
+    Attributes
+    ----------
+    booster_ : lightgbm.Booster
+        Like any other: SHAP values, plots, treelite and ONNX work on it.
+    ensemble_ : carvegbm.Ensemble
+    attacker_ : carvegbm.Attacker
+    classes_ : array
+    training_report_ : TrainingReport
+        Every trial, what was chosen, and why.
+    stopped_because_ : {"rounds", "early stopping", "no thresholds left", "interrupted"}
+    n_iter_, best_iteration_ : int
+        Number of rounds in the model, up to the last with a split; 0 for a constant.
+    best_score_ : float or None
+        With early stopping: the value that was watched, after these rounds.
+    evals_result_ : dict
+        What was watched after every round, by evaluation set.
 
-        The raw score is the predicted value, or its logarithm for poisson, gamma and tweedie.
-        `options` are those of `carvegbm.output_range`.
-        """
-        check_is_fitted(self, "ensemble_")
-        rows = inputs.check_rows(self, X)
-        return output_range(self.ensemble_, rows, self.attacker_, **options)
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = minmax_scale(X)
+    >>> model = RobustClassifier(norm="inf", budget=0.05, n_estimators=20, random_state=0)
+    >>> result = model.fit(X[:400], y[:400]).verify(X[400:], y[400:])
+    >>> 0.8 < result.robustness[0] <= result.accuracy
+    True
+    """
+
+    _for_numbers = "RobustRegressor"
+
+    def _large_spread(self, **parameters: Any) -> LargeSpread:
+        return LargeSpreadClassifier(**parameters)
+
+
+class RobustRegressor(Robust, Regressor):
+    """A gradient-boosted regressor that is trained for the worse end of what an attacker reaches.
+
+    Its loss is the squared error at the lowest or the highest prediction within the attacker's
+    reach, whichever is further from the truth. The parameters and attributes are those of
+    `RobustClassifier`; `clean_loss`, `class_weight` and `large_spread` have no meaning here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> model = RobustRegressor(norm="inf", budget=0.01, n_estimators=30, random_state=0)
+    >>> 0.8 < model.fit(X, X[:, 0] ** 2).robust_score(X, X[:, 0] ** 2) < 1
+    True
+    """
+
+    def _check_regression(self) -> None:
+        if self.large_spread:
+            raise CarveError(
+                "large_spread=True defends classes; for numbers leave it out, or use "
+                "LargeSpreadRegressor"
+            )
+
+    def _large_spread(self, **parameters: Any) -> LargeSpread:
+        return LargeSpreadRegressor(**parameters)

@@ -1,0 +1,257 @@
+"""Robust training as an estimator does it: parameters, and the fit.
+
+Comes in: checked rows and labels. Goes out: the model that robust training chose, or, on request,
+the one of certified large-spread training.
+"""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from carvegbm.attacker import Attacker
+from carvegbm.ensemble import Ensemble
+from carvegbm.errors import CarveError, DataError
+from carvegbm.spread import require_large_spread
+from carvegbm.training import inputs
+from carvegbm.training.data import Labelled
+from carvegbm.training.estimator import Estimator, Trained
+from carvegbm.training.evaluation import Asked
+from carvegbm.training.growing.boosting import Boosting
+from carvegbm.training.growing.model import Kind
+from carvegbm.training.large_spread import LargeSpread
+from carvegbm.training.parameterised import LEARNING
+from carvegbm.training.parameters import main_name
+from carvegbm.training.reporting import print_line
+from carvegbm.training.robust.settings import (
+    AUTO,
+    LEARNING_DEFAULTS,
+    RobustSettings,
+    check_learning,
+)
+
+__all__ = ["Robust"]
+
+_SETTINGS = ("colsample_bynode", "max_bin", "n_members", "pull", "quietness", "clean_loss")
+_OURS = ("n_members", "pull", "large_spread")  # what large-spread training does not know
+_LEARNT = ("n_features_in_", "feature_names_in_", "classes_", "n_classes_")  # from X and y
+
+
+class Robust(Estimator):
+    """An estimator whose trees are grown against its attacker."""
+
+    def __init__(
+        self,
+        *,
+        norm: int | float | str = "inf",
+        budget: float = 0.01,
+        scale: Any = None,
+        features: Any = None,
+        bounds: Any = None,
+        n_estimators: int | None = None,
+        num_leaves: int | None = None,
+        max_depth: int = -1,
+        learning_rate: float | None = None,
+        min_child_samples: int | None = None,
+        min_child_weight: float = 1e-3,
+        min_split_gain: float = 0.0,
+        subsample: float = 1.0,
+        subsample_freq: int = 0,
+        colsample_bytree: float = 1.0,
+        colsample_bynode: float | None = None,
+        reg_alpha: float = 0.0,
+        reg_lambda: float | None = None,
+        max_bin: int | None = None,
+        n_members: int | None = None,
+        pull: Any = None,
+        quietness: Any = AUTO,
+        clean_loss: Any = AUTO,
+        class_weight: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        large_spread: bool = False,
+        **lightgbm_parameters: Any,
+    ) -> None:
+        self.norm = norm
+        self.budget = budget
+        self.scale = scale
+        self.features = features
+        self.bounds = bounds
+        self.n_estimators = n_estimators
+        self.num_leaves = num_leaves
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.min_child_samples = min_child_samples
+        self.min_child_weight = min_child_weight
+        self.min_split_gain = min_split_gain
+        self.subsample = subsample
+        self.subsample_freq = subsample_freq
+        self.colsample_bytree = colsample_bytree
+        self.colsample_bynode = colsample_bynode
+        self.reg_alpha = reg_alpha
+        self.reg_lambda = reg_lambda
+        self.max_bin = max_bin
+        self.n_members = n_members
+        self.pull = pull
+        self.quietness = quietness
+        self.clean_loss = clean_loss
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.large_spread = large_spread
+        for name, value in lightgbm_parameters.items():
+            setattr(self, name, value)
+
+    def _lightgbm_parameters(self, n_outputs: int) -> dict[str, Any]:
+        if self.large_spread:
+            return self._twin()._lightgbm_parameters(n_outputs)
+        for name in self._other_parameters():
+            raise CarveError(self._why_not(name))
+        given = {name: self._value(name) for name in LEARNING}
+        check_learning(given)
+        return self._told(given, n_outputs)
+
+    def _value(self, name: str) -> Any:
+        """A parameter, or what robust training takes where it is None."""
+        value = getattr(self, name)
+        return LEARNING_DEFAULTS.get(name) if value is None else value
+
+    def _why_not(self, name: str) -> str:
+        """A line about a parameter that is not in the signature."""
+        try:
+            main = main_name(name)
+        except CarveError:
+            close = difflib.get_close_matches(name, self._get_param_names(), n=1)
+            remedy = f"did you mean {close[0]}?" if close else "see its documentation"
+            return f"{type(self).__name__} has no parameter {name!r}; {remedy}"
+        ours = {main_name(n): n for n in (*LEARNING, "max_bin", "colsample_bynode")}
+        ours |= {"num_iterations": "n_estimators", "num_threads": "n_jobs"}
+        ours |= {"seed": "random_state", "verbosity": "verbose"}
+        if main in ours:
+            return f"{name} cannot be honoured: it is called {ours[main]} here"
+        return (
+            f"{name} cannot be honoured: robust training grows its own trees, and knows the "
+            "parameters of its signature alone; drop it, or train with large_spread=True"
+        )
+
+    # ── the fit ──────────────────────────────────────────────────────────────────────────────
+
+    def _trained(
+        self,
+        data: Labelled,
+        asked: Asked,
+        kind: Kind,
+        names: Sequence[str] | None,
+        plain_accuracy: float | None,
+    ) -> Trained:
+        if self.large_spread:
+            twin = self._twin()
+            return twin._trained(data, asked, kind, names, plain_accuracy)
+        for name in ("eval_metric", "callbacks"):
+            if getattr(asked, name) is not None:
+                raise CarveError(
+                    f"{name} cannot be honoured: robust training watches worst cases, and chooses "
+                    "by proven robustness; drop it, or train with large_spread=True"
+                )
+        parameters = self._lightgbm_parameters(kind.n_outputs)
+        n_rounds = inputs.whole_number("n_estimators", self._value("n_estimators"))
+        attacker = self._attacker(names)
+        settings = RobustSettings.of({n: getattr(self, n) for n in _SETTINGS}, attacker.norm)
+        if kind.task == "regression" and settings.clean_loss is not None:
+            raise CarveError(
+                "clean_loss has no meaning for regression, which has no accuracy; drop it"
+            )
+        sets = asked.sets(self, self._encode)
+        split_off = False
+        if not sets:
+            data, held_out = self._split_off(data, stratify=kind.task != "regression")
+            sets, split_off = [held_out], held_out.X is not data.X
+        blank = inputs.blank_ensemble(self.n_features_in_, names)
+        for rows in (data, sets[0]):
+            attacker.check_instances(blank, rows.X)
+        boosting = Boosting(
+            data,
+            attacker,
+            parameters,
+            kind,
+            n_rounds,
+            evaluation=asked.evaluation(sets, self._transform),
+            threads=inputs.thread_count(self.n_jobs),
+            verbose=int(self.verbose),
+        )
+        stop = asked.early_stopping_rounds
+        settings = replace(settings, early_stopping_rounds=stop, split_off=split_off)
+        return self._run(boosting, settings, plain_accuracy)
+
+    def _run(
+        self, boosting: Boosting, settings: RobustSettings, plain_accuracy: float | None
+    ) -> Trained:
+        from carvegbm.training.robust.job import RobustJob
+
+        plain = self._plain_accuracy(boosting, settings.clean_loss, plain_accuracy)
+        tell = print_line if self.verbose else lambda _: None
+        report, boosted = RobustJob(boosting, settings, plain_accuracy=plain, tell=tell).run()
+        return Trained(boosting, boosted, report, large_spread=False)
+
+    def _split_off(self, data: Labelled, stratify: bool) -> tuple[Labelled, Labelled]:
+        """Training and validation rows; of too few rows, all serve as both."""
+        seed = inputs.seed_from(self.random_state)
+        try:
+            return data.split_off(seed, stratify)
+        except DataError:
+            warnings.warn(
+                f"{len(data)} rows are too few to split validation data off: trials are judged on "
+                "the rows they were trained on; give eval_set",
+                UserWarning,
+                stacklevel=5,
+            )
+            return data, replace(data, name="valid_0")
+
+    def _require(self, ensemble: Ensemble, attacker: Attacker) -> None:
+        if self.large_spread:
+            require_large_spread(ensemble, attacker)
+
+    def _why_constant(self) -> str:
+        return (
+            f"no split helps against an attacker of norm {self.norm} and budget {self.budget:g}; "
+            "lower the budget, scale the data, or name the features it can change"
+        )
+
+    # ── certified large-spread training ──────────────────────────────────────────────────────
+
+    def _twin(self) -> LargeSpread:
+        """The certified large-spread estimator with the parameters that were set here."""
+        for name in ("n_members", "pull"):
+            if getattr(self, name) is not None:
+                warnings.warn(
+                    f"{name}={getattr(self, name)!r} has no effect with large_spread=True",
+                    UserWarning,
+                    stacklevel=5,
+                )
+        given = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name not in _OURS and not _is_left_alone(name, value)
+        }
+        twin = self._large_spread(certified=True, **given)
+        for name in _LEARNT:
+            if hasattr(self, name):
+                setattr(twin, name, getattr(self, name))
+        return twin
+
+    @abstractmethod
+    def _large_spread(self, **parameters: Any) -> LargeSpread:
+        """The large-spread estimator of the same kind."""
+
+
+def _is_left_alone(name: str, value: Any) -> bool:
+    """Whether a parameter has the value that stands for nothing said."""
+    if name in ("quietness", "clean_loss"):
+        return isinstance(value, str) and value == AUTO
+    return value is None
