@@ -32,11 +32,14 @@ class Labelled:
     def split_off(self, seed: int | None, stratify: bool = True) -> tuple[Labelled, Labelled]:
         """Training and validation rows: a fifth is split off, a share of every class alike."""
         kept, rest = split_off(self.labels, seed, stratify)
-        return self._part(kept, self.name), self._part(rest, "valid_0")
+        return self.part(kept), self.part(rest, "valid_0")
 
-    def _part(self, positions: npt.NDArray[np.int64], name: str) -> Labelled:
+    def part(self, positions: npt.NDArray[np.int64], name: str | None = None) -> Labelled:
+        """Some of the rows, under another name."""
         weight = None if self.weight is None else self.weight[positions]
-        return Labelled(self.X[positions], self.labels[positions], weight, name)
+        return Labelled(
+            self.X[positions], self.labels[positions], weight, self.name if name is None else name
+        )
 
 
 def some_rows(n: int) -> npt.NDArray[np.int64]:

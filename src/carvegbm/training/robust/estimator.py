@@ -186,7 +186,12 @@ class Robust(Estimator):
             verbose=int(self.verbose),
         )
         stop = asked.early_stopping_rounds
-        settings = replace(settings, early_stopping_rounds=stop, split_off=split_off)
+        settings = replace(
+            settings,
+            early_stopping_rounds=stop,
+            least_rows_given=self.min_child_samples is not None,
+            split_off=split_off,
+        )
         return self._run(boosting, settings, plain_accuracy)
 
     def _run(

@@ -1,12 +1,13 @@
 """Growing: tree after tree by the grower whose splits see the attacker.
 
-Comes in: rows as codes, a target, parameters. Goes out: `Grown`, trees over codes with their scores,
+Comes in: rows as codes, a target, parameters. Goes out: `Grown`, trees over codes with their
+scores,
 and the treewise bounds of the rows they were grown on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -134,6 +135,21 @@ class Grown:
             values=self.values[:n_trees],
         )
 
+    def last(self, n_trees: int) -> Iterator[tuple[_core.CodedTree, int, Floats]]:
+        """The last trees, with their outputs and scores."""
+        return zip(
+            self.trees[-n_trees:], self.outputs[-n_trees:], self.values[-n_trees:], strict=True
+        )
+
+    def starts(self) -> Floats:
+        """Per leaf, the part of its folded score that is bias."""
+        left = dict(enumerate(self.bias.tolist()))
+        parts = [
+            np.full(len(own), left.pop(output, 0.0))
+            for output, own in zip(self.outputs, self.values, strict=True)
+        ]
+        return np.concatenate(parts)
+
     def with_scores(self, scores: Floats) -> Grown:
         """The same trees with other scores, one after the other in one array, and no bias."""
         ends = np.cumsum([len(values) for values in self.values])[:-1]
@@ -142,10 +158,9 @@ class Grown:
 
     def folded(self) -> Grown:
         """The same with the bias in the scores of every output's first tree."""
-        values, left = [], dict(enumerate(self.bias.tolist()))
-        for output, own in zip(self.outputs, self.values, strict=True):
-            values.append(own + left.pop(output, 0.0))
-        return replace(self, bias=np.zeros_like(self.bias), values=values)
+        if not self.trees:
+            return self
+        return self.with_scores(np.concatenate(self.values) + self.starts())
 
     @property
     def n_leaves(self) -> int:
@@ -222,6 +237,11 @@ class Grower:
             self.grown.outputs.append(output)
             self.grown.values.append(values)
         return True
+
+    def restart(self, grown: Grown) -> None:
+        """Go on from the same trees with other scores."""
+        self.grown = grown
+        self.bounds = self._rows.bounds(grown)
 
     def _draw_rows(self) -> None:
         settings, n = self._settings, len(self._rows)

@@ -67,6 +67,8 @@ class RobustSettings:
     early_stopping_rounds : int or None
         Rounds without a better validation loss after which no more trees are grown; None: all
         rounds are grown.
+    least_rows_given : bool
+        Whether a user has said how many rows a leaf must have.
     split_off : bool
         Whether the validation rows were split off from the user's training rows: then they may
         serve for training, too, once the choice is made.
@@ -79,6 +81,7 @@ class RobustSettings:
     quietness: tuple[float | None, ...] | None = None
     clean_loss: float | None = None
     early_stopping_rounds: int | None = None
+    least_rows_given: bool = False
     split_off: bool = False
 
     @classmethod

@@ -62,8 +62,8 @@ class Target(ABC):
         """The loss of every row, without weights."""
 
     @abstractmethod
-    def robust(self, bounds: Bounds) -> Bools:
-        """Which rows the bounds prove to be robust."""
+    def margins(self, bounds: Bounds) -> Floats:
+        """A lower bound on the worst margin of every row, positive where the row is robust."""
 
     def loss(self, bounds: Bounds) -> float:
         """The mean loss."""
@@ -85,18 +85,15 @@ class _TwoClasses(Target):
 
     def leans(self, bounds: Bounds) -> list[Lean]:
         down = self.rows.labels == 1
-        wrong = _share(-self._margin(bounds))
+        wrong = _share(-self.margins(bounds))
         hessian = np.maximum(wrong * (1 - wrong), _LEAST_HESSIAN)
         weight = self._weight
         return [Lean(down, np.where(down, -wrong, wrong) * weight, hessian * weight)]
 
     def losses(self, bounds: Bounds) -> Floats:
-        return np.logaddexp(0, -self._margin(bounds))
+        return np.logaddexp(0, -self.margins(bounds))
 
-    def robust(self, bounds: Bounds) -> Bools:
-        return self._margin(bounds) > 0
-
-    def _margin(self, bounds: Bounds) -> Floats:
+    def margins(self, bounds: Bounds) -> Floats:
         return np.where(self.rows.labels == 1, bounds.low[:, 0], -bounds.high[:, 0])
 
 
@@ -125,11 +122,11 @@ class _ManyClasses(Target):
         total = np.log(np.exp(worst - most[:, None]).sum(axis=1))
         return np.asarray(most + total - worst[self._own])
 
-    def robust(self, bounds: Bounds) -> Bools:
+    def margins(self, bounds: Bounds) -> Floats:
         worst = self._worst(bounds)
         own = worst[self._own]
         worst[self._own] = -np.inf
-        return np.asarray(own > worst.max(axis=1))
+        return np.asarray(own - worst.max(axis=1))
 
     @property
     def _own(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -156,8 +153,8 @@ class _Numbers(Target):
         below, above = self._distances(bounds)
         return np.asarray(np.maximum(below, above) ** 2 / 2)
 
-    def robust(self, bounds: Bounds) -> Bools:
-        return np.zeros(len(self.rows), dtype=bool)
+    def margins(self, bounds: Bounds) -> Floats:
+        return -np.maximum(*self._distances(bounds))
 
     def _distances(self, bounds: Bounds) -> tuple[Floats, Floats]:
         return self.rows.labels - bounds.low[:, 0], bounds.high[:, 0] - self.rows.labels

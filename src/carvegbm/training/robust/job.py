@@ -1,0 +1,223 @@
+"""Robust training: trials are grown, refitted and proven, and one of them is chosen.
+
+Comes in: an ensemble to be trained, with validation rows. Goes out: the chosen model, and a report
+of every trial.
+
+    many rows   scout every way of growing with one member; grow the best with all members, and
+                refit it with every pull; the validation rows choose
+    few rows    every plan is tried by cross-validation, and the best is trained on all rows
+
+The choice is the largest proven robustness, among the trials whose accuracy is no more than
+`clean_loss` below plain LightGBM's, or below the most accurate of them, where none reaches it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from carvegbm.training.certified.choosing import accuracy_floor, reason
+from carvegbm.training.data import Labelled
+from carvegbm.training.growing.boosting import Boosted, Boosting
+from carvegbm.training.report import TrainingReport
+from carvegbm.training.reporting import shown
+from carvegbm.training.robust.folds import FEW_ROWS, enough_for_folds, folds, joined
+from carvegbm.training.robust.ground import Ground
+from carvegbm.training.robust.judging import is_better, mean, trial_of
+from carvegbm.training.robust.plan import Menu, Plan, menu_of
+from carvegbm.training.robust.settings import RobustSettings
+from carvegbm.training.trial import ClassifierTrial, Trial
+
+__all__ = ["RobustJob"]
+
+
+@dataclass
+class RobustJob:
+    """One run of robust training against an attacker of norm inf.
+
+    Attributes
+    ----------
+    boosting : Boosting
+        What is to be trained; its first evaluation set holds the validation rows.
+    settings : RobustSettings
+    plain_accuracy : float or None
+        Accuracy of plain LightGBM on the validation rows.
+    tell : callable (str) -> object
+        Called with a line per trial.
+    """
+
+    boosting: Boosting
+    settings: RobustSettings
+    plain_accuracy: float | None = None
+    tell: Callable[[str], object] = lambda _: None
+    _found: list[tuple[Trial, Plan, Ground]] = field(default_factory=list, init=False)
+
+    def run(self) -> tuple[TrainingReport, Boosted]:
+        """Train and judge the trials, and choose one; an interrupt ends it early."""
+        interrupted = False
+        try:
+            if self._few_rows:
+                self._try_by_folds()
+            else:
+                self._try_on_validation_rows()
+        except KeyboardInterrupt:
+            if not self._found:
+                raise
+            interrupted = True
+        chosen, plan, ground = self._choice(self._found)
+        return self._report(chosen), self._boosted(chosen, plan, ground, interrupted)
+
+    # ── trials ───────────────────────────────────────────────────────────────────────────────
+
+    def _try_on_validation_rows(self) -> None:
+        ground = self._ground(self.boosting.data, self._valid)
+        scouts = list(self._menu.scouts())
+        best = scouts[0]
+        if len(scouts) > 1:
+            for plan in scouts:
+                self._try(ground, plan, "scout")
+            best = self._choice(self._found)[1]
+        tried = [plan for _, plan, _ in self._found]
+        for plan in self._menu.grown_as(best):
+            if plan not in tried:
+                self._try(ground, plan)
+
+    def _try(self, ground: Ground, plan: Plan, note: str = "") -> None:
+        """Train a model, prove what can be proven of it, and keep it."""
+        started = time.monotonic()
+        interrupted = False
+        try:
+            grown = ground.grow(plan)
+        except KeyboardInterrupt:
+            unfinished = ground.unfinished(plan)
+            if self._found or unfinished is None:
+                raise
+            grown, note, interrupted = unfinished, "unfinished", True
+        model = ground.model(plan, grown)
+        measures = ground.measures(plan, grown, model)
+        trial = trial_of(
+            measures,
+            parameters=plan.parameters(),
+            trees=model.ensemble.n_trees,
+            leaves=model.ensemble.n_leaves,
+            seconds=round(time.monotonic() - started, 3),
+            note=note,
+            model=model,
+        )
+        self._keep(trial, plan, ground)
+        if interrupted:
+            raise KeyboardInterrupt
+
+    def _try_by_folds(self) -> None:
+        """Try every plan on all folds, and train the best on all rows."""
+        started = time.monotonic()
+        rows = joined(self.boosting.data, self._valid)
+        plans = list(self._menu.small())
+        found: list[list[dict[str, float]]] = [[] for _ in plans]
+        seed = int(self.boosting.parameters.get("seed", 0))
+        for train, valid in folds(rows, seed, self._stratify):
+            ground = self._ground(train, valid)
+            for plan, measures in zip(plans, found, strict=True):
+                grown = ground.grow(plan)
+                measures.append(ground.measures(plan, grown, ground.model(plan, grown)))
+        whole = self._ground(rows, None)
+        for plan, measures in zip(plans, found, strict=True):
+            model = whole.model(plan, whole.grow(plan))
+            trial = trial_of(
+                mean(measures),
+                parameters=plan.parameters(),
+                trees=model.ensemble.n_trees,
+                leaves=model.ensemble.n_leaves,
+                seconds=round(time.monotonic() - started, 3),
+                note="",
+                model=model,
+            )
+            self._keep(trial, plan, whole)
+            started = time.monotonic()
+
+    def _keep(self, trial: Trial, plan: Plan, ground: Ground) -> None:
+        self._found.append((trial, plan, ground))
+        tried = ", ".join(f"{name} {shown(value)}" for name, value in trial.parameters.items())
+        reached = ", ".join(f"{name} {value:.4f}" for name, value in trial.measures.items())
+        self.tell(f"{tried}: {reached}")
+
+    # ── choice ───────────────────────────────────────────────────────────────────────────────
+
+    def _choice(self, found: Sequence[tuple[Trial, Plan, Ground]]) -> tuple[Trial, Plan, Ground]:
+        floor = self._floor
+        best = None
+        for each in found:
+            trial = each[0]
+            if floor is not None and isinstance(trial, ClassifierTrial) and trial.accuracy < floor:
+                continue
+            if best is None or is_better(trial, best[0]):
+                best = each
+        assert best is not None
+        return best
+
+    @property
+    def _floor(self) -> float | None:
+        if self.plain_accuracy is None or self.settings.clean_loss is None:
+            return None
+        return accuracy_floor(self.plain_accuracy, max(self._accuracies), self.settings.clean_loss)
+
+    @property
+    def _accuracies(self) -> list[float]:
+        return [t.accuracy for t, _, _ in self._found if isinstance(t, ClassifierTrial)]
+
+    def _report(self, chosen: Trial) -> TrainingReport:
+        trials = [trial for trial, _, _ in self._found]
+        if isinstance(chosen, ClassifierTrial):
+            reached = max(self._accuracies)
+            why = reason(
+                chosen.robustness, self._accuracies, self._floor, self.plain_accuracy, reached
+            )
+        else:
+            worst = chosen.measures["worst error"]
+            why = (
+                f"the smallest worst error on validation data, {worst:.4g}, of {len(trials)} trials"
+            )
+        if self._few_rows:
+            why = f"{why}, by cross-validation"
+        return TrainingReport(trials, chosen, why, self._floor, self.plain_accuracy)
+
+    def _boosted(self, chosen: Trial, plan: Plan, ground: Ground, interrupted: bool) -> Boosted:
+        losses, end = ground.history(plan)
+        rounds = chosen.trees // (plan.members * self.boosting.kind.n_outputs)
+        known = ground.valid is not None and len(losses) > 0
+        name = self._valid.name
+        return Boosted(
+            model=chosen.model,
+            stopped_because="interrupted" if interrupted else end,
+            best_round=rounds,
+            best_value=losses[rounds - 1] if known and rounds else None,
+            history={name: {"worst_loss": losses}} if known else {},
+            n_open=ground.n_thresholds(plan),
+        )
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────
+
+    def _ground(self, train: Labelled, valid: Labelled | None) -> Ground:
+        patience = self.settings.early_stopping_rounds
+        return Ground(self.boosting, self._menu, train, valid, patience)
+
+    @cached_property
+    def _menu(self) -> Menu:
+        return menu_of(self.boosting, self.settings, self._few_rows)
+
+    @cached_property
+    def _few_rows(self) -> bool:
+        if not self.settings.split_off or self.boosting.kind.n_outputs > 1:
+            return False
+        rows = joined(self.boosting.data, self._valid)
+        return len(rows) < FEW_ROWS and enough_for_folds(rows, self._stratify)
+
+    @property
+    def _stratify(self) -> bool:
+        return self.boosting.kind.task != "regression"
+
+    @property
+    def _valid(self) -> Labelled:
+        return self.boosting.evaluation.sets[0]

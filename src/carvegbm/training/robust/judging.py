@@ -1,0 +1,93 @@
+"""Judging: what is proven of a model on validation rows, and which trial is the best.
+
+Comes in: a model, rows, and lower bounds on what an attacker can do to them. Goes out: measures by
+name, and trials in order. What the bounds leave open, the verifier decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.attacker import Attacker
+from carvegbm.ensemble import Ensemble
+from carvegbm.ranges import output_range
+from carvegbm.training.data import Labelled
+from carvegbm.training.trial import ClassifierTrial, RegressorTrial, Trial
+from carvegbm.verification import verify
+
+__all__ = ["Judge", "is_better", "mean", "trial_of"]
+
+Floats = npt.NDArray[np.float64]
+
+_CLEAR = 1e-6  # a margin this far above 0 is no matter of rounding; the others are verified
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Proves what an attacker can do to rows."""
+
+    attacker: Attacker
+    rows: Labelled
+    threads: int
+
+    def measures(self, ensemble: Ensemble, margins: Floats) -> dict[str, float]:
+        """Measures of a trial; `margins` are lower bounds on the rows' worst margins."""
+        if ensemble.task == "regression":
+            return self._errors(ensemble)
+        right = ensemble.decide(self.rows.X) == ensemble.classes[self.rows.labels]
+        robust = right & (margins > _CLEAR)
+        open_rows = np.flatnonzero(right & ~robust)
+        if len(open_rows):
+            labels = ensemble.classes[self.rows.labels[open_rows]]
+            proven = verify(
+                ensemble,
+                self.rows.X[open_rows],
+                labels,
+                self.attacker,
+                threads=self.threads,
+                progress=False,
+            )
+            robust[open_rows] = proven.statuses == "robust"
+        return {"accuracy": float(right.mean()), "robustness": float(robust.mean())}
+
+    def _errors(self, ensemble: Ensemble) -> dict[str, float]:
+        """Roots of the mean squared error: as the rows are, and at the worse end of their range."""
+        wanted = self.rows.labels
+        raw = ensemble.raw_score(self.rows.X)
+        ends = output_range(
+            ensemble, self.rows.X, self.attacker, threads=self.threads, progress=False
+        )
+        worse = np.maximum(np.abs(ends.lower - wanted), np.abs(ends.upper - wanted))
+        return {"error": _root_mean(raw - wanted), "worst_error": _root_mean(worse)}
+
+
+def trial_of(measures: Mapping[str, float], **others: Any) -> Trial:
+    """A trial with these measures: of a classifier, or of a regressor."""
+    kind = RegressorTrial if "worst_error" in measures else ClassifierTrial
+    return kind(**measures, **others)
+
+
+def is_better(one: Trial, other: Trial) -> bool:
+    """Whether one trial did better than another, at the attacker's best and then without it."""
+    return _rank(one) > _rank(other)
+
+
+def mean(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of every measure."""
+    return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+
+
+def _rank(trial: Trial) -> tuple[float, ...]:
+    if isinstance(trial, RegressorTrial):
+        return -trial.worst_error, -trial.error, -trial.leaves
+    assert isinstance(trial, ClassifierTrial)
+    return trial.robustness, trial.accuracy, -trial.leaves
+
+
+def _root_mean(distances: npt.NDArray[Any]) -> float:
+    return float(np.sqrt(np.mean(np.square(distances))))

@@ -1,0 +1,179 @@
+"""The grower, slowly: every split tried by pushing every row where the attacker would.
+
+Comes in: codes, sides, gradients, hessians. Goes out: the same tree as the core's, ties included.
+Sums are Python's whole numbers, all else is done in the order that the core's contract names.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+MASK = 2**64 - 1
+
+
+class Options(NamedTuple):
+    leaves: int = 32
+    depth: int = 0
+    least_rows: int = 1
+    least_hessian: float = 0.0
+    l1: float = 0.0
+    l2: float = 0.0
+    least_gain: float = 0.0
+    feature_share: float = 1.0
+    ordered: bool = False
+    seed: int = 0
+
+
+def scrambled(seed, place):
+    z = (seed + 0x9E3779B97F4A7C15 * (place + 1)) & MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+def nearest(value):
+    """The nearest whole number; halves away from 0."""
+    whole = math.floor(abs(value))
+    whole += abs(value) - whole >= 0.5
+    return whole if value >= 0 else -whole
+
+
+def unit(most, bits):
+    return 2.0 ** max(math.frexp(most)[1] - bits, -900)
+
+
+class Reference:
+    """One tree; `low`, `high` are (rows, features), `n_thresholds` has a number per feature."""
+
+    def __init__(self, low, high, n_thresholds, down, gradient, hessian, options):
+        self.low, self.high, self.n_thresholds = low.tolist(), high.tolist(), n_thresholds
+        self.down, self.options = down.tolist(), options
+        bits = len(gradient).bit_length()
+        self.unit_g = unit(max(map(abs, gradient.tolist())), 62 - bits)
+        self.unit_h = unit(max(hessian.tolist()), 63 - 2 * bits)
+        self.g = [nearest(g / self.unit_g) for g in gradient.tolist()]
+        self.h = [nearest(h / self.unit_h) for h in hessian.tolist()]
+
+    def figures(self, rows):
+        """Gradient less its l1, hessian with its l2."""
+        gradient = float(sum(self.g[i] for i in rows)) * self.unit_g
+        rest = max(0.0, abs(gradient) - self.options.l1)
+        leaning = -rest if gradient < 0 else rest
+        return leaning, float(sum(self.h[i] for i in rows)) * self.unit_h + self.options.l2
+
+    def value(self, rows, bounds):
+        leaning, weight = self.figures(rows)
+        return min(max(-leaning / weight, bounds[0]), bounds[1]) if weight > 0 else 0.0
+
+    def fall(self, rows, given):
+        leaning, weight = self.figures(rows)
+        return -(2 * leaning * given + weight * given * given)
+
+    def may_be_leaf(self, rows):
+        hessian = float(sum(self.h[i] for i in rows)) * self.unit_h
+        return len(rows) >= self.options.least_rows and hessian >= self.options.least_hessian
+
+    def pushed_left(self, row, feature, position, left_lower):
+        codes = self.low if bool(self.down[row]) == left_lower else self.high
+        return codes[row][feature] <= position
+
+    def looked_at(self, number, usable):
+        count = max(1, nearest(self.options.feature_share * len(usable)))
+        seed = scrambled(self.options.seed, number)
+        return sorted(sorted(usable, key=lambda f: (scrambled(seed, f), f))[:count])
+
+    def best_cut(self, leaf, usable):
+        """(gain, feature, left lower, position) or None; the first of the best."""
+        rows, bounds, depth, number = leaf["rows"], leaf["bounds"], leaf["depth"], leaf["number"]
+        options, best = self.options, None
+        if len(rows) < 2 * options.least_rows or 0 < options.depth <= depth or not usable:
+            return None
+        before = self.fall(rows, self.value(rows, bounds)) + options.least_gain
+        for f in self.looked_at(number, usable):
+            for left_lower in (True, False):
+                for position in range(self.n_thresholds[f]):
+                    left = [i for i in rows if self.pushed_left(i, f, position, left_lower)]
+                    right = [i for i in rows if not self.pushed_left(i, f, position, left_lower)]
+                    if not (self.may_be_leaf(left) and self.may_be_leaf(right)):
+                        continue
+                    (l, w), (r, v) = self.figures(left), self.figures(right)
+                    slant = r * w - l * v  # negative iff the left value, -l / w, is the lower one
+                    if slant >= 0 if left_lower else slant <= 0:
+                        continue
+                    falls = [self.fall(part, self.value(part, bounds)) for part in (left, right)]
+                    gain = falls[0] + falls[1] - before
+                    if gain > (0.0 if best is None else best[0]):
+                        best = gain, f, left_lower, position
+        return best
+
+    def grow(self, used, features):
+        """(splits, values): a split is (feature, position, left, right)."""
+        usable = [f for f, n in enumerate(self.n_thresholds) if n > 0 and features[f]]
+        root = {"rows": list(used), "bounds": (-math.inf, math.inf), "depth": 0, "number": 0}
+        leaves, splits = [{**root, "parent": None}], []
+        leaves[0]["cut"] = self.best_cut(leaves[0], usable)
+        while len(leaves) < self.options.leaves:
+            gains = [leaf["cut"][0] if leaf["cut"] else 0.0 for leaf in leaves]
+            index = gains.index(max(gains))
+            leaf = leaves[index]
+            if leaf["cut"] is None:
+                break
+            _, f, left_lower, position = leaf["cut"]
+            node = len(splits)
+            splits.append([f, position, ~index, ~len(leaves)])
+            if leaf["parent"] is not None:
+                above, side = leaf["parent"]
+                splits[above][side] = node
+            goes = [self.pushed_left(i, f, position, left_lower) for i in leaf["rows"]]
+            parts = [
+                [i for i, left in zip(leaf["rows"], goes, strict=True) if left is wanted]
+                for wanted in (True, False)
+            ]
+            bounds = [leaf["bounds"], leaf["bounds"]]
+            if self.options.ordered:
+                middle = (
+                    self.value(parts[0], leaf["bounds"]) / 2
+                    + self.value(parts[1], leaf["bounds"]) / 2
+                )
+                low, high = leaf["bounds"]
+                bounds = [(low, middle), (middle, high)]
+                if not left_lower:
+                    bounds.reverse()
+            children = [
+                {
+                    "rows": parts[k],
+                    "bounds": bounds[k],
+                    "depth": leaf["depth"] + 1,
+                    "number": 2 * node + 1 + k,
+                    "parent": (node, 2 + k),
+                }
+                for k in range(2)
+            ]
+            for child in children:
+                child["cut"] = self.best_cut(child, usable)
+            leaves[index] = children[0]
+            leaves.append(children[1])
+        values = [self.value(leaf["rows"], leaf["bounds"]) for leaf in leaves]
+        return splits, values, [len(leaf["rows"]) for leaf in leaves]
+
+
+def reachable(splits, values, low, high):
+    """The lowest and the highest value each row can be pushed to."""
+    found = []
+    for row in range(len(low)):
+        pending, reached = [0 if splits else ~0], []
+        while pending:
+            here = pending.pop()
+            if here < 0:
+                reached.append(values[~here])
+                continue
+            feature, position, left, right = splits[here]
+            if low[row][feature] <= position:
+                pending.append(left)
+            if high[row][feature] > position:
+                pending.append(right)
+        found.append((min(reached), max(reached)))
+    return np.array(found)
