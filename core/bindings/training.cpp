@@ -10,61 +10,129 @@
 
 namespace {
 
-void check_scores(const carve::WorstCases& cases, const Vector<double>& scores) {
+using carve::WorstCases;
+using Plan = WorstCases::Plan;
+using Wanted = WorstCases::Wanted;
+
+void check_scores(const WorstCases& cases, const Vector<double>& scores) {
     if (scores.size() != cases.score_count())
         throw std::invalid_argument("one number per leaf and output is needed");
+}
+
+void check_plan(const Plan& plan, const carve::Ensemble& ensemble, const carve::Rows& rows) {
+    if (plan.block < 1 || plan.block > WorstCases::most_block)
+        throw std::invalid_argument("a block has 1 to 64 rows");
+    if (!plan.output.empty() && plan.output.size() != static_cast<std::size_t>(ensemble.n_trees()))
+        throw std::invalid_argument("one output per tree is needed");
+    for (const auto output : plan.output)
+        if (output < 0 || output >= ensemble.n_outputs())
+            throw std::invalid_argument("a tree's output is not there");
+    if (!plan.order.empty() && plan.order.size() != static_cast<std::size_t>(rows.count))
+        throw std::invalid_argument("one place per row is needed");
+    for (const auto row : plan.order)
+        if (row < 0 || row >= rows.count)
+            throw std::invalid_argument("a row of the order is not there");
+}
+
+void create(WorstCases* self, const carve::Ensemble& ensemble, const carve::Attacker& attacker,
+            const carve::Rows& rows, Wanted wanted, int threads, const Plan& plan) {
+    check_plan(plan, ensemble, rows);
+    auto cases =
+        std::make_unique<WorstCases>(ensemble, attacker, rows, std::move(wanted), Plan(plan));
+    run([&](const auto& watch) { return cases->collect(threads, watch); });
+    new (self) WorstCases(std::move(*cases));
+}
+
+// What is known per row, by name.
+nb::dict outcomes_of(const WorstCases& cases, const Vector<double>& scores, double steepness,
+                     int threads) {
+    check_scores(cases, scores);
+    const auto count = static_cast<std::size_t>(cases.rows());
+    Owned<double> margin(count);
+    Owned<double> lowest(count);
+    Owned<double> highest(count);
+    Owned<double> loss(count);
+    run([&](const auto& watch) {
+        return cases.judge(
+            scores.data(), steepness,
+            {margin.data.get(), lowest.data.get(), highest.data.get(), loss.data.get()}, threads,
+            watch);
+    });
+    nb::dict found;
+    if (cases.has_classes()) {
+        found["margin"] = margin.release<1>(count);
+    } else {
+        found["lowest"] = lowest.release<1>(count);
+        found["highest"] = highest.release<1>(count);
+    }
+    found["loss"] = loss.release<1>(count);
+    return found;
 }
 
 } // namespace
 
 void bind_training(nb::module_& module) {
-    nb::class_<carve::WorstCases>(module, "WorstCases",
-                                  "Worst margins of rows as functions of the leaf scores.")
+    nb::class_<Plan>(module, "WorstCasePlan", "How worst cases are stored.")
         .def(
             "__init__",
-            [](carve::WorstCases* self, const carve::Ensemble& ensemble,
-               const carve::Attacker& attacker, const Matrix& X, const Vector<std::int32_t>& labels,
-               int threads) {
-                const carve::Rows rows = rows_of(ensemble, X);
-                const auto* label = labels_of(ensemble, X, labels);
-                auto cases =
-                    std::make_unique<carve::WorstCases>(ensemble, attacker, label, rows.count);
-                run([&](const auto& watch) { return cases->collect(rows, threads, watch); });
-                new (self) carve::WorstCases(std::move(*cases));
+            [](Plan* self, const Vector<std::int32_t>& output, const Vector<std::int64_t>& order,
+               std::int64_t block, std::size_t most_memory) {
+                new (self) Plan{copy(output), copy(order), block, most_memory};
             },
-            "ensemble"_a, "attacker"_a, "X"_a, "labels"_a, "threads"_a, nb::keep_alive<1, 2>(),
-            nb::keep_alive<1, 3>())
-        .def_prop_ro("memory", &carve::WorstCases::memory)
+            "output"_a, "order"_a, "block"_a, "most_memory"_a,
+            "output: per tree, the one it counts for, and scores are one per leaf; empty: a score "
+            "per leaf and output. order: rows as blocks take them; empty: as they come. block: "
+            "rows. most_memory: bytes to keep")
+        .def(nb::init<>());
+
+    nb::class_<WorstCases>(module, "WorstCases",
+                           "Worst cases of rows as functions of the leaf scores.")
         .def(
-            "margins",
-            [](const carve::WorstCases& self, const Vector<double>& scores, int threads) {
-                check_scores(self, scores);
-                Owned<double> margin(static_cast<std::size_t>(self.rows()));
-                run([&](const auto& watch) {
-                    return self.evaluate(scores.data(), {nullptr, 1}, margin.data.get(), nullptr,
-                                         threads, watch);
-                });
-                return margin.release<1>(self.rows());
+            "__init__",
+            [](WorstCases* self, const carve::Ensemble& ensemble, const carve::Attacker& attacker,
+               const Matrix& X, const Vector<std::int32_t>& labels, int threads, const Plan& plan) {
+                labels_of(ensemble, X, labels);
+                create(self, ensemble, attacker, rows_of(ensemble, X), {copy(labels), {}}, threads,
+                       plan);
             },
-            "scores"_a, "threads"_a,
-            "the worst margin of every row, negative where a tie goes to the rival")
+            "ensemble"_a, "attacker"_a, "X"_a, "labels"_a, "threads"_a, "plan"_a = Plan(),
+            nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>())
+        .def(
+            "__init__",
+            [](WorstCases* self, const carve::Ensemble& ensemble, const carve::Attacker& attacker,
+               const Matrix& X, const Vector<double>& numbers, int threads, const Plan& plan) {
+                if (numbers.size() != X.shape(0))
+                    throw std::invalid_argument("one number per row is needed");
+                if (ensemble.n_outputs() != 1)
+                    throw std::invalid_argument("numbers need an ensemble with one output");
+                create(self, ensemble, attacker, rows_of(ensemble, X), {{}, copy(numbers)}, threads,
+                       plan);
+            },
+            "ensemble"_a, "attacker"_a, "X"_a, "numbers"_a, "threads"_a, "plan"_a = Plan(),
+            nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>())
+        .def_prop_ro("memory", &WorstCases::memory)
+        .def_prop_ro("blocks", &WorstCases::blocks)
+        .def("outcomes", &outcomes_of, "scores"_a, "steepness"_a, "threads"_a,
+             "per row: margin (the worst one, negative where a tie goes to the rival), or lowest "
+             "and highest; and loss")
         .def(
             "slope",
-            [](const carve::WorstCases& self, const Vector<double>& scores,
-               const Vector<double>& weight, double steepness, int threads) {
+            [](const WorstCases& self, const Vector<double>& scores, const Vector<double>& weight,
+               double steepness, const Vector<std::int64_t>& blocks, int threads) {
                 check_scores(self, scores);
                 if (weight.size() != 0 && static_cast<std::int64_t>(weight.size()) != self.rows())
                     throw std::invalid_argument("one weight per row is needed");
-                Owned<double> margin(static_cast<std::size_t>(self.rows()));
+                for (const auto block : view(blocks))
+                    if (block < 0 || block >= self.blocks())
+                        throw std::invalid_argument("a block is not there");
                 Owned<double> slope(self.score_count());
                 const double* weights = weight.size() == 0 ? nullptr : weight.data();
                 run([&](const auto& watch) {
-                    return self.evaluate(scores.data(), {weights, steepness}, margin.data.get(),
-                                         slope.data.get(), threads, watch);
+                    return self.slope(scores.data(), steepness, {weights, view(blocks)},
+                                      slope.data.get(), threads, watch);
                 });
-                return nb::make_tuple(margin.release<1>(self.rows()),
-                                      slope.release<1>(self.score_count()));
+                return slope.release<1>(self.score_count());
             },
-            "scores"_a, "weight"_a, "steepness"_a, "threads"_a,
-            "(margins, derivative of the logistic loss by every score)");
+            "scores"_a, "weight"_a, "steepness"_a, "blocks"_a, "threads"_a,
+            "derivative of the sum of the blocks' losses by every score");
 }

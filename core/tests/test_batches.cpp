@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -100,13 +101,22 @@ void all_questions(const Case& c, const Options& options, Answers& answers) {
 }
 
 void worst_cases(const Case& c, int threads, Answers& answers) {
-    WorstCases cases(c.ensemble, c.attacker, c.label.data(), count);
-    CHECK(cases.collect(c.rows(), threads, go_on));
+    const std::vector<std::int32_t> label(c.label.begin(), c.label.end());
+    WorstCases cases(c.ensemble, c.attacker, c.rows(), {label, {}}, {});
+    CHECK(cases.collect(threads, go_on));
     std::vector<double> margin(count);
+    std::vector<double> loss(count);
     std::vector<double> slope(cases.score_count());
-    CHECK(cases.evaluate(c.ensemble.scores.data(), {nullptr, 2.0}, margin.data(), slope.data(),
-                         threads, go_on));
+    std::vector<std::int64_t> blocks(static_cast<std::size_t>(cases.blocks()));
+    std::iota(blocks.begin(), blocks.end(), 0);
+    WorstCases::Outcomes outcomes;
+    outcomes.margin = margin.data();
+    outcomes.loss = loss.data();
+    CHECK(cases.judge(c.ensemble.scores.data(), 2.0, outcomes, threads, go_on));
+    CHECK(cases.slope(c.ensemble.scores.data(), 2.0, {nullptr, blocks}, slope.data(), threads,
+                      go_on));
     answers.add(margin);
+    answers.add(loss);
     answers.add(slope);
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -136,13 +137,17 @@ TEST(slopes_of_more_rows_than_units_of_force_fit) {
     const Attacker attacker{norm_inf, 0, {}, {}, {}, {}};
     const std::vector<float> rows(count, 0.25f);
     const std::vector<std::int32_t> labels(count, 1);
-    WorstCases cases(ensemble, attacker, labels.data(), count);
+    WorstCases cases(ensemble, attacker, {rows.data(), true, count, 1}, {labels, {}}, {});
     const auto go_on = [](std::span<const RowRange>) { return true; };
-    CHECK(cases.collect({rows.data(), true, count, 1}, 2, go_on));
+    CHECK(cases.collect(2, go_on));
     std::vector<double> margin(count);
     std::vector<double> slope(2);
-    CHECK(cases.evaluate(ensemble.scores.data(), {nullptr, 1.0}, margin.data(), slope.data(), 2,
-                         go_on));
+    std::vector<std::int64_t> blocks(static_cast<std::size_t>(cases.blocks()));
+    std::iota(blocks.begin(), blocks.end(), 0);
+    WorstCases::Outcomes outcomes;
+    outcomes.margin = margin.data();
+    CHECK(cases.judge(ensemble.scores.data(), 1.0, outcomes, 2, go_on));
+    CHECK(cases.slope(ensemble.scores.data(), 1.0, {nullptr, blocks}, slope.data(), 2, go_on));
     CHECK(margin[0] == -1e6 && margin.back() == -1e6);
     CHECK(slope[0] == -static_cast<double>(count) && slope[1] == 0);
 }

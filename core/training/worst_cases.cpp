@@ -2,253 +2,367 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <memory>
+#include <numeric>
 #include <utility>
+
+#include "numbers/units.hpp"
+#include "training/attack_by_costs.hpp"
+#include "training/attack_by_limits.hpp"
+#include "training/reach_by_costs.hpp"
 
 namespace carve {
 
-WorstCases::WorstCases(const Ensemble& ensemble, const Attacker& attacker,
-                       const std::int32_t* label, std::int64_t count)
-    : ensemble_(ensemble), attacker_(attacker), costs_(ensemble, attacker),
-      label_(label, label + count), slope_unit_(units::slope_unit(count)),
-      blocks_(static_cast<std::size_t>((count + block_size - 1) / block_size)) {}
+namespace {
 
-bool WorstCases::collect(const Rows& rows, int threads, const WatchFunction& watch) {
-    const bool has_costs = attacker_.norm != norm_inf;
-    const auto work = [&](int, RowRange range, const std::atomic<bool>&) {
-        Instance instance(ensemble_, attacker_);
-        Reach reach(ensemble_, costs_);
-        std::vector<std::pair<float, std::int32_t>> others;
-        Block& block = blocks_[static_cast<std::size_t>(range.begin / block_size)];
-        for (std::int64_t i = range.begin; i < range.end; ++i) {
-            with_row(rows, i, [&](const auto* row) { instance.load(row); });
-            for (int tree = 0; tree < ensemble_.n_trees(); ++tree) {
-                std::int32_t home = -1;
-                others.clear();
-                reach.walk(tree, instance, false, [&](std::int32_t node, double cost) {
-                    const auto leaf = ensemble_.nodes[static_cast<std::size_t>(node)].right;
-                    if (home < 0)
-                        home = leaf;
-                    else
-                        others.emplace_back(static_cast<float>(cost), leaf);
-                });
-                block.home.push_back(home);
-                if (others.empty())
-                    continue;
-                std::ranges::sort(others);
-                for (const auto& [cost, leaf] : others) {
-                    block.leaf.push_back(leaf);
-                    if (has_costs)
-                        block.cost.push_back(cost);
-                }
-                block.contests.push_back({tree, units::index(block.leaf.size())});
+constexpr double just_below_zero = -1e-300;
+
+LaneKind kind_of(const Ensemble& ensemble, const Attacker& attacker, bool numbers, bool single) {
+    if (numbers)
+        return LaneKind::numbers;
+    if (ensemble.n_outputs() == 1)
+        return LaneKind::two_classes;
+    return single && attacker.norm == norm_inf ? LaneKind::by_output : LaneKind::by_rival;
+}
+
+int lane_count(const Ensemble& ensemble, LaneKind kind) {
+    return kind == LaneKind::numbers ? 2 : ensemble.n_outputs();
+}
+
+} // namespace
+
+WorstCases::WorstCases(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
+                       Wanted wanted, Plan plan)
+    : ensemble_(ensemble), attacker_(attacker), rows_(rows), wanted_(std::move(wanted)),
+      plan_(std::move(plan)), costs_(ensemble, attacker), numbers_(ensemble),
+      slope_unit_(units::slope_unit(rows.count)) {
+    const bool single = ensemble.n_outputs() == 1 || !plan_.output.empty();
+    width_ = single ? 1 : ensemble.base_score.size();
+    kind_ = kind_of(ensemble, attacker, wanted_.label.empty(), single);
+    plan_.output.resize(static_cast<std::size_t>(ensemble.n_trees()), 0);
+    if (plan_.order.empty()) {
+        plan_.order.resize(static_cast<std::size_t>(rows.count));
+        std::iota(plan_.order.begin(), plan_.order.end(), 0);
+    }
+    if (!wanted_.label.empty())
+        for (const std::int64_t row : plan_.order)
+            label_.push_back(wanted_.label[static_cast<std::size_t>(row)]);
+    if (by_limits())
+        cuts_.emplace(ensemble);
+    kept_.resize(static_cast<std::size_t>(blocks()));
+}
+
+std::span<const std::int64_t> WorstCases::rows_of(std::int64_t block) const {
+    const std::int64_t begin = block * plan_.block;
+    const std::int64_t count = std::min(plan_.block, rows_.count - begin);
+    return {plan_.order.data() + begin, static_cast<std::size_t>(count)};
+}
+
+std::span<const std::int32_t> WorstCases::labels_of(std::int64_t block) const {
+    if (label_.empty())
+        return {};
+    return {label_.data() + block * plan_.block, rows_of(block).size()};
+}
+
+// Finds what is within reach, one way or the other. One per thread.
+class WorstCases::Finder {
+  public:
+    explicit Finder(const WorstCases& cases) : cases_(cases) {
+        if (cases.by_limits())
+            by_limits_.emplace(cases.ensemble_, cases.attacker_, cases.numbers_, *cases.cuts_);
+        else
+            by_costs_.emplace(cases.ensemble_, cases.attacker_, cases.costs_, cases.numbers_);
+    }
+    void find(std::int64_t block, Reached& reached) {
+        if (by_limits_)
+            by_limits_->find(cases_.rows_, cases_.rows_of(block), reached);
+        else
+            by_costs_->find(cases_.rows_, cases_.rows_of(block), reached);
+    }
+
+  private:
+    const WorstCases& cases_;
+    std::optional<ReachByLimits> by_limits_;
+    std::optional<ReachByCosts> by_costs_;
+};
+
+bool WorstCases::collect(int threads, const WatchFunction& watch) {
+    std::atomic<std::size_t> used{0};
+    std::atomic<bool> full{plan_.most_memory == 0};
+    const int workers = worker_count(threads, blocks(), 1);
+    std::vector<std::unique_ptr<Finder>> finders(static_cast<std::size_t>(workers));
+    const auto work = [&](int number, RowRange range, const std::atomic<bool>&) {
+        auto& finder = finders[static_cast<std::size_t>(number)];
+        if (!finder)
+            finder = std::make_unique<Finder>(*this);
+        for (std::int64_t block = range.begin; block < range.end && !full; ++block) {
+            Reached reached;
+            finder->find(block, reached);
+            reached.shrink();
+            const std::size_t size = reached.memory();
+            if (used.fetch_add(size) + size > plan_.most_memory) {
+                used -= size;
+                full = true;
+                return;
             }
-            block.end.push_back(units::index(block.contests.size()));
+            kept_[static_cast<std::size_t>(block)] = std::move(reached);
         }
-        block.home.shrink_to_fit();
-        block.contests.shrink_to_fit();
-        block.leaf.shrink_to_fit();
-        block.cost.shrink_to_fit();
     };
-    return parallel_rows(rows.count, block_size, worker_count(threads, rows.count, block_size),
-                         work, watch);
+    return parallel_rows(blocks(), 1, workers, work, watch);
 }
 
 std::size_t WorstCases::memory() const {
     std::size_t bytes = 0;
-    for (const Block& block : blocks_)
-        bytes += block.home.capacity() * sizeof(std::int32_t) +
-                 block.end.capacity() * sizeof(std::int32_t) +
-                 block.contests.capacity() * sizeof(Contest) +
-                 block.leaf.capacity() * sizeof(std::int32_t) +
-                 block.cost.capacity() * sizeof(float);
+    for (const auto& reached : kept_)
+        bytes += reached ? reached->memory() : 0;
     return bytes;
 }
 
-// The worst case of one row at a time, and the slopes of all rows it was shown.
+std::vector<double> WorstCases::in_order(const double* scores) const {
+    std::vector<double> ordered;
+    ordered.reserve(score_count());
+    for (std::size_t leaf = 0; leaf < numbers_.size(); ++leaf) {
+        const auto row = static_cast<std::size_t>(numbers_.row(static_cast<std::int32_t>(leaf)));
+        ordered.insert(ordered.end(), scores + row * width_, scores + (row + 1) * width_);
+    }
+    return ordered;
+}
+
+double WorstCases::most_distance(std::span<const double> scores) const {
+    double sum = std::fabs(ensemble_.base_score[0]);
+    for (int tree = 0; tree < ensemble_.n_trees(); ++tree) {
+        double largest = 0;
+        for (std::int32_t leaf = numbers_.first(tree); leaf < numbers_.first(tree + 1); ++leaf)
+            largest = std::max(largest, std::fabs(scores[static_cast<std::size_t>(leaf)]));
+        sum += largest;
+    }
+    double furthest = 0;
+    for (const double number : wanted_.number)
+        furthest = std::max(furthest, std::fabs(number));
+    int exponent = 0;
+    std::frexp(sum / ensemble_.average + furthest, &exponent);
+    return std::ldexp(1.0, exponent + 1); // with room for rounding
+}
+
+// Attacks block after block. One per thread.
 class WorstCases::Worker {
   public:
-    Worker(const WorstCases& cases, const double* scores, bool wants_slope)
-        : cases_(cases), scores_(scores),
-          outputs_(static_cast<std::size_t>(cases.ensemble_.n_outputs())),
-          pick_(static_cast<std::size_t>(cases.ensemble_.n_trees())) {
-        if (wants_slope)
-            slope.assign(cases.score_count(), 0);
+    Worker(const WorstCases& cases, std::span<const double> scores, double steepness)
+        : cases_(cases), scores_(scores), steepness_(steepness),
+          lanes_{cases.kind_, lane_count(cases.ensemble_, cases.kind_)},
+          by_limits_(cases.numbers_, cases.plan_.output, cases.width_),
+          by_costs_(cases.numbers_, cases.plan_.output, cases.width_, cases.costs_.capacity()),
+          average_(cases.ensemble_.average) {}
+
+    void attack(std::int64_t block) {
+        const auto& kept = cases_.kept_[static_cast<std::size_t>(block)];
+        if (!kept)
+            find(block);
+        lanes_.label = cases_.labels_of(block);
+        lanes_.rows = cases_.rows_of(block).size();
+        lanes_.total.clear();
+        for (int lane = 0; lane < lanes_.count; ++lane)
+            for (std::size_t row = 0; row < lanes_.rows; ++row)
+                lanes_.total.push_back(
+                    constant_of(cases_.ensemble_, lanes_.kind, lanes_.lane(lane, row)));
+        const Reached& reached = kept ? *kept : found_;
+        if (cases_.by_limits())
+            by_limits_.attack(scores_.data(), reached, lanes_);
+        else
+            by_costs_.attack(scores_.data(), reached, lanes_);
     }
 
-    // Row `row` of `block`, which has class `label`: its margin against the worst rival.
-    double attack(const Block& block, std::size_t row, int label) {
-        const int classes = std::max<int>(2, static_cast<int>(outputs_));
-        double worst = std::numeric_limits<double>::infinity();
-        for (int rival = 0; rival < classes; ++rival) {
-            if (rival == label)
-                continue;
-            set_objective(label, rival);
-            double margin = attack(block, row);
-            const bool tie_wins =
-                outputs_ == 1 ? (label == 1) != cases_.ensemble_.tie_positive : rival < label;
-            if (margin == 0 && tie_wins)
-                margin = just_below_zero;
-            if (margin < worst) {
-                worst = margin;
-                std::swap(pick_, worst_pick_);
-                std::swap(part_, worst_part_);
-                worst_plus_ = plus_;
-                worst_minus_ = minus_;
-                worst_sign_ = sign_;
-            }
+    // What is known of row `row` of the block attacked last, which is row `place` of all.
+    void tell(std::size_t row, std::size_t place, const Outcomes& outcomes) {
+        const auto put = [place](double* column, double value) {
+            if (column != nullptr)
+                column[place] = value;
+        };
+        if (lanes_.kind == LaneKind::numbers) {
+            put(outcomes.lowest, lowest(row));
+            put(outcomes.highest, highest(row));
+            const double distance = distance_of(row, place);
+            put(outcomes.loss, distance * distance);
+            return;
         }
-        return worst;
+        find_margins(row);
+        put(outcomes.margin, *std::ranges::min_element(margins_));
+        if (outcomes.loss != nullptr)
+            put(outcomes.loss, logistic_loss());
     }
 
-    // Adds `factor` times the slope of the margin found last.
-    void descend(double factor) {
-        for (const std::int32_t leaf : worst_pick_)
-            add(leaf, factor);
-        if (worst_part_.share > 0) {
-            add(worst_part_.from, -factor * worst_part_.share);
-            add(worst_part_.to, factor * worst_part_.share);
+    // The force of a row of weight `weight` on each of its lanes, in units.
+    void push(std::size_t row, std::size_t place, double weight, double most_distance) {
+        const double unit = cases_.slope_unit_;
+        const auto force = [&](int lane) -> double& { return lanes_.force[lanes_.at(lane, row)]; };
+        if (lanes_.kind == LaneKind::numbers) {
+            const bool low = is_low_end(row, place);
+            force(low ? 0 : 1) = -distance_of(row, place) / most_distance * weight / unit;
+            return;
         }
+        find_margins(row);
+        find_shares();
+        if (lanes_.kind == LaneKind::two_classes) {
+            force(0) = -shares_[0] * weight / unit;
+            return;
+        }
+        const auto label = lanes_.label[row];
+        double sum = 0;
+        int rival = 0;
+        for (const double share : shares_) {
+            rival += rival == label ? 1 : 0;
+            force(rival++) = -share * weight / unit;
+            sum += share;
+        }
+        if (lanes_.kind == LaneKind::by_output)
+            force(label) = -sum * weight / unit;
+    }
+
+    void clear_forces() { lanes_.force.assign(lanes_.total.size(), 0.0); }
+
+    // Adds the forces to the slope.
+    void descend() {
+        if (cases_.by_limits())
+            by_limits_.descend(lanes_, slope.data());
+        else
+            by_costs_.descend(lanes_, slope.data());
     }
 
     std::vector<std::int64_t> slope;
 
   private:
-    static constexpr double just_below_zero = -1e-300;
-    struct Part { // of one tree's pick: `share` of it is `to` instead of `from`
-        std::int32_t from = 0;
-        std::int32_t to = 0;
-        double share = 0;
-    };
+    void find(std::int64_t block) {
+        if (!finder_)
+            finder_ = std::make_unique<Finder>(cases_);
+        finder_->find(block, found_);
+    }
+    double total(int lane, std::size_t row) const { return lanes_.total[lanes_.at(lane, row)]; }
 
-    void set_objective(int label, int rival) {
+    double lowest(std::size_t row) const { return total(0, row) / average_; }
+    double highest(std::size_t row) const { return -total(1, row) / average_; }
+    bool is_low_end(std::size_t row, std::size_t place) const {
+        const double wanted = cases_.wanted_.number[place];
+        return wanted - lowest(row) >= highest(row) - wanted;
+    }
+    double distance_of(std::size_t row, std::size_t place) const {
+        const double wanted = cases_.wanted_.number[place];
+        return is_low_end(row, place) ? wanted - lowest(row) : highest(row) - wanted;
+    }
+
+    // margins_: against each rival, in the order of the classes.
+    void find_margins(std::size_t row) {
+        margins_.clear();
         const Ensemble& ensemble = cases_.ensemble_;
-        if (outputs_ == 1) {
-            sign_ = label == 1 ? 1 : -1;
-            constant_ = sign_ * (ensemble.base_score[0] - ensemble.threshold * ensemble.average);
+        const auto label = lanes_.label[row];
+        const auto add = [&](double margin, bool tie_wins) {
+            margins_.push_back((margin == 0 && tie_wins ? just_below_zero : margin) / average_);
+        };
+        if (lanes_.kind == LaneKind::two_classes) {
+            add(total(0, row), (label == 1) != ensemble.tie_positive);
             return;
         }
-        plus_ = static_cast<std::size_t>(label);
-        minus_ = static_cast<std::size_t>(rival);
-        constant_ = ensemble.base_score[plus_] - ensemble.base_score[minus_];
+        const double own = lanes_.kind == LaneKind::by_output ? total(label, row) : 0.0;
+        for (int rival = 0; rival < lanes_.count; ++rival)
+            if (rival != label)
+                add(own + total(rival, row), rival < label);
     }
 
-    double value(std::int32_t leaf) const {
-        const auto row = static_cast<std::size_t>(leaf) * outputs_;
-        return outputs_ == 1 ? sign_ * scores_[row] : scores_[row + plus_] - scores_[row + minus_];
+    double logistic_loss() const {
+        double largest = 0;
+        for (const double margin : margins_)
+            largest = std::max(largest, -steepness_ * margin);
+        if (!std::isfinite(largest))
+            return largest;
+        double sum = 0;
+        for (const double margin : margins_)
+            sum += std::exp(-steepness_ * margin - largest);
+        return largest == 0 ? std::log1p(sum) : largest + std::log(sum + std::exp(-largest));
     }
 
-    void add(std::int32_t leaf, double amount) {
-        const auto whole = static_cast<std::int64_t>(std::llround(amount / cases_.slope_unit_));
-        const auto row = static_cast<std::size_t>(leaf) * outputs_;
-        if (outputs_ == 1) {
-            slope[row] += worst_sign_ > 0 ? whole : -whole;
-        } else {
-            slope[row + worst_plus_] += whole;
-            slope[row + worst_minus_] -= whole;
+    // shares_: how fast the loss falls with each margin, in units of the steepness.
+    void find_shares() {
+        shares_.clear();
+        if (margins_.size() == 1) {
+            shares_.push_back(1 / (1 + std::exp(steepness_ * margins_[0])));
+            return;
         }
-    }
-
-    double attack(const Block& block, std::size_t row) {
-        const auto trees = pick_.size();
-        std::copy_n(block.home.begin() + static_cast<std::ptrdiff_t>(row * trees), trees,
-                    pick_.begin());
-        part_ = {};
-        double margin = constant_;
-        for (const std::int32_t leaf : pick_)
-            margin += value(leaf);
-        const bool by_limits = block.cost.empty();
-        if (!by_limits)
-            knapsack_.clear({});
-        auto contest = static_cast<std::size_t>(row == 0 ? 0 : block.end[row - 1]);
-        const auto last = static_cast<std::size_t>(block.end[row]);
-        auto entry = static_cast<std::size_t>(contest == 0 ? 0 : block.contests[contest - 1].end);
-        for (; contest < last; ++contest) {
-            const auto [tree, end] = block.contests[contest];
-            std::int32_t& pick = pick_[static_cast<std::size_t>(tree)];
-            const double at_home = value(pick);
-            double lowest = at_home;
-            options_.clear();
-            for (; entry < static_cast<std::size_t>(end); ++entry) {
-                // Entries are sorted by cost: one that gains no more than those before is no use.
-                const double here = value(block.leaf[entry]);
-                if (!(here < lowest))
-                    continue;
-                lowest = here;
-                if (by_limits)
-                    pick = block.leaf[entry];
-                else
-                    options_.push_back({block.cost[entry], at_home - here, block.leaf[entry]});
-            }
-            if (by_limits)
-                margin -= at_home - lowest;
-            else if (!options_.empty())
-                knapsack_.add_group(tree, options_,
-                                    [](std::int32_t, std::int32_t) { return true; });
+        double largest = 0;
+        for (const double margin : margins_)
+            largest = std::max(largest, -steepness_ * margin);
+        double sum = std::exp(-largest);
+        for (const double margin : margins_) {
+            shares_.push_back(std::exp(-steepness_ * margin - largest));
+            sum += shares_.back();
         }
-        return by_limits ? margin : margin - relaxed_gain();
-    }
-
-    double relaxed_gain() {
-        const auto relaxation = knapsack_.relaxation(cases_.costs_.capacity());
-        for (const auto& [tree, leaf] : knapsack_.picks)
-            pick_[static_cast<std::size_t>(tree)] = leaf;
-        if (relaxation.share > 0)
-            part_ = {pick_[static_cast<std::size_t>(relaxation.last.group)], relaxation.last.leaf,
-                     relaxation.share};
-        return relaxation.gain;
+        for (double& share : shares_)
+            share /= sum;
     }
 
     const WorstCases& cases_;
-    const double* scores_;
-    std::size_t outputs_;
-    double sign_ = 1;
-    std::size_t plus_ = 0;
-    std::size_t minus_ = 0;
-    double constant_ = 0;
-    std::vector<std::int32_t> pick_; // per tree
-    Part part_;
-    std::vector<std::int32_t> worst_pick_ = pick_;
-    Part worst_part_;
-    double worst_sign_ = 1;
-    std::size_t worst_plus_ = 0;
-    std::size_t worst_minus_ = 0;
-    Knapsack knapsack_;
-    std::vector<Option> options_;
+    std::span<const double> scores_;
+    double steepness_;
+    std::unique_ptr<Finder> finder_; // once it is needed
+    Reached found_;
+    Lanes lanes_;
+    AttackByLimits by_limits_;
+    AttackByCosts by_costs_;
+    double average_;
+    std::vector<double> margins_;
+    std::vector<double> shares_;
 };
 
-bool WorstCases::evaluate(const double* scores, const Loss& loss, double* margin, double* slope,
-                          int threads, const WatchFunction& watch) const {
-    const int workers = worker_count(threads, rows(), block_size);
+bool WorstCases::judge(const double* scores, double steepness, const Outcomes& outcomes,
+                       int threads, const WatchFunction& watch) const {
+    const std::vector<double> ordered = in_order(scores);
+    const int workers = worker_count(threads, blocks(), 1);
     std::vector<std::unique_ptr<Worker>> slots(static_cast<std::size_t>(workers));
     const auto work = [&](int number, RowRange range, const std::atomic<bool>&) {
         auto& worker = slots[static_cast<std::size_t>(number)];
         if (!worker)
-            worker = std::make_unique<Worker>(*this, scores, slope != nullptr);
-        const Block& block = blocks_[static_cast<std::size_t>(range.begin / block_size)];
-        for (std::int64_t i = range.begin; i < range.end; ++i) {
-            const double worst = worker->attack(block, static_cast<std::size_t>(i - range.begin),
-                                                label_[static_cast<std::size_t>(i)]) /
-                                 ensemble_.average;
-            margin[i] = worst;
-            if (slope == nullptr)
-                continue;
-            const double pull = 1 / (1 + std::exp(loss.steepness * worst));
-            worker->descend(loss.weight == nullptr ? -pull : -pull * loss.weight[i]);
-        }
+            worker = std::make_unique<Worker>(*this, ordered, steepness);
+        worker->attack(range.begin);
+        const auto places = rows_of(range.begin);
+        for (std::size_t row = 0; row < places.size(); ++row)
+            worker->tell(row, static_cast<std::size_t>(places[row]), outcomes);
     };
-    if (!parallel_rows(rows(), block_size, workers, work, watch))
+    return parallel_rows(blocks(), 1, workers, work, watch);
+}
+
+bool WorstCases::slope(const double* scores, double steepness, const Batch& batch, double* slope,
+                       int threads, const WatchFunction& watch) const {
+    const std::vector<double> ordered = in_order(scores);
+    const bool numbers = kind_ == LaneKind::numbers;
+    const double most = numbers ? most_distance(ordered) : 1;
+    const auto count = static_cast<std::int64_t>(batch.blocks.size());
+    const int workers = worker_count(threads, count, 1);
+    std::vector<std::unique_ptr<Worker>> slots(static_cast<std::size_t>(workers));
+    const auto work = [&](int number, RowRange range, const std::atomic<bool>&) {
+        auto& worker = slots[static_cast<std::size_t>(number)];
+        if (!worker) {
+            worker = std::make_unique<Worker>(*this, ordered, steepness);
+            worker->slope.assign(score_count(), 0);
+        }
+        const std::int64_t block = batch.blocks[static_cast<std::size_t>(range.begin)];
+        worker->attack(block);
+        worker->clear_forces();
+        const auto places = rows_of(block);
+        for (std::size_t row = 0; row < places.size(); ++row) {
+            const auto place = static_cast<std::size_t>(places[row]);
+            worker->push(row, place, batch.weight == nullptr ? 1 : batch.weight[place], most);
+        }
+        worker->descend();
+    };
+    if (!parallel_rows(count, 1, workers, work, watch))
         return false;
-    if (slope == nullptr)
-        return true;
-    const double unit = slope_unit_ * loss.steepness / ensemble_.average;
-    for (std::size_t s = 0; s < score_count(); ++s) {
-        std::int64_t whole = 0;
-        for (const auto& worker : slots)
-            if (worker)
-                whole += worker->slope[s];
-        slope[s] = static_cast<double>(whole) * unit;
+    const double unit = slope_unit_ * (numbers ? 2 * most : steepness) / ensemble_.average;
+    for (std::size_t leaf = 0; leaf < numbers_.size(); ++leaf) {
+        const auto row = static_cast<std::size_t>(numbers_.row(static_cast<std::int32_t>(leaf)));
+        for (std::size_t output = 0; output < width_; ++output) {
+            std::int64_t whole = 0;
+            for (const auto& worker : slots)
+                if (worker)
+                    whole += worker->slope[leaf * width_ + output];
+            slope[row * width_ + output] = static_cast<double>(whole) * unit;
+        }
     }
     return true;
 }

@@ -103,9 +103,9 @@ def test_an_interrupt_while_the_last_trial_grows_keeps_all_there_is():
 
 
 def test_an_interrupt_during_a_scouts_descent_ends_the_search(monkeypatch):
-    from carvegbm.training.refitting import descent
+    from carvegbm.training.refitting.batches import Batches
 
-    original, calls = descent._Batches.slope, []
+    original, calls = Batches.slope, []
 
     def slope(self, *arguments):
         calls.append(None)
@@ -113,7 +113,7 @@ def test_an_interrupt_during_a_scouts_descent_ends_the_search(monkeypatch):
             raise KeyboardInterrupt
         return original(self, *arguments)
 
-    monkeypatch.setattr(descent._Batches, "slope", slope)
+    monkeypatch.setattr(Batches, "slope", slope)
     (X, y), valid = split()
     model = classifier().fit(X, y, eval_set=valid)
     assert model.stopped_because_ == "interrupted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -13,7 +14,8 @@ import carvegbm as cg
 from carvegbm import _core
 from carvegbm.training import inputs
 from carvegbm.training.data import Labelled
-from carvegbm.training.refitting import descent
+from carvegbm.training.refitting import batches
+from carvegbm.training.refitting import refit as refit_module
 from carvegbm.training.refitting.descent import Defence, DescentSettings
 from carvegbm.training.refitting.refit import refit_ensemble
 from training import problems
@@ -26,12 +28,19 @@ from training.refits import (
 )
 
 
-def test_reach_found_anew_gives_the_result_of_reach_that_is_kept(monkeypatch):
-    model, train, valid = trained(problems.three_classes, 1, 0.05, n=300)
-    monkeypatch.setattr(descent, "_BATCH", 13)
+def by_default(monkeypatch, **values):
+    """Other defaults of the descent's settings."""
+    settings = functools.partial(DescentSettings, **values)
+    monkeypatch.setattr(refit_module, "DescentSettings", settings)
+
+
+@pytest.mark.parametrize("norm", ["inf", 1])
+def test_reach_found_anew_gives_the_result_of_reach_that_is_kept(monkeypatch, norm):
+    model, train, valid = trained(problems.three_classes, norm, 0.05, n=300)
+    by_default(monkeypatch, batch=13)
     found = []
     for memory in (1 << 28, 20_000, 0):
-        monkeypatch.setattr(descent, "_MOST_MEMORY", memory)
+        monkeypatch.setattr(batches, "_MOST_MEMORY", memory)
         better = refit(model.ensemble_, train, valid, model.attacker_, learning_rate=0.03)
         found.append(better)
     assert np.array_equal(found[0].scores, found[1].scores)
@@ -41,29 +50,26 @@ def test_reach_found_anew_gives_the_result_of_reach_that_is_kept(monkeypatch):
 
 def test_memory_holds_no_more_than_its_bound(monkeypatch):
     model, (X, y), _ = trained(n=300)
-    monkeypatch.setattr(descent, "_BATCH", 10)
-    monkeypatch.setattr(descent, "_MOST_MEMORY", 1 << 28)
     labelled = Labelled(X, y)
     scores = model.ensemble_.scores.ravel()
 
     def margins():
-        batches = descent._Batches(model.ensemble_, model.attacker_, labelled, 1)
-        found = np.concatenate(list(batches.margins(scores)))
-        return found, sum(cases.memory for cases in batches._kept.values())
+        rows = batches.Batches(model.ensemble_, model.attacker_, labelled, 1, size=10)
+        return rows.outcomes(scores, 1.0)["margin"], rows.memory
 
     everything, all_kept = margins()
     core = model.attacker_.core(model.ensemble_)
     whole = _core.WorstCases(model.ensemble_.core, core, X, y.astype(np.int32), 1)
-    assert np.array_equal(everything, whole.margins(scores, 1))
-    monkeypatch.setattr(descent, "_MOST_MEMORY", all_kept // 2)
+    assert np.array_equal(everything, whole.outcomes(scores, 1.0, 1)["margin"])
+    monkeypatch.setattr(batches, "_MOST_MEMORY", all_kept // 2)
     bounded, kept = margins()
     assert np.array_equal(bounded, everything)
     assert 0 < kept <= all_kept // 2
 
 
 def test_small_batches_still_find_robust_scores(monkeypatch):
-    monkeypatch.setattr(descent, "_BATCH", 7)
-    monkeypatch.setattr(descent, "_MOST_MEMORY", 0)
+    by_default(monkeypatch, batch=7)
+    monkeypatch.setattr(batches, "_MOST_MEMORY", 0)
     train, valid = crowded_problem(0), crowded_problem(1)
     attacker = cg.Attacker("inf", 0.1)
     weight = np.where(np.arange(60) < 30, 0.0, 1.0)
@@ -81,7 +87,7 @@ def test_small_batches_still_find_robust_scores(monkeypatch):
 
 def test_it_is_deterministic_for_a_seed_and_any_number_of_threads(monkeypatch):
     model, train, valid = trained(n=300)
-    monkeypatch.setattr(descent, "_BATCH", 32)
+    by_default(monkeypatch, batch=32)
     scores = [
         refit(
             model.ensemble_,
@@ -127,7 +133,7 @@ def test_split_off_takes_a_fifth_of_every_class(counts, seed):
 
 
 def test_an_interrupt_keeps_the_best_iterate_so_far(monkeypatch):
-    original, calls = descent._Batches.slope, []
+    original, calls = batches.Batches.slope, []
 
     def slope(self, *arguments):
         calls.append(None)
@@ -135,7 +141,7 @@ def test_an_interrupt_keeps_the_best_iterate_so_far(monkeypatch):
             raise KeyboardInterrupt
         return original(self, *arguments)
 
-    monkeypatch.setattr(descent._Batches, "slope", slope)
+    monkeypatch.setattr(batches.Batches, "slope", slope)
     train, valid = crowded_problem(0), crowded_problem(1)
     attacker = cg.Attacker("inf", 0.1)
     labelled = [Labelled(X, y) for X, y in (train, valid)]

@@ -381,11 +381,11 @@ def test_bad_input_is_refused_in_one_clear_line(options, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_model_that_is_not_large_spread_is_refused():
+def test_a_model_that_is_not_large_spread_is_refused_where_moves_share_a_budget():
     stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1.0}, "right": {"score": 1.0}}
     model = cg.Ensemble.from_trees([stump, stump], n_features=3)
     with pytest.raises(cg.NotLargeSpreadError) as caught:
-        call(model=model)
+        call(model=model, attacker=cg.Attacker(1, 0.1))
     assert "\n" not in str(caught.value)
 
 

@@ -1,61 +1,86 @@
-"""Descent on worst margins: new leaf scores for fixed trees.
+"""Descent on worst cases: new leaf scores for fixed trees.
 
-With the trees fixed, an instance's worst margin is a minimum of linear functions of the leaf
-scores, so that the logistic loss of worst margins is convex in them. It is minimised over all
-leaves of all trees at once, by Adam on subgradients; of the averaged iterates the one that does
-best on validation rows is kept.
+With the trees fixed, what an attacker can do to an instance at worst, or a bound on it, is a
+minimum of linear functions of the leaf scores, so that these losses are convex in them:
 
-Comes in: a large-spread ensemble, and a `Defence`: training and validation rows, and the attacker.
-Goes out: `Descent`, the scores and how they were reached.
+    classes   log(1 + sum over rivals r of exp(-m_r)), m_r the worst margin against r
+    numbers   the larger of (end - y)^2 over both ends of the range of outputs within reach
+
+The mean loss is minimised over all leaves of all trees at once, by Adam on subgradients; of the
+averaged iterates the one that does best on validation rows is kept, or the last one.
+
+Comes in: an ensemble, and a `Defence`: rows, and the attacker; for norms other than inf the
+ensemble must be large-spread. Goes out: `Descent`, the scores and how they were reached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm import _core
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.training.data import Labelled
+from carvegbm.training.refitting.batches import Batches, FreeScores
 
 __all__ = ["Check", "Defence", "Descent", "DescentSettings", "descend"]
 
 Floats = npt.NDArray[np.float64]
 
-_BATCH = 4096  # rows per step, at most
-_MOST_MEMORY = 1 << 28  # bytes of reach kept from step to step; what does not fit is found anew
-_CHECK_EVERY = 5  # steps
 _FIRST_MOMENT, _SECOND_MOMENT = 0.9, 0.999  # Adam's
-_AVERAGING = 0.9  # weight of the past in the averaged iterate
 
 
 @dataclass(frozen=True)
 class Defence:
-    """Which rows to defend, and against whom; labels are class indices."""
+    """Which rows to defend, and against whom.
+
+    Labels are class indices, or the wanted numbers for a regression. Without validation rows no
+    iterate is judged, and the last one is kept.
+    """
 
     attacker: Attacker
     train: Labelled
-    valid: Labelled
+    valid: Labelled | None = None
 
 
 @dataclass(frozen=True)
 class DescentSettings:
     """How to descend.
 
+    For a regression, scores are counted in units of the standard deviation of the wanted numbers:
+    the same settings do for any unit of these.
+
     Attributes
     ----------
     steps : int
+    epochs : int, optional
+        Steps by another measure: as many as it takes to see all rows so many times.
     rate : float
-        The first step's; it falls linearly to 0.
+        The first step's.
+    falling : bool
+        The rate falls linearly to 0; else it stays.
+    batch : int
+        Rows per step, at most.
+    shuffle : bool
+        Put batches together anew in every epoch, from groups of rows that stay together (64 rows,
+        or a batch where it is smaller).
+    averaging : float
+        Weight of the past in the averaged iterate.
     l2 : float
         Beside the mean loss, l2 / 2 times the sum of squared scores per tree is minimised.
-    patience : int
-        Steps without a better iterate before the descent ends.
+    pull : float, optional
+        In place of l2: pull / 2 times the sum of squares, whatever the number of trees.
+    anchor : array, optional
+        Of the shape of the ensemble's scores: what these are pulled towards; default 0.
+    check_every : int, optional
+        Steps from one judgement on the validation rows to the next; None: an epoch.
+    loss_weight : float
+        How much a smaller loss counts beside the share of robust rows.
+    patience : int, optional
+        Steps without a better iterate before the descent ends; None: it goes on to its last step.
     seed : int
         Of the order in which rows are visited, where they do not fit in one step.
     floor : float, optional
@@ -66,9 +91,18 @@ class DescentSettings:
     """
 
     steps: int = 120
+    epochs: int | None = None
     rate: float = 0.01
+    falling: bool = True
+    batch: int = 4096
+    shuffle: bool = False
+    averaging: float = 0.9
     l2: float = 0.1
-    patience: int = 30
+    pull: float | None = None
+    anchor: Floats | None = None
+    check_every: int | None = 5
+    loss_weight: float = 0.0
+    patience: int | None = 30
     seed: int = 0
     floor: float | None = None
     threads: int = 0
@@ -80,8 +114,9 @@ class Check:
     """An iterate, judged on the validation rows."""
 
     step: int
-    robustness: float
-    """Share of rows whose worst margin, or a lower bound on it, is on the right side."""
+    robustness: float | None
+    """Share of rows whose worst margin, or a lower bound on it, is on the right side; None for a
+    regression."""
     accuracy: float | None
     """Share of rows decided right, where there is a floor to it."""
     loss: float
@@ -89,10 +124,10 @@ class Check:
 
 @dataclass(frozen=True)
 class Descent:
-    """The best iterate, and all that were judged."""
+    """The best iterate, and all that were judged; without validation rows the last iterate."""
 
     scores: Floats
-    best: Check
+    best: Check | None
     checks: list[Check]
     interrupted: bool
 
@@ -102,149 +137,119 @@ def descend(
     defence: Defence,
     settings: DescentSettings = DescentSettings(),  # noqa: B008
 ) -> Descent:
-    """Scores whose worst margins are larger.
+    """Scores whose worst cases are better.
 
     The best iterate is one whose accuracy on the validation rows is at least the floor, where
-    there is such an iterate; then the one with the most robust rows, then the one with the
-    smallest loss. The start is the first iterate, and one with fewer robust rows is never taken.
+    there is such an iterate; then the one with the most robust rows (less `loss_weight` times the
+    loss), then the one with the smallest loss. The start is the first iterate, and one with fewer
+    robust rows is never taken.
     """
-    steepness = ensemble.link_scale if ensemble.task == "binary" else 1.0
     order = np.random.default_rng(settings.seed)
-    rows = _Batches(ensemble, defence.attacker, defence.train, settings.threads, order)
-    judge = _Judge(ensemble, defence, settings, steepness)
-    scores = ensemble.scores.ravel().copy()
-    free = _free_scores(ensemble).ravel()
-    average, first, second = scores.copy(), np.zeros_like(scores), np.zeros_like(scores)
-    checks = [judge(0, scores)]
-    best, best_scores = checks[0], scores.copy()
+    rows = Batches(
+        ensemble,
+        defence.attacker,
+        defence.train,
+        settings.threads,
+        size=settings.batch,
+        order=order,
+    )
+    way = _Way(ensemble, defence, settings)
+    judge = None if defence.valid is None else _Judge(ensemble, defence, settings, way)
+    checks = [] if judge is None else [judge(0, way.average)]
+    best, best_scores = (checks[0] if checks else None), way.average.copy()
+    steps = settings.steps if settings.epochs is None else settings.epochs * rows.count
+    every = settings.check_every or rows.count
     interrupted = False
-    with progress_bar(settings.progress, settings.steps, "refitting") as show:
+    with progress_bar(settings.progress, steps, "refitting") as show:
         try:
-            for step in range(1, settings.steps + 1):
-                slope = rows.slope(step - 1, scores, steepness)
-                slope += settings.l2 / max(1, ensemble.n_trees) * scores
-                first += (1 - _FIRST_MOMENT) * (slope - first)
-                second += (1 - _SECOND_MOMENT) * (slope * slope - second)
-                rate = settings.rate * (1 - (step - 1) / settings.steps)
-                size = np.sqrt(second / (1 - _SECOND_MOMENT**step)) + 1e-8
-                scores -= free * (rate / (1 - _FIRST_MOMENT**step) * first / size)
-                average += (1 - _AVERAGING) * (scores - average)
-                if step % _CHECK_EVERY == 0 or step == settings.steps:
-                    checks.append(judge(step, average))
+            for step in range(1, steps + 1):
+                number = (step - 1) % rows.count
+                if settings.shuffle and number == 0:
+                    rows.shuffle()
+                share = 1 - (step - 1) / steps if settings.falling else 1.0
+                way.go(rows.slope(number, way.scores * way.unit, way.steepness), share)
+                if judge is None or best is None:
+                    best_scores = way.average
+                elif step % every == 0 or step == steps:
+                    checks.append(judge(step, way.average))
                     if judge.prefers(checks[-1], best, checks[0]):
-                        best, best_scores = checks[-1], average.copy()
-                    elif step - best.step >= settings.patience:
+                        best, best_scores = checks[-1], way.average.copy()
+                    elif settings.patience is not None and step - best.step >= settings.patience:
                         break
                 if show is not None:
                     show(step)
         except KeyboardInterrupt:
             interrupted = True
-    return Descent(best_scores.reshape(ensemble.scores.shape), best, checks, interrupted)
+    return Descent(way.unpack(best_scores), best, checks, interrupted)
+
+
+class _Way:
+    """Where the descent is: the packed scores in their unit, their average, Adam's moments."""
+
+    def __init__(self, ensemble: Ensemble, defence: Defence, settings: DescentSettings) -> None:
+        self._free = FreeScores(ensemble)
+        self._settings = settings
+        self.steepness = ensemble.link_scale if ensemble.task == "binary" else 1.0
+        self.unit = 1.0
+        if ensemble.task == "regression":
+            self.unit = float(np.std(defence.train.labels)) or 1.0
+        self.scores = self._free.pack(ensemble.scores) / self.unit
+        self.average = self.scores.copy()
+        self._anchor: Floats | float = 0.0
+        if settings.anchor is not None:
+            self._anchor = self._free.pack(settings.anchor) / self.unit
+        l2 = settings.l2 / max(1, ensemble.n_trees)
+        self._pull = l2 if settings.pull is None else settings.pull
+        self._first, self._second = np.zeros_like(self.scores), np.zeros_like(self.scores)
+        self._steps = 0
+
+    def go(self, slope: Floats, share: float) -> None:
+        """A step along the slope, at this share of the rate."""
+        self._steps += 1
+        slope = slope / self.unit + self._pull * (self.scores - self._anchor)
+        self._first += (1 - _FIRST_MOMENT) * (slope - self._first)
+        self._second += (1 - _SECOND_MOMENT) * (slope * slope - self._second)
+        rate = self._settings.rate * share / (1 - _FIRST_MOMENT**self._steps)
+        size = np.sqrt(self._second / (1 - _SECOND_MOMENT**self._steps)) + 1e-8
+        self.scores -= self._free.may_change * (rate * self._first / size)
+        self.average += (1 - self._settings.averaging) * (self.scores - self.average)
+
+    def unpack(self, scores: Floats) -> Floats:
+        return self._free.unpack(scores * self.unit)
 
 
 class _Judge:
     """Judges iterates on the validation rows."""
 
     def __init__(
-        self, ensemble: Ensemble, defence: Defence, settings: DescentSettings, steepness: float
+        self, ensemble: Ensemble, defence: Defence, settings: DescentSettings, way: _Way
     ) -> None:
-        self._attacked = _Batches(ensemble, defence.attacker, defence.valid, settings.threads)
+        assert defence.valid is not None
+        self._attacked = Batches(ensemble, defence.attacker, defence.valid, settings.threads)
         self._clean = None
         if settings.floor is not None:
-            nobody = Attacker(defence.attacker.norm, 0)
-            self._clean = _Batches(ensemble, nobody, defence.valid, settings.threads)
-        self._floor = settings.floor
-        self._steepness = steepness
+            nobody = Attacker("inf", 0)
+            self._clean = Batches(ensemble, nobody, defence.valid, settings.threads)
+        self._settings = settings
+        self._way = way
 
     def __call__(self, step: int, scores: Floats) -> Check:
-        robust, losses = [], []
-        for margins in self._attacked.margins(scores):
-            robust.append(margins >= 0)
-            losses.append(np.logaddexp(0, -self._steepness * margins))
+        packed, steepness = scores * self._way.unit, self._way.steepness
+        found = self._attacked.outcomes(packed, steepness)
+        robustness = float((found["margin"] >= 0).mean()) if "margin" in found else None
         accuracy = None
         if self._clean is not None:
-            right = [margins >= 0 for margins in self._clean.margins(scores)]
-            accuracy = float(np.concatenate(right).mean())
-        return Check(
-            step,
-            float(np.concatenate(robust).mean()),
-            accuracy,
-            float(np.concatenate(losses).mean()),
-        )
+            clean = self._clean.outcomes(packed, steepness)
+            accuracy = float((clean["margin"] >= 0).mean())
+        return Check(step, robustness, accuracy, float(found["loss"].mean()))
 
     def prefers(self, check: Check, best: Check, start: Check) -> bool:
         """Is `check` better than `best`, and no less robust than the start?"""
+        floor, weight = self._settings.floor, self._settings.loss_weight
 
         def rank(c: Check) -> tuple[bool, float, float]:
-            above = self._floor is None or c.accuracy is None or c.accuracy >= self._floor
-            return above, c.robustness, -c.loss
+            above = floor is None or c.accuracy is None or c.accuracy >= floor
+            return above, (c.robustness or 0.0) - weight * c.loss, -c.loss
 
-        return check.robustness >= start.robustness and rank(check) > rank(best)
-
-
-class _Batches:
-    """Rows in batches, each with what the attacker can reach; memory is bounded.
-
-    Reach that fits is found once and kept; the rest is found anew whenever it is needed.
-    """
-
-    def __init__(
-        self,
-        ensemble: Ensemble,
-        attacker: Attacker,
-        data: Labelled,
-        threads: int,
-        order: np.random.Generator | None = None,
-    ) -> None:
-        self._ensemble = ensemble
-        self._attacker = attacker.core(ensemble)
-        self._X = np.ascontiguousarray(data.X)
-        self._labels = data.labels.astype(np.int32)
-        self._threads = threads
-        n = len(data)
-        count = -(-n // _BATCH)
-        rows = np.arange(n) if order is None or count == 1 else order.permutation(n)
-        self._parts = [np.sort(part) for part in np.array_split(rows, count)]
-        self._kept: dict[int, _core.WorstCases] = {}
-        self._memory = 0
-        top = 1.0 if data.weight is None else float(data.weight.max())
-        self._weight = None if data.weight is None else data.weight / top
-
-    def _cases(self, index: int) -> _core.WorstCases:
-        found = self._kept.get(index)
-        if found is None:
-            part = self._parts[index]
-            X = self._X if len(self._parts) == 1 else self._X[part]
-            found = _core.WorstCases(
-                self._ensemble.core, self._attacker, X, self._labels[part], self._threads
-            )
-            if self._memory + found.memory <= _MOST_MEMORY:
-                self._memory += found.memory
-                self._kept[index] = found
-        return found
-
-    def slope(self, step: int, scores: Floats, steepness: float) -> Floats:
-        """Slope of the mean loss over the batch whose turn it is."""
-        index = step % len(self._parts)
-        part = self._parts[index]
-        weight = np.empty(0) if self._weight is None else self._weight[part]
-        total = float(len(part) if self._weight is None else weight.sum())
-        _, slope = self._cases(index).slope(scores, weight, steepness, self._threads)
-        return np.asarray(slope) / max(total, 1e-300)
-
-    def margins(self, scores: Floats) -> Iterator[Floats]:
-        """Worst margins, batch by batch."""
-        for index in range(len(self._parts)):
-            yield np.asarray(self._cases(index).margins(scores, self._threads))
-
-
-def _free_scores(ensemble: Ensemble) -> npt.NDArray[np.bool_]:
-    """Which scores may change: those of outputs that their tree counts for."""
-    if ensemble.n_outputs == 1:
-        return np.ones(ensemble.scores.shape, dtype=bool)
-    leaves = ensemble.nodes["feature"] < 0
-    tree = np.empty(ensemble.n_leaves, dtype=np.int64)
-    tree[ensemble.nodes["left"][leaves]] = ensemble.tree_of_node[leaves]
-    counts = np.zeros((ensemble.n_trees, ensemble.n_outputs), dtype=bool)
-    np.logical_or.at(counts, tree, ensemble.scores != 0)
-    return counts[tree]
+        worse = (check.robustness or 0.0) < (start.robustness or 0.0)
+        return not worse and rank(check) > rank(best)

@@ -105,7 +105,8 @@ def robust_refit(
     given = load(model, classes=classes)
     if given.task == "regression":
         raise CarveError("a robust refit needs classes to defend; the model is a regression")
-    require_large_spread(given, attacker)
+    if not math.isinf(attacker.norm):
+        require_large_spread(given, attacker)
     settings = DescentSettings(
         steps=_steps(steps),
         rate=_number("learning_rate", learning_rate, above=0),
@@ -162,6 +163,8 @@ def refit_ensemble(
     format holds: these are proven, and no others.
     """
     valid, threads = defence.valid, settings.threads or None
+    if valid is None:
+        raise CarveError("a refit is proven on validation rows; give some, or descend alone")
 
     def prove(trial: Ensemble) -> Verification:
         labels = trial.classes[valid.labels]
@@ -170,7 +173,7 @@ def refit_ensemble(
     if start is None:
         start = prove(ensemble)
     descent = descend(ensemble, defence, settings)
-    if descent.best.step > 0:
+    if descent.best is not None and descent.best.step > 0:
         better = ensemble.with_scores(held(descent.scores))
         end = prove(better)
         if end.robustness[0] >= start.robustness[0]:

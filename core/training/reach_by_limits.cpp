@@ -1,0 +1,181 @@
+#include "training/reach_by_limits.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+#include "numbers/units.hpp"
+
+namespace carve {
+
+Cuts::Cuts(const Ensemble& ensemble) : splits(ensemble.nodes.size()) {
+    std::vector<std::pair<std::int32_t, double>> asked;
+    for (const Node& node : ensemble.nodes)
+        if (!node.is_leaf())
+            asked.emplace_back(node.feature, node.threshold);
+    std::ranges::sort(asked);
+    asked.erase(std::ranges::unique(asked).begin(), asked.end());
+    for (const auto& [feature, threshold] : asked) {
+        const std::int32_t place = units::index(thresholds.size());
+        if (features.empty() || features.back().feature != feature)
+            features.push_back({feature, place, place});
+        thresholds.push_back(threshold);
+        features.back().end = place + 1;
+    }
+    for (std::size_t here = 0; here < splits.size(); ++here) {
+        const Node& node = ensemble.nodes[here];
+        if (node.is_leaf())
+            continue;
+        const auto feature =
+            std::ranges::lower_bound(features, node.feature, {}, &Feature::feature);
+        const auto first = thresholds.begin() + feature->begin;
+        const auto cut = std::lower_bound(first, thresholds.begin() + feature->end, node.threshold);
+        splits[here] = {static_cast<std::int32_t>(cut - thresholds.begin()),
+                        static_cast<std::int32_t>(feature - features.begin()), false, false};
+    }
+    for (int tree = 0; tree < ensemble.n_trees(); ++tree)
+        if (ensemble.tangled[static_cast<std::size_t>(tree)] != 0)
+            close_ways(ensemble, tree);
+}
+
+void Cuts::close_ways(const Ensemble& ensemble, int tree) {
+    const auto root = ensemble.roots[static_cast<std::size_t>(tree)];
+    const auto end = ensemble.roots[static_cast<std::size_t>(tree) + 1];
+    for (std::int32_t here = root; here < end; ++here) {
+        const Node& node = ensemble.nodes[static_cast<std::size_t>(here)];
+        if (node.is_leaf())
+            continue;
+        double low = -std::numeric_limits<double>::infinity(); // the way allows (low, high]
+        double high = std::numeric_limits<double>::infinity();
+        for (std::int32_t child = here, above = ensemble.parent[static_cast<std::size_t>(here)];
+             above >= 0; child = above, above = ensemble.parent[static_cast<std::size_t>(above)]) {
+            const Node& split = ensemble.nodes[static_cast<std::size_t>(above)];
+            if (split.feature != node.feature)
+                continue;
+            if (child == above + 1)
+                high = std::min(high, split.threshold);
+            else
+                low = std::max(low, split.threshold);
+        }
+        Split& split = splits[static_cast<std::size_t>(here)];
+        split.left_closed = !(low < node.threshold);
+        split.right_closed = !(node.threshold < high);
+    }
+}
+
+ReachByLimits::ReachByLimits(const Ensemble& ensemble, const Attacker& attacker,
+                             const LeafNumbers& numbers, const Cuts& cuts)
+    : ensemble_(ensemble), numbers_(numbers), cuts_(cuts), instance_(ensemble, attacker),
+      left_(cuts.thresholds.size()), right_(cuts.thresholds.size()),
+      missing_(cuts.features.size()) {}
+
+void ReachByLimits::find(const Rows& rows, std::span<const std::int64_t> chosen, Reached& reached) {
+    reached.clear();
+    find_sides(rows, chosen);
+    const Bits all = ~Bits{0} >> (most_rows - static_cast<std::int64_t>(chosen.size()));
+    for (int tree = 0; tree < ensemble_.n_trees(); ++tree) {
+        find_leaves(tree, all);
+        if (numbers_.narrow())
+            store(chosen.size(), reached.narrow);
+        else
+            store(chosen.size(), reached.wide);
+    }
+}
+
+void ReachByLimits::find_sides(const Rows& rows, std::span<const std::int64_t> chosen) {
+    std::ranges::fill(left_, 0);
+    std::ranges::fill(right_, 0);
+    std::ranges::fill(missing_, 0);
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+        with_row(rows, chosen[i], [&](const auto* values) { instance_.load(values); });
+        const Bits bit = Bits{1} << i;
+        for (std::size_t place = 0; place < cuts_.features.size(); ++place) {
+            const auto& [feature, begin, end] = cuts_.features[place];
+            const double value = instance_.routed[feature];
+            if (value != value) {
+                missing_[place] |= bit;
+                continue;
+            }
+            const Limits& limits = instance_.limits(feature);
+            const auto first = cuts_.thresholds.begin() + begin;
+            const auto last = cuts_.thresholds.begin() + end;
+            // The first threshold that the row can be left of, and the last one it can be right of.
+            const auto left = std::lower_bound(first, last, limits.low);
+            const auto right = std::lower_bound(first, last, limits.high);
+            if (left != last)
+                left_[static_cast<std::size_t>(left - cuts_.thresholds.begin())] |= bit;
+            if (right != first)
+                right_[static_cast<std::size_t>(right - cuts_.thresholds.begin()) - 1] |= bit;
+        }
+    }
+    // Who can be left of a threshold can be left of larger ones; right, of smaller ones.
+    for (const auto& [feature, begin, end] : cuts_.features) {
+        for (auto cut = static_cast<std::size_t>(begin) + 1; cut < static_cast<std::size_t>(end);
+             ++cut)
+            left_[cut] |= left_[cut - 1];
+        for (auto cut = static_cast<std::size_t>(end) - 1; cut > static_cast<std::size_t>(begin);
+             --cut)
+            right_[cut - 1] |= right_[cut];
+    }
+}
+
+void ReachByLimits::find_leaves(int tree, Bits all) {
+    found_.clear();
+    pending_.clear();
+    std::int32_t here = ensemble_.roots[static_cast<std::size_t>(tree)];
+    Bits rows = all;
+    for (;;) {
+        const Node& node = ensemble_.nodes[static_cast<std::size_t>(here)];
+        if (!node.is_leaf()) {
+            const Cuts::Split& split = cuts_.splits[static_cast<std::size_t>(here)];
+            const auto cut = static_cast<std::size_t>(split.cut);
+            const Bits missing = rows & missing_[static_cast<std::size_t>(split.place)];
+            const bool goes_left =
+                ensemble_.missing[static_cast<std::size_t>(here)] == Missing::left;
+            const Bits left =
+                (split.left_closed ? 0 : rows & left_[cut]) | (goes_left ? missing : 0);
+            const Bits right =
+                (split.right_closed ? 0 : rows & right_[cut]) | (goes_left ? 0 : missing);
+            if (right != 0)
+                pending_.push_back({node.right, right});
+            if (left != 0) {
+                ++here;
+                rows = left;
+                continue;
+            }
+        } else {
+            found_.push_back({numbers_.of(here) - numbers_.first(tree), rows});
+        }
+        if (pending_.empty())
+            return;
+        here = pending_.back().node;
+        rows = pending_.back().rows;
+        pending_.pop_back();
+    }
+}
+
+template <class Leaf> void ReachByLimits::store(std::size_t rows, std::vector<Leaf>& leaves) const {
+    std::array<std::size_t, most_rows> place{};
+    for (const Found& found : found_)
+        for (Bits rest = found.rows; rest != 0; rest &= rest - 1)
+            ++place[static_cast<std::size_t>(std::countr_zero(rest))];
+    std::size_t at = leaves.size();
+    std::size_t total = 0;
+    for (std::size_t row = 0; row < rows; ++row)
+        total += place[row] + 1;
+    leaves.resize(at + total);
+    for (std::size_t row = 0; row < rows; ++row) {
+        const std::size_t count = place[row];
+        leaves[at] = static_cast<Leaf>(count - 1);
+        place[row] = at + 1;
+        at += count + 1;
+    }
+    for (const Found& found : found_)
+        for (Bits rest = found.rows; rest != 0; rest &= rest - 1)
+            leaves[place[static_cast<std::size_t>(std::countr_zero(rest))]++] =
+                static_cast<Leaf>(found.leaf);
+}
+
+} // namespace carve

@@ -1,0 +1,85 @@
+// Finds the leaves within reach where the limits of each feature say it all (norm inf): up to 64
+// rows at once, a bit for each.
+//
+// A row whose feature the attacker can give the values [low, high] can go left at a split iff
+// low <= threshold, right iff threshold < high. It can reach a leaf iff it can take every turn on
+// the way there: what a way asks of one feature is an interval, and [low, high] meets the interval
+// if it meets both of its ends. Ways that ask for the impossible (x <= 1 and x > 2) are closed to
+// all rows but those whose value is missing: these follow the splits' own rules.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/attacker.hpp"
+#include "model/ensemble.hpp"
+#include "model/rows.hpp"
+#include "training/reached.hpp"
+
+namespace carve {
+
+// The different thresholds of each feature, and which one a split asks for.
+class Cuts {
+  public:
+    explicit Cuts(const Ensemble& ensemble);
+
+    struct Feature {
+        std::int32_t feature;
+        std::int32_t begin; // of its thresholds, which ascend
+        std::int32_t end;
+    };
+    struct Split {
+        std::int32_t cut;   // place of its threshold
+        std::int32_t place; // of its feature in `features`
+        bool left_closed;   // the way to this split allows no value on this side
+        bool right_closed;
+    };
+    std::vector<Feature> features;
+    std::vector<double> thresholds;
+    std::vector<Split> splits; // per node; at a leaf without meaning
+
+  private:
+    void close_ways(const Ensemble& ensemble, int tree);
+};
+
+// One per thread.
+class ReachByLimits {
+  public:
+    static constexpr std::int64_t most_rows = 64;
+
+    ReachByLimits(const Ensemble& ensemble, const Attacker& attacker, const LeafNumbers& numbers,
+                  const Cuts& cuts);
+
+    // `chosen` are the block's rows, at most `most_rows`.
+    void find(const Rows& rows, std::span<const std::int64_t> chosen, Reached& reached);
+
+  private:
+    using Bits = std::uint64_t; // a bit per row
+
+    void find_sides(const Rows& rows, std::span<const std::int64_t> chosen);
+    void find_leaves(int tree, Bits all);
+    template <class Leaf> void store(std::size_t rows, std::vector<Leaf>& leaves) const;
+
+    struct Pending {
+        std::int32_t node;
+        Bits rows;
+    };
+    struct Found {
+        std::int32_t leaf;
+        Bits rows;
+    };
+
+    const Ensemble& ensemble_;
+    const LeafNumbers& numbers_;
+    const Cuts& cuts_;
+    Instance instance_;
+    std::vector<Bits> left_;    // per cut: rows that can go left
+    std::vector<Bits> right_;   // per cut: rows that can go right
+    std::vector<Bits> missing_; // per place of a feature: rows that lack it
+    std::vector<Pending> pending_;
+    std::vector<Found> found_;
+};
+
+} // namespace carve

@@ -1,0 +1,148 @@
+"""Rows in batches, each with what the attacker can reach: slopes of the loss, and outcomes.
+
+Comes in: an ensemble, an attacker, labelled rows; then scores, as `FreeScores` packs them. Goes
+out: how the loss of worst cases changes with each score, and what becomes of every row.
+
+Reach that fits in memory is found once and kept; the rest is found anew whenever it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm import _core
+from carvegbm.attacker import Attacker
+from carvegbm.ensemble import Ensemble
+from carvegbm.training.data import Labelled
+
+__all__ = ["Batches", "FreeScores"]
+
+Floats = npt.NDArray[np.float64]
+
+_MOST_MEMORY = 1 << 29  # bytes of reach kept from step to step
+_BLOCK = 64  # rows that always go together, as the core takes them
+
+
+class FreeScores:
+    """The scores of an ensemble that may change, packed: those of outputs a tree counts for.
+
+    Where every tree counts for one output only there is one number per leaf, else one per leaf and
+    output; `may_change` says which of them are free.
+
+    Attributes
+    ----------
+    output : array of int32
+        Per tree, the one it counts for; empty if there are trees that count for several.
+    may_change : array of bool
+    """
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._shape = ensemble.scores.shape
+        leaves = ensemble.nodes["feature"] < 0
+        tree = np.empty(ensemble.n_leaves, dtype=np.int64)
+        tree[ensemble.nodes["left"][leaves]] = ensemble.tree_of_node[leaves]
+        counts = np.zeros((ensemble.n_trees, ensemble.n_outputs), dtype=bool)
+        np.logical_or.at(counts, tree, ensemble.scores != 0)
+        if ensemble.n_outputs == 1:
+            counts[:] = True
+        self._column: npt.NDArray[np.int64] | None = None
+        self.output = np.empty(0, dtype=np.int32)
+        self.may_change = counts[tree].ravel()
+        if (counts.sum(axis=1) <= 1).all():
+            self.output = counts.argmax(axis=1).astype(np.int32)
+            self._column = self.output[tree].astype(np.int64)
+            self.may_change = np.asarray(counts.any(axis=1))[tree]
+
+    def pack(self, scores: Floats) -> Floats:
+        """Scores by leaf and output as one array."""
+        if self._column is None:
+            return np.array(scores).ravel()
+        packed: Floats = scores[np.arange(len(scores)), self._column]
+        return packed
+
+    def unpack(self, packed: Floats) -> Floats:
+        """Scores by leaf and output."""
+        if self._column is None:
+            return np.array(packed).reshape(self._shape)
+        scores = np.zeros(self._shape)
+        scores[np.arange(len(scores)), self._column] = packed
+        return scores
+
+
+class Batches:
+    """Rows in batches; all of them in one, where no size is given.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+    attacker : Attacker
+    data : Labelled
+        Labels are class indices, or numbers for a regression.
+    threads : int
+    size : int, optional
+        Rows per batch, at most.
+    order : Generator, optional
+        Puts the rows in order, where there are several batches.
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        attacker: Attacker,
+        data: Labelled,
+        threads: int,
+        *,
+        size: int | None = None,
+        order: np.random.Generator | None = None,
+    ) -> None:
+        n = len(data)
+        self.count = 1 if size is None else max(1, -(-n // size))
+        block = min(_BLOCK, n if size is None else size)
+        rows = np.arange(n) if order is None or self.count == 1 else order.permutation(n)
+        self._threads = threads
+        self._order = order
+        numbers = ensemble.task == "regression"
+        self._cases = _core.WorstCases(
+            ensemble.core,
+            attacker.core(ensemble),
+            np.ascontiguousarray(data.X),
+            np.ascontiguousarray(data.labels, dtype=np.float64 if numbers else np.int32),
+            threads,
+            _core.WorstCasePlan(FreeScores(ensemble).output, rows, max(1, block), _MOST_MEMORY),
+        )
+        self._blocks = np.arange(self._cases.blocks)
+        top = 1.0 if data.weight is None else float(data.weight.max())
+        self._weight = np.empty(0) if data.weight is None else data.weight / top
+        each = np.ones(n) if data.weight is None else self._weight[rows]
+        self._block_weight = np.add.reduceat(each, self._blocks * block) if n else np.empty(0)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of reach that are kept."""
+        return self._cases.memory
+
+    def shuffle(self) -> None:
+        """Other batches from now on: the same rows, put together anew."""
+        if self._order is not None and self.count > 1:
+            self._blocks = self._order.permutation(self._blocks)
+
+    def slope(self, number: int, scores: Floats, steepness: float) -> Floats:
+        """Slope of the mean loss over batch `number`."""
+        blocks = self._blocks
+        if self.count > 1:
+            first, size = divmod(len(blocks), self.count)
+            begin = number * first + min(number, size)
+            blocks = blocks[begin : begin + first + (number < size)]
+        total = float(self._block_weight[blocks].sum())
+        slope = self._cases.slope(
+            scores, self._weight, steepness, np.ascontiguousarray(blocks), self._threads
+        )
+        return np.asarray(slope) / max(total, 1e-300)
+
+    def outcomes(self, scores: Floats, steepness: float) -> Mapping[str, Floats]:
+        """What becomes of every row: margin, or lowest and highest, and loss."""
+        found: Mapping[str, Floats] = self._cases.outcomes(scores, steepness, self._threads)
+        return found
