@@ -1,8 +1,7 @@
 """Growing: tree after tree by the grower whose splits see the attacker.
 
 Comes in: rows as codes, a target, parameters. Goes out: `Grown`, trees over codes with their
-scores,
-and the treewise bounds of the rows they were grown on.
+scores, and the treewise bounds of the rows they were grown on.
 """
 
 from __future__ import annotations

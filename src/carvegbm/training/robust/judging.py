@@ -52,7 +52,7 @@ class Judge:
                 threads=self.threads,
                 progress=False,
             )
-            robust[open_rows] = proven.statuses == "robust"
+            robust[open_rows] = proven.status == "robust"
         return {"accuracy": float(right.mean()), "robustness": float(robust.mean())}
 
     def _errors(self, ensemble: Ensemble) -> dict[str, float]:
