@@ -1,4 +1,4 @@
-"""The command train: from a table of instances to a large-spread model file."""
+"""The command train: from a table of instances to a large-spread or robust model file."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ Valid = Annotated[
         help="Validation data; where some are needed, by default a fifth is split off.",
     ),
 ]
-Trees = Annotated[int, typer.Option(metavar="N", help="Rounds of boosting, at most.")]
-LearningRate = Annotated[float, typer.Option(metavar="R", help="Weight of every tree.")]
+LearningRate = Annotated[
+    float | None,
+    typer.Option(metavar="R", help="Weight of every tree; default 0.1, robust 0.15."),
+]
 EarlyStopping = Annotated[
     int | None,
     typer.Option(metavar="N", help="Stop after N rounds without a better validation metric."),
@@ -40,7 +42,10 @@ Seed = Annotated[int, typer.Option(metavar="N", help="Seed of everything random.
 Parameter = Annotated[
     list[str] | None,
     typer.Option(
-        "--param", "-p", metavar="NAME=VALUE", help="Any parameter of LightGBM; repeatable."
+        "--param",
+        "-p",
+        metavar="NAME=VALUE",
+        help="Any parameter of LightGBM, with --robust of RobustClassifier; repeatable.",
     ),
 ]
 ModelOut = Annotated[
@@ -55,22 +60,30 @@ ModelOut = Annotated[
 Certified = Annotated[
     bool,
     typer.Option(
-        "--certified", help="Train for robustness too: quiet thresholds and a robust refit."
+        "--certified", help="Large-spread and robust: quiet thresholds and a robust refit."
+    ),
+]
+Robust = Annotated[
+    bool,
+    typer.Option(
+        "--robust", help="Grow trees against the attacker, without the large-spread condition."
     ),
 ]
 Quietness = Annotated[
     str | None,
     typer.Option(
         metavar="T,…",
-        help="Shares of a class's rows near a threshold to try as limits, or none; certified only.",
+        help="Shares of a class's rows near a threshold to try as limits, or none; of --robust and "
+        "--certified.",
     ),
 ]
 CleanLoss = Annotated[
     float | None,
     typer.Option(
         metavar="L",
-        help="Accuracy that certified training may give up, compared with plain LightGBM or with "
-        "the most accurate large-spread model, if that is less; default 0.01, 1 for any.",
+        help="Accuracy that --robust and --certified may give up, compared with plain LightGBM or "
+        "with the most accurate trial, if that is less; default certified 0.01, robust any; 1 for "
+        "any.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
@@ -90,9 +103,15 @@ def train(
     *,
     norm: options.Norm = "inf",
     budget: options.Budget,
-    num_leaves: Annotated[int, typer.Option(metavar="N", help="Leaves per tree, at most.")] = 31,
-    trees: Trees = 100,
-    learning_rate: LearningRate = 0.1,
+    num_leaves: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Leaves per tree, at most; default 31, robust 32."),
+    ] = None,
+    trees: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Rounds of boosting, at most; default 100, robust 120."),
+    ] = None,
+    learning_rate: LearningRate = None,
     valid: Valid = None,
     early_stopping: EarlyStopping = None,
     metric: Annotated[
@@ -105,6 +124,7 @@ def train(
     scale: options.Scale = None,
     features: options.Features = None,
     bounds: options.Bounds = None,
+    robust: Robust = False,
     certified: Certified = False,
     quietness: Quietness = None,
     clean_loss: CleanLoss = None,
@@ -117,22 +137,23 @@ def train(
     quiet: Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Train a large-spread model with LightGBM, for exact and fast verification.
+    """Train a model for exact verification: large-spread with LightGBM, or robust.
 
-    After every tree, thresholds too close to its own are closed to later trees. The model file is
-    an ordinary LightGBM model.
+    Large-spread: after every tree, thresholds too close to its own are closed to later trees, so
+    that a proof takes a moment. --robust: trees are grown against the attacker. Either way the
+    model file is an ordinary LightGBM model.
     """
     read = inputs.files_read(data=data, label=label, valid=valid, scale=scale, bounds=bounds)
     out = check_model_path(out, read)
-    validates = valid is not None or early_stopping is not None or certified
+    defence = defence_parameters(robust, certified, quietness, clean_loss)
+    validates = valid is not None or (not robust and (early_stopping is not None or certified))
+    if metric is not None and robust:
+        raise CarveError(f"--metric {metric} has no meaning with --robust; drop it")
     if metric is not None and not validates:
         raise CarveError(
             f"--metric {metric} needs validation data; add --valid DATA, or --early-stopping N to "
             "split a fifth off"
         )
-    from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
-
-    estimator = {"classification": LargeSpreadClassifier, "regression": LargeSpreadRegressor}[task]
     named: dict[str, Any] = {
         "norm": options.norm(norm),
         "budget": budget,
@@ -145,9 +166,9 @@ def train(
         "random_state": seed,
         "n_jobs": threads,
         "verbose": 0 if quiet or json else 1,
-        **certified_parameters(certified, quietness, clean_loss),
+        **defence,
     }
-    model: Any = estimator(**with_parameters(named, param))
+    model: Any = _estimator(task, robust)(**with_parameters(named, param))
     table = load_data(data, label, zero_based)
     held_out = None
     if validates:
@@ -162,26 +183,38 @@ def train(
         feature_names=table.feature_names,
     )
     model.save_model(out)
-    document = {"model": str(out), **describe(model)}
-    if held_out is not None:
+    report: Any = getattr(model, "training_report_", None)
+    document = {"model": str(out), **describe(model, robust)}
+    if robust:  # as the choice was made: on rows that the model may have been trained on since
+        document |= {f"validation {name}": v for name, v in report.chosen.measures.items()}
+    elif held_out is not None:
         document |= judge(model, held_out)
     if json:
-        if certified:
-            document["training report"] = model.training_report_.to_dict()
+        if report is not None:
+            document["training report"] = report.to_dict()
         output.print_json(document)
     else:
         title = f"trained on {len(table.X)} rows for norm {norm} and budget {budget:g}"
-        if certified:
-            report = model.training_report_.rows()
-            output.print_table("trials, on validation data", report, ">" * len(report[0]))
+        if report is not None:
+            rows = report.rows()
+            output.print_table("trials, on validation data", rows, ">" * len(rows[0]))
             if not quiet:
-                output.note(f"chosen: {model.training_report_.why}")
+                output.note(f"chosen: {report.why}")
         output.print_table(title, [(key, shown(value)) for key, value in document.items()])
         if task == "classification":
             say_classes(out, model.classes_)
     if model.stopped_because_ == "interrupted":
         output.note(f"{out} holds what was trained so far")
         raise KeyboardInterrupt
+
+
+def _estimator(task: str, robust: bool) -> Any:
+    """The class to train."""
+    from carvegbm.training import estimators
+
+    family = "Robust" if robust else "LargeSpread"
+    kind = "Classifier" if task == "classification" else "Regressor"
+    return getattr(estimators, family + kind)
 
 
 # ── shared with the command tune ─────────────────────────────────────────────────────────────
@@ -202,14 +235,16 @@ def check_model_path(given: Path | None, read: dict[str, str]) -> Path:
     return path
 
 
-def certified_parameters(
-    certified: bool, quietness: str | None, clean_loss: float | None
+def defence_parameters(
+    robust: bool, certified: bool, quietness: str | None, clean_loss: float | None
 ) -> dict[str, Any]:
-    """What certified training is told; its options are refused without it."""
+    """What robust and certified training are told; their options are refused without them."""
+    if robust and certified:
+        raise CarveError("--robust and --certified exclude each other; give one of them")
     for option, given in (("--quietness", quietness), ("--clean-loss", clean_loss)):
-        if given is not None and not certified:
-            raise CarveError(f"{option} has no meaning without --certified")
-    found: dict[str, Any] = {"certified": certified}
+        if given is not None and not (robust or certified):
+            raise CarveError(f"{option} has no meaning without --certified or --robust")
+    found: dict[str, Any] = {} if robust else {"certified": certified}
     if clean_loss is not None:
         found["clean_loss"] = clean_loss
     if quietness is not None:
@@ -225,17 +260,20 @@ def certified_parameters(
 
 
 def with_parameters(named: dict[str, Any], given: Sequence[str] | None) -> dict[str, Any]:
-    """`named` and every NAME=VALUE, as Python values: numbers, truth values, lists, else text."""
-    found = dict(named)
+    """`named` and every NAME=VALUE, as Python values: numbers, truth values, lists, else text.
+
+    What is None was not said, and is left to the estimator.
+    """
+    found: dict[str, Any] = {}
     for text in given or []:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name:
             raise CarveError(f"--param {text}: write NAME=VALUE")
-        if name in found:
+        if name in named or name in found:
             how = "has an option of its own, see --help" if name in named else "is given twice"
             raise CarveError(f"--param {name} {how}")
         found[name] = _value(value)
-    return found
+    return {name: value for name, value in named.items() if value is not None} | found
 
 
 def _value(text: str) -> Any:
@@ -296,28 +334,25 @@ def with_validation(
     )
 
 
-def describe(model: Any) -> dict[str, Any]:
-    """A fitted model in a few words."""
+def describe(model: Any, robust: bool) -> dict[str, Any]:
+    """A fitted model in a few words; its spread where training cares for it."""
     from carvegbm import spread
 
     return {
         "trees": model.ensemble_.n_trees,
         "leaves": model.ensemble_.n_leaves,
         "stopped because": model.stopped_because_,
-        "spread": spread(model.ensemble_),
+        **({} if robust else {"spread": spread(model.ensemble_)}),
     }
 
 
 def judge(model: Any, held_out: Table) -> dict[str, Any]:
     """How the model does on validation data."""
     score = model.score(held_out.X, held_out.y)
-    if hasattr(model, "classes_"):
-        robust = model.robust_score(held_out.X, held_out.y)
-        return {"validation accuracy": score, "validation robustness": robust}
-    if not hasattr(model, "training_report_"):
+    if not hasattr(model, "classes_"):
         return {"validation R²": score}
     robust = model.robust_score(held_out.X, held_out.y)
-    return {"validation R²": score, "validation R² under attack": robust}
+    return {"validation accuracy": score, "validation robustness": robust}
 
 
 def shown(value: Any) -> str:

@@ -31,16 +31,19 @@ def tune(
         str | None,
         typer.Option(
             metavar="N,M,…",
-            help="Leaves per tree to try; default 16,32,64,128,256, certified 8,16,32.",
+            help="Leaves per tree to try; default 16,32,64,128,256, certified 8,16,32, robust "
+            "8,16,32,64.",
         ),
     ] = None,
     criterion: Annotated[
         Literal["accuracy", "robustness", "tradeoff"] | None,
         typer.Option(
-            help="What to maximise on the validation data; default accuracy, certified robustness.",
+            help="What to maximise on the validation data; default accuracy, with --robust and "
+            "--certified robustness.",
             show_default=False,
         ),
     ] = None,
+    robust: training.Robust = False,
     certified: training.Certified = False,
     quietness: training.Quietness = None,
     clean_loss: training.CleanLoss = None,
@@ -48,10 +51,20 @@ def tune(
         float | None,
         typer.Option(metavar="W", help="Share of accuracy in the trade-off; default 0.5."),
     ] = None,
-    trees: training.Trees = 500,
-    learning_rate: training.LearningRate = 0.1,
+    trees: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Rounds of boosting, at most; default 500, robust 120."),
+    ] = None,
+    learning_rate: training.LearningRate = None,
     valid: training.Valid = None,
-    early_stopping: training.EarlyStopping = 50,
+    early_stopping: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Stop after N rounds without a better validation metric; default 50, robust: all "
+            "rounds.",
+        ),
+    ] = None,
     scale: options.Scale = None,
     features: options.Features = None,
     bounds: options.Bounds = None,
@@ -77,7 +90,7 @@ def tune(
     quiet: training.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Train large-spread models of several sizes and keep the best.
+    """Train large-spread or robust models of several sizes and keep the best.
 
     Trials are trained in parallel. An interrupted run goes on where it stopped when the same
     command is given again.
@@ -86,7 +99,7 @@ def tune(
     out = training.check_model_path(out, read)
     if weight is not None and criterion != "tradeoff":
         raise CarveError("--weight has no meaning without --criterion tradeoff")
-    options_of_certified = training.certified_parameters(certified, quietness, clean_loss)
+    defence = training.defence_parameters(robust, certified, quietness, clean_loss)
     from carvegbm.training.tuning import TuningTrial
     from carvegbm.training.tuning import tune as search
 
@@ -121,7 +134,8 @@ def tune(
         "early_stopping_rounds": early_stopping,
         "random_state": seed,
         "n_jobs": threads,
-        **options_of_certified,
+        "robust": robust,
+        **defence,
     }
     try:
         result = search(

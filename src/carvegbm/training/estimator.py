@@ -112,6 +112,10 @@ class Estimator(Parameterised):
     ) -> Trained:
         """Train a model of this kind, whose features have these names, if any."""
 
+    @abstractmethod
+    def _n_rounds(self) -> int:
+        """Rounds of boosting, at most."""
+
     def _names(self, given: Sequence[str] | None) -> list[str] | None:
         """The features' names: those of the frame, or those given, or none."""
         names = getattr(self, "feature_names_in_", given)

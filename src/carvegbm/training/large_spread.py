@@ -112,7 +112,7 @@ class LargeSpread(Estimator):
         plain_accuracy: float | None,
     ) -> Trained:
         parameters = self._lightgbm_parameters(kind.n_outputs)
-        n_rounds = inputs.whole_number("n_estimators", self.n_estimators)
+        n_rounds = self._n_rounds()
         self._check_certified_only(plain_accuracy)
         attacker = self._attacker(names)
         sets = asked.sets(self, self._encode)
@@ -134,6 +134,9 @@ class LargeSpread(Estimator):
         if self.certified:
             return self._certify(boosting, plain_accuracy)
         return Trained(boosting, boosting.run())
+
+    def _n_rounds(self) -> int:
+        return inputs.whole_number("n_estimators", self.n_estimators)
 
     def _check_certified_only(self, plain_accuracy: float | None) -> None:
         """Say what has no effect without certified training.

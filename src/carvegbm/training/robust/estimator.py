@@ -160,7 +160,7 @@ class Robust(Estimator):
                     "by proven robustness; drop it, or train with large_spread=True"
                 )
         parameters = self._lightgbm_parameters(kind.n_outputs)
-        n_rounds = inputs.whole_number("n_estimators", self._value("n_estimators"))
+        n_rounds = self._n_rounds()
         attacker = self._attacker(names)
         settings = RobustSettings.of({n: getattr(self, n) for n in _SETTINGS}, attacker.norm)
         if kind.task == "regression" and settings.clean_loss is not None:
@@ -193,6 +193,11 @@ class Robust(Estimator):
             split_off=split_off,
         )
         return self._run(boosting, settings, plain_accuracy)
+
+    def _n_rounds(self) -> int:
+        if self.large_spread:
+            return self._twin()._n_rounds()
+        return inputs.whole_number("n_estimators", self._value("n_estimators"))
 
     def _run(
         self, boosting: Boosting, settings: RobustSettings, plain_accuracy: float | None

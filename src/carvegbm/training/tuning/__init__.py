@@ -4,7 +4,22 @@
 keeps the finished ones in a folder.
 """
 
-from carvegbm.training.tuning.search import CERTIFIED_LEAVES, CRITERIA, LEAVES, Tuning, tune
+from carvegbm.training.tuning.search import (
+    CERTIFIED_LEAVES,
+    CRITERIA,
+    LEAVES,
+    ROBUST_LEAVES,
+    Tuning,
+    tune,
+)
 from carvegbm.training.tuning.trial import TuningTrial
 
-__all__ = ["CERTIFIED_LEAVES", "CRITERIA", "LEAVES", "Tuning", "TuningTrial", "tune"]
+__all__ = [
+    "CERTIFIED_LEAVES",
+    "CRITERIA",
+    "LEAVES",
+    "ROBUST_LEAVES",
+    "Tuning",
+    "TuningTrial",
+    "tune",
+]

@@ -18,13 +18,14 @@ from carvegbm.attacker import Attacker
 from carvegbm.errors import CarveError, DataError
 from carvegbm.training import inputs
 from carvegbm.training.certified import accuracy_floor, check_clean_loss, check_quietness
-from carvegbm.training.estimators import LargeSpreadClassifier
+from carvegbm.training.estimators import LargeSpreadClassifier, RobustClassifier
 from carvegbm.training.reporting import aligned, shown
+from carvegbm.training.robust.settings import AUTO
 from carvegbm.training.tuning.stored_trials import key
 from carvegbm.training.tuning.trial import Criterion, TuningTrial
-from carvegbm.training.tuning.trials import Trials
+from carvegbm.training.tuning.trials import Trials, Tunable
 
-__all__ = ["CERTIFIED_LEAVES", "CRITERIA", "LEAVES", "Tuning", "tune"]
+__all__ = ["CERTIFIED_LEAVES", "CRITERIA", "LEAVES", "ROBUST_LEAVES", "Tuning", "tune"]
 
 LEAVES = (16, 32, 64, 128, 256)
 """The paper's grid of `num_leaves`."""
@@ -35,6 +36,12 @@ CERTIFIED_LEAVES = (8, 16, 32)
 """Sizes of tree for certified training: larger ones did worse for norms 0 and 1 on image data, and
 about as well for norm inf."""
 
+ROBUST_LEAVES = (8, 16, 32, 64)
+"""Sizes of tree for robust training: small ones suit small tables."""
+
+_ROUNDS, _PATIENCE, _CLEAN_LOSS = 500, 50, 0.01  # of large-spread training, where nothing is said
+_DEFENDED = "certified=True or robust=True"
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -42,28 +49,26 @@ class Tuning:
 
     trials: list[TuningTrial]
     best: TuningTrial
-    estimator: LargeSpreadClassifier
+    estimator: Tunable
     """Fitted: the best trial, with all that its `fit` set. Its `training_report_` speaks of this
     trial alone; the table of all trials is here."""
     criterion: Criterion
     weight: float
     floor: float | None = None
-    """Certified training: the smallest accuracy that was acceptable."""
+    """Robust and certified training: the smallest accuracy that was acceptable."""
     plain_accuracy: float | None = None
-    """Certified training: the accuracy of plain LightGBM."""
+    """Robust and certified training: the accuracy of plain LightGBM."""
 
     def to_dict(self) -> dict[str, Any]:
         """The table as plain values."""
         names = ["accuracy", "robustness", "trees", "leaves", "stopped_because", "seconds"]
-        certified = {"floor": self.floor, "plain_accuracy": self.plain_accuracy}
-        if self.best.refit is None:
-            certified = {}
-        else:
-            names.append("refit")
+        names += [] if self.best.refit is None else ["refit"]
+        limits = {"floor": self.floor, "plain_accuracy": self.plain_accuracy}
+        is_plain = self.best.refit is None and self.plain_accuracy is None
         return {
             "criterion": self.criterion,
             "weight": self.weight,
-            **certified,
+            **({} if is_plain else limits),
             "best": self.trials.index(self.best),
             "trials": [
                 {**trial.parameters, "score": trial.score(self.criterion, self.weight)}
@@ -100,8 +105,8 @@ def tune(
     grid: Mapping[str, Sequence[Any]] | None = None,
     criterion: Criterion | None = None,
     weight: float | None = None,
-    n_estimators: int = 500,
-    early_stopping_rounds: int | None = 50,
+    n_estimators: int | None = None,
+    early_stopping_rounds: int | Literal["auto"] | None = "auto",
     random_state: int = 0,
     n_jobs: int | None = None,
     folder: Any = None,
@@ -110,10 +115,11 @@ def tune(
     on_trial: Callable[[TuningTrial], object] | None = None,
     feature_names: Sequence[str] | None = None,
     certified: bool = False,
-    clean_loss: float | None = 0.01,
+    robust: bool = False,
+    clean_loss: float | Literal["auto"] | None = "auto",
     **parameters: Any,
 ) -> Tuning:
-    """Choose parameters of a `LargeSpreadClassifier` on validation data.
+    """Choose parameters of a `LargeSpreadClassifier`, or a `RobustClassifier`, on validation data.
 
     Parameters
     ----------
@@ -127,12 +133,13 @@ def tune(
         Default: ``{"num_leaves": (16, 32, 64, 128, 256)}``, as in the paper.
     criterion : {"accuracy", "robustness", "tradeoff"}
         Maximise validation accuracy, proven robustness on the validation data, or
-        ``weight * accuracy + (1 - weight) * robustness``. Default: accuracy; with certified
-        training robustness.
+        ``weight * accuracy + (1 - weight) * robustness``. Default: accuracy; with robust and
+        certified training robustness.
     weight : float, default 0.5
         Of the trade-off; refused with another criterion.
     n_estimators, early_stopping_rounds, random_state, **parameters
-        Of every trial.
+        Of every trial; by default 500 rounds, and early stopping after 50 without a better value,
+        with robust training 120 rounds and no early stopping.
     n_jobs : int, optional
         Cores to use, for trials in parallel; all by default.
     folder : path, optional
@@ -150,8 +157,13 @@ def tune(
         is a trial of its own, and the criterion chooses among the trials whose accuracy is no
         more than `clean_loss` below that of plain LightGBM (the best `num_leaves`), or of the
         most accurate trial, where none gets that far.
-    clean_loss : float or None, default 0.01
-        Of certified training, as `quietness`: both are refused without it.
+    robust : bool, default False
+        Robust training: the default grid is ``{"num_leaves": (8, 16, 32, 64)}``, and the criterion
+        chooses among all trials, or those that `clean_loss` leaves. Each trial is a fit of
+        `RobustClassifier`, which tries several models itself.
+    clean_loss : float or None, default "auto"
+        Of certified and robust training, as `quietness`: both are refused without them. "auto" is
+        0.01 for certified training, and None, any loss, for robust training.
 
     Examples
     --------
@@ -164,8 +176,10 @@ def tune(
     >>> [trial.parameters for trial in result.trials]
     [{'num_leaves': 4}, {'num_leaves': 8}]
     """
+    if certified and robust:
+        raise CarveError("certified and robust exclude each other; give one of them")
     if criterion is None:
-        criterion = "robustness" if certified else "accuracy"
+        criterion = "robustness" if certified or robust else "accuracy"
     if criterion not in CRITERIA:
         raise CarveError(f"criterion must be accuracy, robustness or tradeoff, got {criterion!r}")
     if search not in ("grid", "optuna"):
@@ -174,8 +188,8 @@ def tune(
     for name, is_given, remedy, holds in (
         ("weight", weight is not None, "criterion='tradeoff'", criterion == "tradeoff"),
         ("n_trials", n_trials is not None, "search='optuna'", search == "optuna"),
-        ("clean_loss", clean_loss != 0.01, "certified=True", certified),
-        ("quietness", "quietness" in given, "certified=True", certified),
+        ("clean_loss", clean_loss not in (AUTO, _CLEAN_LOSS), _DEFENDED, certified or robust),
+        ("quietness", "quietness" in given, _DEFENDED, certified or robust),
     ):
         if is_given and not holds:
             raise CarveError(f"{name} has no meaning without {remedy}")
@@ -183,16 +197,23 @@ def tune(
     if not 0 <= weight <= 1:
         raise CarveError(f"weight must be from 0 to 1, got {weight!r}")
     n_trials = 20 if n_trials is None else inputs.whole_number("n_trials", n_trials)
-    options = {"norm": norm, "budget": budget, "n_estimators": n_estimators, **parameters}
-    options |= {"certified": certified, "clean_loss": clean_loss}
-    fixed = LargeSpreadClassifier(**options, random_state=random_state, n_jobs=1)
+    loss = _said(clean_loss, None if robust else _CLEAN_LOSS)
+    patience = _said(early_stopping_rounds, None if robust else _PATIENCE)
+    options = {"norm": norm, "budget": budget, "clean_loss": loss, **parameters}
+    options |= {"random_state": random_state, "n_jobs": 1}
+    fixed: Tunable
+    if robust:
+        fixed = RobustClassifier(n_estimators=n_estimators, **options)
+    else:
+        n_estimators = _ROUNDS if n_estimators is None else n_estimators
+        fixed = LargeSpreadClassifier(n_estimators=n_estimators, certified=certified, **options)
     data = _split(fixed, X, y, valid, random_state)
     # Workers live on from one call to the next, in the directory of the first.
     folder = None if folder is None else Path(folder).absolute()
-    runner = Trials(fixed, *data, early_stopping_rounds, folder, feature_names)
+    runner = Trials(fixed, *data, patience, folder, feature_names)
     values = _values_to_try(fixed, grid)
     plain = floor = None
-    if certified and check_clean_loss(clean_loss) is not None:
+    if (certified or robust) and check_clean_loss(loss) is not None:
         plain = runner.plain_accuracy(values.get("num_leaves", [fixed.num_leaves]), n_jobs)
         runner = replace(runner, plain=plain)
 
@@ -201,7 +222,7 @@ def tune(
 
     def merit(trial: TuningTrial) -> float:
         """What guides Optuna: too inaccurate a trial is worse than any other."""
-        if plain is not None and trial.accuracy < plain - (clean_loss or 0.0):
+        if plain is not None and trial.accuracy < plain - (loss or 0.0):
             return trial.accuracy - 1
         return score(trial)
 
@@ -219,22 +240,30 @@ def tune(
         order = {key(tried): i for i, tried in enumerate(_combinations(values))}
     trials.sort(key=lambda trial: order[key(trial.parameters)])
     # On a tie the better of the other measure, then the smaller model.
-    if plain is not None and clean_loss is not None:
-        floor = accuracy_floor(plain, max(trial.accuracy for trial in trials), clean_loss)
+    if plain is not None and loss is not None:
+        floor = accuracy_floor(plain, max(trial.accuracy for trial in trials), loss)
     able = [trial for trial in trials if floor is None or trial.accuracy >= floor]
     best = max(able, key=lambda t: (score(t), t.accuracy + t.robustness, -t.leaves))
     estimator = runner.restore(best).set_params(n_jobs=n_jobs)
     return Tuning(trials, best, estimator, criterion, weight, floor, plain)
 
 
+def _said(given: Any, otherwise: Any) -> Any:
+    """A value, unless it is left to the kind of training."""
+    return otherwise if isinstance(given, str) and given == AUTO else given
+
+
 def _values_to_try(
-    fixed: LargeSpreadClassifier, grid: Mapping[str, Sequence[Any]] | None
+    fixed: Tunable, grid: Mapping[str, Sequence[Any]] | None
 ) -> dict[str, list[Any]]:
     """The values of every parameter in the grid; of quietness too, in certified training."""
+    is_robust = isinstance(fixed, RobustClassifier)
+    certified = not is_robust and fixed.certified
     if grid is None:
-        grid = {"num_leaves": CERTIFIED_LEAVES if fixed.certified else LEAVES}
+        leaves = ROBUST_LEAVES if is_robust else CERTIFIED_LEAVES if certified else LEAVES
+        grid = {"num_leaves": leaves}
     values = {name: _values(name, tried) for name, tried in grid.items()}
-    if fixed.certified and "quietness" not in values:
+    if certified and "quietness" not in values:
         norm = Attacker(fixed.norm, fixed.budget).norm
         values["quietness"] = list(check_quietness(fixed.quietness, norm))
     for tried in values.get("quietness", []):
@@ -251,7 +280,7 @@ def _values(name: str, tried: Any) -> list[Any]:
 
 
 def _split(
-    fixed: LargeSpreadClassifier, X: Any, y: Any, valid: tuple[Any, Any] | None, seed: int
+    fixed: Tunable, X: Any, y: Any, valid: tuple[Any, Any] | None, seed: int
 ) -> tuple[Any, Any, Any, Any]:
     """Training and validation data, checked here so that mistakes show before any work."""
     inputs.check_pair(fixed, X, y, reset=True)

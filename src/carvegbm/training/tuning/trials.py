@@ -24,31 +24,42 @@ from carvegbm.keeping.records import make_folder, read_record, write_record
 from carvegbm.training import inputs
 from carvegbm.training.certified import plain_accuracy_of
 from carvegbm.training.data import Labelled
-from carvegbm.training.estimators import LargeSpreadClassifier
+from carvegbm.training.estimators import LargeSpreadClassifier, RobustClassifier
 from carvegbm.training.growing.model import Model
 from carvegbm.training.tuning.stored_trials import read_trial, write_trial
 from carvegbm.training.tuning.trial import TuningTrial
 
-__all__ = ["Trials"]
+__all__ = ["Trials", "Tunable"]
+
+Tunable = LargeSpreadClassifier | RobustClassifier
 
 _FORMAT = 5  # of the files in a work folder
 _IGNORED = {"n_jobs", "verbose"}  # parameters that do not change a model
 _OURS = {"norm", "budget", "scale", "features", "bounds", "certified", "quietness", "clean_loss"}
-# … and those that plain LightGBM knows nothing of
+_OURS |= {"large_spread", "colsample_bynode", "n_members", "pull"}
+# … and those that plain LightGBM is not told
 
 
-class _Unwritten(LargeSpreadClassifier):
-    """Fits as its parent does, but no Booster is made: the winner's alone is."""
+class _Unwritten:
+    """Fits as its sibling does, but no Booster is made: the winner's alone is."""
 
     def _write(self, model: Model, X: npt.NDArray[Any]) -> None:  # noqa: ARG002
         self.model_ = model
+
+
+class _UnwrittenLargeSpread(_Unwritten, LargeSpreadClassifier):
+    pass
+
+
+class _UnwrittenRobust(_Unwritten, RobustClassifier):
+    pass
 
 
 @dataclass(frozen=True)
 class Trials:
     """What all trials share."""
 
-    fixed: LargeSpreadClassifier
+    fixed: Tunable
     X: Any
     y: Any
     X_valid: Any
@@ -57,9 +68,9 @@ class Trials:
     folder: Any
     feature_names: Sequence[str] | None
     plain: float | None = None
-    """Certified training: the accuracy of plain LightGBM."""
+    """Robust and certified training: the accuracy of plain LightGBM, where it counts."""
 
-    def plain_accuracy(self, num_leaves: Sequence[int], n_jobs: int | None) -> float:
+    def plain_accuracy(self, num_leaves: Sequence[int | None], n_jobs: int | None) -> float:
         """The best accuracy of plain LightGBM on the validation data; stored, too."""
         place = self._place({"num_leaves": list(num_leaves)}, "plain")
         record = None if place is None else read_record(place)
@@ -70,7 +81,7 @@ class Trials:
             write_record(place, {"accuracy": best})
         return best
 
-    def _plain_accuracy(self, num_leaves: int, n_jobs: int | None) -> float:
+    def _plain_accuracy(self, num_leaves: int | None, n_jobs: int | None) -> float:
         from sklearn.base import clone
 
         model = clone(self.fixed).set_params(num_leaves=num_leaves)
@@ -85,14 +96,16 @@ class Trials:
             ),
             Labelled(X_valid, inputs.encode_labels(y_valid, classes)),
             model._lightgbm_parameters(1 if len(classes) == 2 else len(classes)),
-            n_rounds=model.n_estimators,
+            n_rounds=model._n_rounds(),
             early_stopping_rounds=self.early_stopping_rounds,
             threads=inputs.thread_count(n_jobs),
         )
 
     def run(self, parameters: dict[str, Any], threads: int) -> TuningTrial:
         """Train and judge one trial, and store it."""
-        model = _Unwritten(**self.fixed.get_params())
+        is_robust = isinstance(self.fixed, RobustClassifier)
+        unwritten = _UnwrittenRobust if is_robust else _UnwrittenLargeSpread
+        model = unwritten(**self.fixed.get_params())
         model.set_params(**parameters, n_jobs=threads)
         started = time.monotonic()
         with warnings.catch_warnings():
@@ -109,6 +122,7 @@ class Trials:
         if model.stopped_because_ == "interrupted":
             raise KeyboardInterrupt
         result = model.verify(self.X_valid, self.y_valid)
+        outcome, certified = model._outcome(), getattr(model, "certified", False)
         trial = TuningTrial(
             parameters=parameters,
             accuracy=result.accuracy,
@@ -118,8 +132,8 @@ class Trials:
             stopped_because=model.stopped_because_,
             seconds=round(time.monotonic() - started, 3),
             model=model.model_,
-            outcome=model._outcome(),
-            refit=model.training_report_.chosen.parameters["refit"] if model.certified else None,
+            outcome=outcome,
+            refit=outcome["training_report_"].chosen.parameters["refit"] if certified else None,
         )
         place = self._place(parameters)
         if place is not None:
@@ -151,11 +165,11 @@ class Trials:
         names = (getattr(self.X, "columns", None), self.feature_names)
         return digest_of([data, [None if given is None else list(given) for given in names]])
 
-    def restore(self, trial: TuningTrial) -> LargeSpreadClassifier:
+    def restore(self, trial: TuningTrial) -> Tunable:
         """The fitted estimator of a trial."""
         from sklearn.base import clone
 
-        model: LargeSpreadClassifier = clone(self.fixed).set_params(**trial.parameters)
+        model: Tunable = clone(self.fixed).set_params(**trial.parameters)
         return model._restore(self.X, self.y, trial.model, trial.outcome, self.feature_names)
 
 
