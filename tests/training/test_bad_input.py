@@ -14,7 +14,14 @@ import carvegbm as cg
 from carvegbm.training.estimators import LargeSpreadClassifier
 from carvegbm.training.tuning import tune
 from training import problems
-from training.estimators import classifier, regressor
+from training.estimators import (
+    CLASSIFIERS,
+    REGRESSORS,
+    classifier,
+    regressor,
+    robust_classifier,
+    robust_regressor,
+)
 
 
 def broken(value):
@@ -23,100 +30,210 @@ def broken(value):
     return X, y
 
 
-@pytest.mark.parametrize(
-    ("fit", "message"),
-    [
-        (lambda: classifier().fit(*broken(np.nan)), "X row 3, feature 2 is NaN; .* impute"),
-        (lambda: classifier().fit(*broken(np.inf)), "X row 3, feature 2 is infinity"),
-        (lambda: classifier().fit([[1.0], [2.0]], [1, 1]), r"one class only \(1\)"),
-        (lambda: fit_with(budget=-1), "budget must be >= 0"),
-        (lambda: fit_with(norm=0.5), "norm must be"),
-        (lambda: fit_with(norm=0, budget=1.5), "means 1 changed features"),
-        (lambda: fit_with(features=["nope"]), "unknown feature 'nope'"),
-        (lambda: fit_with(num_leafs=3), "no parameter 'num_leafs'; did you mean num_leaves"),
-        (lambda: fit_with(boosting="dart"), "boosting must be 'gbdt', got 'dart'"),
-        (lambda: fit_with(linear_tree=True), "linear_tree must be False"),
-        (lambda: fit_with(categorical_feature=[0]), "categorical_feature cannot be honoured"),
-        (lambda: fit_with(forcedsplits_filename="x"), "cannot be honoured: forced splits"),
-        (lambda: fit_with(force_row_wise=True), "force_row_wise must be False"),
-        (lambda: fit_with(device="gpu"), "device must be 'cpu', got 'gpu'"),
-        (lambda: fit_with(subsample=0.5, subsample_freq=5), "subsample_freq must be 0 or 1"),
-        (lambda: fit_with(early_stopping_round=5), "give early_stopping_rounds to fit"),
-        (lambda: fit_with(reg_alpha=1.0, lambda_l1=2.0), "lambda_l1 and reg_alpha are one"),
-        (lambda: fit_with(num_leaves=1), "num_leaves must be a whole number from 2"),
-        (lambda: fit_with(min_child_samples=0), "min_child_samples must be a whole number >= 1"),
-        (lambda: fit_with(learning_rate=0), "learning_rate must be > 0"),
-        (lambda: fit_with(n_estimators=0), "n_estimators must be a whole number >= 1"),
-        (lambda: fit_with(objective="poisson"), "objective must be 'binary' for 2 classes"),
-        (lambda: fit_with(monotone_constraints=[1]), "LightGBM refused"),
-        (lambda: fit_with(n_jobs=0), "n_jobs must be"),
-        (lambda: fit_with(random_state=-1), "random_state must be"),
-        (lambda: fit_more(eval_set=[(np.ones((5, 8)), list("aabab"))]), "eval_set 0: label 'a'"),
-        (lambda: fit_more(eval_set=[(np.ones((5, 8)), [0, 1, 2, 0, 1])]), "eval_set 0: label 2"),
-        (lambda: fit_more(eval_set=[(np.ones((5, 7)), np.ones(5))]), "7 features"),
-        (lambda: fit_more(eval_set=5), "eval_set must be"),
-        (lambda: fit_more(early_stopping_rounds=5), "early_stopping_rounds needs eval_set"),
-        (lambda: fit_more(eval_metric="auc"), "eval_metric needs eval_set; give validation data"),
-        (lambda: fit_more(eval_metric=len), "eval_metric needs eval_set"),
-        (lambda: fit_more(eval_metric="robustness", eval_set=[]), "eval_metric needs eval_set"),
-        (lambda: fit_more(eval_names=["a"]), "eval_names needs eval_set"),
-        (lambda: fit_more(eval_sample_weight=[np.ones(5)]), "eval_sample_weight needs eval_set"),
-        (lambda: evaluated(eval_names=["a", "b"]), "eval_names has 2 entries, eval_set has 1 pair"),
-        (lambda: evaluated(eval_sample_weight=np.ones(5)), "has 5 entries, eval_set has 1 pair"),
-        (lambda: evaluated(eval_names=iter("a")), "eval_names must be a list"),
-        (lambda: evaluated(eval_metric=5), "eval_metric must be a name, a function, or a list"),
-        (lambda: evaluated(eval_metric=lambda *_: 1.0), r"must return \(name, value, higher"),
-        (lambda: evaluated(early_stopping_rounds=2.5), "must be a whole number >= 1, got 2.5"),
-        (lambda: evaluated(early_stopping_rounds="2"), "must be a whole number >= 1, got '2'"),
-        (lambda: evaluated(callbacks=[3]), "callbacks must be a list of functions, got 3"),
-        (
-            lambda: fit_more(callbacks=[lightgbm.early_stopping(5, verbose=False)]),
-            "lightgbm.early_stopping needs eval_set",
-        ),
-        (
-            lambda: fit_more(callbacks=[lightgbm.record_evaluation({})]),
-            "lightgbm.record_evaluation needs eval_set",
-        ),
-        (lambda: fit_more(plain_accuracy=0.5), "plain_accuracy has no meaning without certified"),
-        (lambda: fit_with(n_estimators=None), "n_estimators must be a whole number >= 1, got None"),
-        (lambda: fit_more(sample_weight=[1.0]), "one number per row"),
-        (lambda: fit_more(sample_weight=-np.ones(60)), "finite numbers >= 0"),
-        (
-            lambda: fit_more(eval_set=(np.ones((2, 8)), [0, 1]), eval_metric="nonsense"),
-            "nonsense",
-        ),
-        (lambda: regressor().fit(np.ones((9, 1)), list("abcdefghi")), "numbers for regression"),
-        (lambda: regressor(objective="binary").fit([[1.0], [2]], [1, 2]), "objective must be one"),
-        (lambda: regressor(class_weight="balanced").fit([[1.0], [2]], [1, 2]), "class_weight"),
-    ],
-)
-def test_bad_input_is_refused_in_one_clear_line(fit, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        fit()
-    assert "\n" not in str(caught.value)
+def fit_on(estimator, data):
+    return estimator().fit(*data)
 
 
-def fit_with(**parameters):
+def fit_with(classifier, **parameters):
     return classifier(**parameters).fit(*problems.two_classes(60))
 
 
-def fit_more(**options):
+def fit_more(classifier, **options):
     return classifier().fit(*problems.two_classes(60), **options)
 
 
-def evaluated(**options):
+def evaluated(classifier, **options):
     X, y = problems.two_classes(60)
     return classifier().fit(X, y, eval_set=(X, y), **options)
+
+
+def fit_numbers(regressor, **parameters):
+    return regressor(**parameters).fit(*problems.numbers(60))
+
+
+REFUSALS = ("fit", "given", "message")
+
+
+@CLASSIFIERS
+@pytest.mark.parametrize(
+    REFUSALS,
+    [
+        (fit_on, {"data": broken(np.nan)}, "X row 3, feature 2 is NaN; .* impute"),
+        (fit_on, {"data": broken(np.inf)}, "X row 3, feature 2 is infinity"),
+        (fit_on, {"data": ([[1.0], [2.0]], [1, 1])}, r"one class only \(1\)"),
+        (fit_with, {"budget": -1}, "budget must be >= 0"),
+        (fit_with, {"norm": 0.5}, "norm must be"),
+        (fit_with, {"norm": 0, "budget": 1.5}, "means 1 changed features"),
+        (fit_with, {"features": ["nope"]}, "unknown feature 'nope'"),
+        (fit_with, {"subsample": 0.5, "subsample_freq": 5}, "subsample_freq must be 0 or 1"),
+        (fit_with, {"num_leaves": 1}, "num_leaves must be a whole number from 2"),
+        (fit_with, {"min_child_samples": 0}, "min_child_samples must be a whole number >= 1"),
+        (fit_with, {"learning_rate": 0}, "learning_rate must be > 0"),
+        (fit_with, {"n_estimators": 0}, "n_estimators must be a whole number >= 1"),
+        (fit_with, {"n_jobs": 0}, "n_jobs must be"),
+        (fit_with, {"random_state": -1}, "random_state must be"),
+        (fit_more, {"eval_set": [(np.ones((5, 8)), list("aabab"))]}, "eval_set 0: label 'a'"),
+        (fit_more, {"eval_set": [(np.ones((5, 8)), [0, 1, 2, 0, 1])]}, "eval_set 0: label 2"),
+        (fit_more, {"eval_set": [(np.ones((5, 7)), np.ones(5))]}, "7 features"),
+        (fit_more, {"eval_set": 5}, "eval_set must be"),
+        (fit_more, {"eval_names": ["a"]}, "eval_names needs eval_set"),
+        (fit_more, {"eval_sample_weight": [np.ones(5)]}, "eval_sample_weight needs eval_set"),
+        (evaluated, {"eval_names": ["a", "b"]}, "eval_names has 2 entries, eval_set has 1 pair"),
+        (evaluated, {"eval_sample_weight": np.ones(5)}, "has 5 entries, eval_set has 1 pair"),
+        (evaluated, {"eval_names": iter("a")}, "eval_names must be a list"),
+        (evaluated, {"early_stopping_rounds": 2.5}, "must be a whole number >= 1, got 2.5"),
+        (evaluated, {"early_stopping_rounds": "2"}, "must be a whole number >= 1, got '2'"),
+        (fit_more, {"sample_weight": [1.0]}, "one number per row"),
+        (fit_more, {"sample_weight": -np.ones(60)}, "finite numbers >= 0"),
+    ],
+)
+def test_bad_input_is_refused_in_one_clear_line(classifier, fit, given, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        fit(classifier, **given)
+    assert "\n" not in str(caught.value)
+
+
+@REGRESSORS
+@pytest.mark.parametrize(
+    REFUSALS,
+    [
+        (fit_on, {"data": (np.ones((9, 1)), list("abcdefghi"))}, "numbers for regression"),
+        (fit_numbers, {"class_weight": "balanced"}, "class_weight has no meaning for regression"),
+        (fit_numbers, {"budget": -1}, "budget must be >= 0"),
+    ],
+)
+def test_bad_input_of_a_regressor_is_refused_in_one_clear_line(regressor, fit, given, message):
+    with pytest.raises(cg.CarveError, match=message) as caught:
+        fit(regressor, **given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    REFUSALS,
+    [
+        (fit_with, {"num_leafs": 3}, "no parameter 'num_leafs'; did you mean num_leaves"),
+        (fit_with, {"boosting": "dart"}, "boosting must be 'gbdt', got 'dart'"),
+        (fit_with, {"linear_tree": True}, "linear_tree must be False"),
+        (fit_with, {"categorical_feature": [0]}, "categorical_feature cannot be honoured"),
+        (fit_with, {"forcedsplits_filename": "x"}, "cannot be honoured: forced splits"),
+        (fit_with, {"force_row_wise": True}, "force_row_wise must be False"),
+        (fit_with, {"device": "gpu"}, "device must be 'cpu', got 'gpu'"),
+        (fit_with, {"early_stopping_round": 5}, "give early_stopping_rounds to fit"),
+        (fit_with, {"reg_alpha": 1.0, "lambda_l1": 2.0}, "lambda_l1 and reg_alpha are one"),
+        (fit_with, {"objective": "poisson"}, "objective must be 'binary' for 2 classes"),
+        (fit_with, {"monotone_constraints": [1]}, "LightGBM refused"),
+        (fit_more, {"early_stopping_rounds": 5}, "early_stopping_rounds needs eval_set"),
+        (fit_more, {"eval_metric": "auc"}, "eval_metric needs eval_set; give validation data"),
+        (fit_more, {"eval_metric": len}, "eval_metric needs eval_set"),
+        (fit_more, {"eval_metric": "robustness", "eval_set": []}, "eval_metric needs eval_set"),
+        (evaluated, {"eval_metric": 5}, "eval_metric must be a name, a function, or a list"),
+        (evaluated, {"eval_metric": lambda *_: 1.0}, r"must return \(name, value, higher"),
+        (evaluated, {"callbacks": [3]}, "callbacks must be a list of functions, got 3"),
+        (
+            fit_more,
+            {"callbacks": [lightgbm.early_stopping(5, verbose=False)]},
+            "lightgbm.early_stopping needs eval_set",
+        ),
+        (
+            fit_more,
+            {"callbacks": [lightgbm.record_evaluation({})]},
+            "lightgbm.record_evaluation needs eval_set",
+        ),
+        (fit_more, {"plain_accuracy": 0.5}, "plain_accuracy has no meaning without certified"),
+        (fit_with, {"n_estimators": None}, "n_estimators must be a whole number >= 1, got None"),
+        (fit_more, {"eval_set": (np.ones((2, 8)), [0, 1]), "eval_metric": "nonsense"}, "nonsense"),
+    ],
+)
+def test_what_large_spread_training_cannot_take_is_refused_in_one_clear_line(fit, given, message):
+    with pytest.raises(cg.CarveError, match=message) as caught:
+        fit(classifier, **given)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_large_spread_regressor_refuses_objectives_of_classifiers():
+    with pytest.raises(cg.CarveError, match=r"objective must be one of .*, got 'binary'"):
+        fit_numbers(regressor, objective="binary")
+
+
+CERTIFIED = {"large_spread": True, "n_members": None, "pull": None}
+
+
+@pytest.mark.parametrize(
+    REFUSALS,
+    [
+        (fit_with, {"num_leafs": 3}, "no parameter 'num_leafs'; did you mean num_leaves"),
+        (fit_with, {"n_member": 3}, "no parameter 'n_member'; did you mean n_members"),
+        (fit_with, {"nonsense": 3}, "RobustClassifier has no parameter 'nonsense'; see"),
+        (fit_with, {"path_smooth": 1.0}, "path_smooth cannot be honoured: robust .* large_spread"),
+        (fit_with, {"boosting": "dart"}, "boosting cannot be honoured: robust training grows"),
+        (fit_with, {"objective": "binary"}, "objective cannot be honoured"),
+        (fit_with, {"min_data_in_leaf": 3}, "it is called min_child_samples here"),
+        (fit_with, {"num_iterations": 3}, "it is called n_estimators here"),
+        (fit_with, {"max_bin": 0}, "max_bin must be a whole number >= 1, got 0"),
+        (fit_with, {"max_bin": 70_000}, "max_bin must be at most 65534, got 70000"),
+        (fit_with, {"n_members": 0}, "n_members must be a whole number >= 1, got 0"),
+        (fit_with, {"colsample_bynode": 0.0}, r"colsample_bynode must be a share in \(0, 1\]"),
+        (fit_with, {"colsample_bytree": 1.5}, r"colsample_bytree must be a share in \(0, 1\]"),
+        (fit_with, {"subsample": "all"}, r"subsample must be a share in \(0, 1\], got 'all'"),
+        (fit_with, {"reg_lambda": -1}, "reg_lambda must be a number >= 0, got -1"),
+        (fit_with, {"min_child_weight": np.nan}, "min_child_weight must be a number >= 0"),
+        (fit_with, {"max_depth": 2.5}, "max_depth must be a whole number, got 2.5; -1 sets no"),
+        (fit_with, {"pull": -1}, "pull must be a number >= 0, got -1"),
+        (fit_with, {"pull": [0.1, None]}, "pull must be a number >= 0, got None"),
+        (fit_with, {"pull": []}, "pull must hold at least one number"),
+        (fit_with, {"quietness": 2}, r"quietness must be None or a share in \(0, 1\], got 2"),
+        (fit_with, {"quietness": "low"}, "quietness must be None or a share"),
+        (fit_with, {"clean_loss": 2}, "clean_loss must be None or from 0 to 1, got 2"),
+        (evaluated, {"eval_metric": "auc"}, "eval_metric cannot be honoured: robust .* drop it"),
+        (evaluated, {"callbacks": [print]}, "callbacks cannot be honoured: robust .* drop it"),
+        (fit_with, {"bounds": (0.5, 1.0)}, "lies outside the attacker's bounds"),
+        (fit_with, {"boosting": "dart", **CERTIFIED}, "boosting must be 'gbdt', got 'dart'"),
+        (fit_with, {"is_unbalance": True, **CERTIFIED}, "cannot honour is_unbalance"),
+    ],
+)
+def test_what_robust_training_cannot_take_is_refused_in_one_clear_line(fit, given, message):
+    with pytest.raises(cg.CarveError, match=message) as caught:
+        fit(robust_classifier, **given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"large_spread": True}, "large_spread=True defends classes; .* use LargeSpreadRegressor"),
+        ({"clean_loss": 0.1}, "clean_loss has no meaning for regression"),
+    ],
+)
+def test_what_a_robust_regressor_cannot_take_is_refused(given, message):
+    with pytest.raises(cg.CarveError, match=message):
+        fit_numbers(robust_regressor, **given)
 
 
 @pytest.mark.parametrize("changed", [{"clean_loss": 0.2}, {"quietness": 0.1}, {"quietness": None}])
 def test_a_parameter_of_certified_training_is_not_ignored_in_silence(changed):
     (name,) = changed
     with pytest.warns(UserWarning, match=f"{name}=.* has no effect without certified=True"):
-        fit_with(**changed)
+        fit_with(classifier, **changed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit_with(quietness=[0.03, 0.06, 0.12, 0.25, None], clean_loss=0.01)
+        fit_with(classifier, quietness=[0.03, 0.06, 0.12, 0.25, None], clean_loss=0.01)
+
+
+@pytest.mark.parametrize("changed", [{"pull": 0.1}, {"n_members": 3}])
+def test_a_parameter_of_robust_training_is_not_ignored_in_silence(changed):
+    (name,) = changed
+    X, y = problems.two_classes(60)
+    model = robust_classifier(**{**CERTIFIED, "n_estimators": 5, **changed})
+    with pytest.warns(UserWarning, match=f"{name}=.* has no effect with large_spread=True"):
+        model.fit(X, y, eval_set=(X, y))
+
+
+def test_rows_too_few_to_split_are_judged_on_themselves_and_a_warning_says_so():
+    X, y = problems.two_classes(9)
+    y[:] = [0, 0, 0, 0, 0, 0, 0, 0, 1]
+    with pytest.warns(UserWarning, match="9 rows are too few to split .* give eval_set"):
+        model = robust_classifier(min_child_samples=1).fit(X, y)
+    assert model.training_report_.chosen.accuracy == model.score(X, y)
 
 
 # ── what is no table of numbers ──────────────────────────────────────────────────────────────
@@ -128,6 +245,8 @@ def every_way_in(model, X, y):
     return {
         "fit": lambda X=X, y=y: classifier().fit(X, y),
         "fit a regressor": lambda X=X, y=y: regressor().fit(X, y),
+        "fit robustly": lambda X=X, y=y: robust_classifier().fit(X, y),
+        "fit a regressor robustly": lambda X=X, y=y: robust_regressor().fit(X, y),
         "eval_set": lambda X=X, y=y: classifier().fit(*problems.two_classes(60), eval_set=(X, y)),
         "verify": lambda X=X, y=y: model.verify(X, y),
         "refit": lambda X=X, y=y: cg.robust_refit(model, X, y, attacker, steps=1),

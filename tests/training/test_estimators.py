@@ -1,4 +1,4 @@
-"""The estimators: models that are large-spread by construction, and proofs about them."""
+"""The estimators: models that keep what their training promises, and proofs about them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ import gzip
 import lightgbm
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
 
 import carvegbm as cg
 from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
 from training import problems
-from training.estimators import ATTACKERS, classifier, regressor
+from training.estimators import (
+    ATTACKERS,
+    CLASSIFIERS,
+    REGRESSORS,
+    classifier,
+    regressor,
+    robust_classifier,
+    robust_regressor,
+)
 
 
 @pytest.mark.parametrize(("norm", "budget"), ATTACKERS)
@@ -50,6 +59,24 @@ def test_the_boosters_raw_scores_equal_the_training_loops_to_the_last_bit(estima
         assert np.array_equal(seen[-1], predicted)
 
 
+@pytest.mark.parametrize(
+    ("estimator", "problem"),
+    [
+        (robust_classifier(), problems.two_classes),
+        (robust_classifier(n_members=2), problems.pixels),
+        (robust_classifier(n_estimators=6), problems.three_classes),
+        (robust_regressor(), problems.numbers),
+    ],
+    ids=["binary", "pixels", "multiclass", "squared"],
+)
+def test_a_robust_boosters_raw_scores_are_its_leaf_values_added_up(estimator, problem):
+    X, y = problem()
+    estimator.fit(X, y)
+    raw = estimator.booster_.predict(X, raw_score=True)
+    assert np.array_equal(raw, raw_of(estimator, X))
+    assert np.array_equal(raw, estimator.ensemble_.raw_score(X))
+
+
 def raw_of(estimator, X):
     """Leaf values added up in the order of the trees, as plain Python floats."""
     n_outputs = estimator.booster_.num_model_per_iteration()
@@ -66,8 +93,11 @@ def raw_of(estimator, X):
     return raw[:, 0] if n_outputs == 1 else raw
 
 
+@CLASSIFIERS
 @pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes, problems.pixels])
-def test_a_saved_model_loads_as_the_same_ensemble_and_in_stock_lightgbm(problem, tmp_path):
+def test_a_saved_model_loads_as_the_same_ensemble_and_in_stock_lightgbm(
+    classifier, problem, tmp_path
+):
     X, y = problem()
     model = classifier().fit(X, y)
     model.save_model(tmp_path / "model.txt")
@@ -77,14 +107,42 @@ def test_a_saved_model_loads_as_the_same_ensemble_and_in_stock_lightgbm(problem,
     assert stock.model_to_string() == model.booster_.model_to_string()
 
 
-def test_the_booster_is_a_real_one():
+@CLASSIFIERS
+def test_the_booster_is_a_real_one(classifier):
     X, y = problems.three_classes()
     model = classifier(n_estimators=5).fit(X, y)
     contributions = model.booster_.predict(X, pred_contrib=True).reshape(len(X), 3, -1)
     assert contributions.sum(axis=2) == pytest.approx(model.decision_function(X))
+    assert np.abs(contributions[:, :, :-1]).max() > 0
     assert len(model.booster_.trees_to_dataframe()) > 15
     assert model.booster_.dump_model()["num_class"] == 3
     assert model.feature_importances_.sum() == model.ensemble_.n_leaves - model.ensemble_.n_trees
+    assert model.booster_.feature_importance("gain").sum() > 0
+    leaves = model.booster_.predict(X, pred_leaf=True)
+    assert leaves.shape == (len(X), model.ensemble_.n_trees)
+
+
+@CLASSIFIERS
+def test_the_booster_counts_the_rows_in_its_leaves_as_lightgbm_does(classifier):
+    """What SHAP values, plots and converters weigh leaves with."""
+    X, y = problems.two_classes()
+    model = classifier(n_estimators=5).fit(X, y, eval_set=(X, y))
+    frame = model.booster_.trees_to_dataframe()
+    for tree, nodes in frame.groupby("tree_index"):
+        leaves = nodes[nodes["left_child"].isna()].sort_values("node_index")
+        own = model.booster_.predict(X, pred_leaf=True)[:, tree]
+        counted = [int(row.node_index.split("L")[1]) for row in leaves.itertuples()]
+        assert leaves["count"].sum() == len(X)
+        assert [int((own == leaf).sum()) for leaf in counted] == leaves["count"].tolist()
+
+
+@CLASSIFIERS
+def test_lightgbm_draws_the_trees(classifier):
+    graphviz = pytest.importorskip("graphviz")
+    model = classifier(n_estimators=3).fit(*problems.two_classes())
+    graph = lightgbm.create_tree_digraph(model.booster_, tree_index=0, show_info=["leaf_count"])
+    assert isinstance(graph, graphviz.Digraph)
+    assert "Column_" in graph.source
 
 
 def test_features_the_attacker_cannot_change_are_used_freely():
@@ -147,8 +205,9 @@ def test_a_huge_budget_leaves_one_tree_per_feature_at_most():
 # ── proofs ───────────────────────────────────────────────────────────────────────────────────
 
 
+@CLASSIFIERS
 @pytest.mark.parametrize(("norm", "budget"), ATTACKERS)
-def test_robust_score_is_the_share_of_robust_instances(norm, budget):
+def test_robust_score_is_the_share_of_robust_instances(classifier, norm, budget):
     X, y = problems.two_classes()
     model = classifier(norm=norm, budget=budget).fit(X[:300], y[:300])
     result = model.verify(X[300:], y[300:])
@@ -156,7 +215,8 @@ def test_robust_score_is_the_share_of_robust_instances(norm, budget):
     assert result.accuracy == model.score(X[300:], y[300:])
 
 
-def test_regression_outputs_lie_in_the_reachable_range():
+@REGRESSORS
+def test_regression_outputs_lie_in_the_reachable_range(regressor):
     X, y = problems.numbers()
     model = regressor(budget=0.01).fit(X, y)
     found = model.output_range(X)
@@ -166,6 +226,19 @@ def test_regression_outputs_lie_in_the_reachable_range():
     raw = model.predict(moved)
     assert ((lowest <= raw + 1e-12) & (raw - 1e-12 <= highest)).all()
     assert (lowest < highest).any()
+
+
+@REGRESSORS
+def test_a_regressors_robust_score_is_r2_at_the_worse_ends(regressor):
+    X, y = problems.numbers()
+    model = regressor(budget=0.01).fit(X[:300], y[:300])
+    found = model.output_range(X[300:])
+    worse = [
+        max(low, high, key=lambda end, y=y: abs(end - y))
+        for low, high, y in zip(found.lowest, found.highest, y[300:], strict=True)
+    ]
+    assert model.robust_score(X[300:], y[300:]) == pytest.approx(r2_score(y[300:], worse))
+    assert model.robust_score(X[300:], y[300:]) < model.score(X[300:], y[300:])
 
 
 def test_images_train_verify_and_reload(shared_data, tmp_path):

@@ -8,8 +8,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import carvegbm as cg
-from carvegbm.training import classifier
+from carvegbm.training import classifier as asked_through
 from training import problems
+from training.estimators import CLASSIFIERS, classifier, robust_classifier
 
 BUDGETS = [0.005, 0.01, 0.02]
 ATTACKERS = {
@@ -20,15 +21,18 @@ ATTACKERS = {
 }
 
 
+@pytest.fixture(name="family", params=[classifier, robust_classifier], scope="module")
+def a_family(request):
+    return request.param
+
+
 @pytest.fixture(name="trained", params=ATTACKERS, scope="module")
-def a_trained_classifier(request):
+def a_trained_classifier(request, family):
     """A model, its attacker's parameters, rows and labels that it has not seen."""
     X, y = problems.two_classes()
     words = np.array(["no", "yes"])[y]
     options = ATTACKERS[request.param]
-    model = cg.LargeSpreadClassifier(
-        **options, n_estimators=20, num_leaves=6, min_child_samples=5, n_jobs=1
-    ).fit(X[:300], words[:300])
+    model = family(**options, n_estimators=20, num_leaves=6).fit(X[:300], words[:300])
     return model, options, X[300:], words[300:]
 
 
@@ -70,8 +74,10 @@ def test_they_agree_with_one_another(trained):
 
 def test_options_are_passed_on(trained):
     model, options, X, y = trained
-    assert model.radius(X, y, max_budget=options["budget"]).upper.max() == np.inf
-    assert model.radius(X, y).upper.max() < np.inf
+    radii = model.radius(X, y)
+    assert radii.upper.max() < np.inf
+    limited = model.radius(X, y, max_budget=options["budget"])
+    assert np.array_equal(np.isinf(limited.upper), np.asarray(radii) > options["budget"])
     assert set(model.attack(X, y, engine="search").status) <= {*cg.verification.STATUSES}
     with pytest.raises(cg.CarveError, match="engine 'milp' does not measure radii"):
         model.radius(X, y, engine="milp")
@@ -83,7 +89,7 @@ def test_options_are_passed_on(trained):
 def test_without_labels_none_are_passed_on(trained, question, monkeypatch):
     model, _, X, _ = trained
     asked = []
-    monkeypatch.setattr(classifier, question, lambda *given, **_: asked.append(given))
+    monkeypatch.setattr(asked_through, question, lambda *given, **_: asked.append(given))
     more = {"budgets": [1]} if question == "robustness_curve" else {}
     getattr(model, question)(X, **more)
     ((ensemble, rows, y),) = asked
@@ -101,10 +107,11 @@ def test_without_labels_the_models_own_answer_is_the_right_one(trained):
     assert model.robustness_curve(X, budgets=[1]).accuracy == 1
 
 
-def test_frames_are_taken_by_name_and_wrong_ones_refused():
+@CLASSIFIERS
+def test_frames_are_taken_by_name_and_wrong_ones_refused(classifier):
     X, y = problems.two_classes(200)
     frame = pd.DataFrame(X, columns=[f"column {i}" for i in range(8)])
-    model = cg.LargeSpreadClassifier(budget=0.01, features=["column 0"], n_jobs=1).fit(frame, y)
+    model = classifier(budget=0.01, features=["column 0"]).fit(frame, y)
     assert model.radius(frame, y).exact.all()
     assert len(model.attack(frame, y)) == 200
     for ask in (model.verify, model.attack, model.radius):
@@ -112,15 +119,17 @@ def test_frames_are_taken_by_name_and_wrong_ones_refused():
             ask(frame.rename(columns={"column 0": "age"}), y)
 
 
+@CLASSIFIERS
 @pytest.mark.parametrize("question", ["verify", "attack", "radius"])
-def test_an_unfitted_model_has_no_answers(question):
+def test_an_unfitted_model_has_no_answers(classifier, question):
     with pytest.raises(NotFittedError):
-        getattr(cg.LargeSpreadClassifier(), question)([[0.0]], [0])
+        getattr(classifier(), question)([[0.0]], [0])
 
 
-def test_what_users_see_of_a_classifier_is_what_they_need():
+@pytest.mark.parametrize("kind", [cg.LargeSpreadClassifier, cg.RobustClassifier])
+def test_what_users_see_of_a_classifier_is_what_they_need(kind):
     """No method that only the rest of training calls."""
-    ours = [c for c in cg.LargeSpreadClassifier.__mro__ if c.__module__.startswith("carvegbm")]
+    ours = [c for c in kind.__mro__ if c.__module__.startswith("carvegbm")]
     public = {name for c in ours for name in vars(c) if not name.startswith("_")}
     assert {name for name in public if not name.endswith("_request")} == {
         *("fit", "predict", "predict_proba", "decision_function", "get_params", "set_params"),

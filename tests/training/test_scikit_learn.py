@@ -14,9 +14,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from carvegbm.training.estimators import LargeSpreadClassifier, LargeSpreadRegressor
 from training import problems
-from training.estimators import classifier
+from training.estimators import (
+    CLASSIFIERS,
+    classifier,
+    regressor,
+    robust_classifier,
+    robust_regressor,
+)
 
 COUNTED = (
     "as in LightGBM, the rows of a leaf and of a bin are counted, not weighed, so weight 2 is not "
@@ -26,10 +31,15 @@ EXPECTED = "check_sample_weight_equivalence_on_dense_data"
 IS_OLD = "expected_failed_checks" not in inspect.signature(parametrize_with_checks).parameters
 
 
+SMALL = {"n_estimators": 10, "min_child_samples": 2, "budget": 1e-3, "num_leaves": 31}
+
+
 @parametrize_with_checks(
     [
-        LargeSpreadClassifier(n_estimators=10, min_child_samples=2, budget=1e-3, n_jobs=1),
-        LargeSpreadRegressor(n_estimators=10, min_child_samples=2, budget=1e-3, n_jobs=1),
+        classifier(**SMALL),
+        regressor(**SMALL),
+        robust_classifier(**SMALL),
+        robust_regressor(**SMALL),
     ],
     **({} if IS_OLD else {"expected_failed_checks": lambda _: {EXPECTED: COUNTED}}),
 )
@@ -39,9 +49,14 @@ def test_scikit_learns_estimator_checks(estimator, check):
     check(estimator)
 
 
-def test_clones_and_pickles_predict_the_same():
+@pytest.mark.parametrize(
+    "model",
+    [classifier(path_smooth=0.5, random_state=3), robust_classifier(pull=0.01, random_state=3)],
+    ids=["large-spread", "robust"],
+)
+def test_clones_and_pickles_predict_the_same(model):
     X, y = problems.two_classes()
-    model = classifier(path_smooth=0.5, random_state=3).fit(X, y)
+    model.fit(X, y)
     again = clone(model).fit(X, y)
     assert again.get_params() == model.get_params()
     assert again.booster_.model_to_string() == model.booster_.model_to_string()
@@ -50,7 +65,8 @@ def test_clones_and_pickles_predict_the_same():
     assert np.array_equal(restored.predict_proba(X), model.predict_proba(X))
 
 
-def test_parameters_of_lightgbm_are_parameters_of_the_estimator():
+@CLASSIFIERS
+def test_parameters_of_lightgbm_are_parameters_of_the_estimator(classifier):
     model = classifier(path_smooth=1.0)
     assert model.get_params()["path_smooth"] == 1.0
     model.set_params(path_smooth=2.0, lambda_l2=3.0)
@@ -58,7 +74,8 @@ def test_parameters_of_lightgbm_are_parameters_of_the_estimator():
     assert "path_smooth=2.0" in repr(model)
 
 
-def test_it_is_deterministic_for_a_random_state_and_any_number_of_threads():
+@CLASSIFIERS
+def test_it_is_deterministic_for_a_random_state_and_any_number_of_threads(classifier):
     X, y = problems.two_classes(200)
     options = {"subsample": 0.7, "subsample_freq": 1, "colsample_bytree": 0.5}
     texts = [
@@ -74,7 +91,8 @@ def test_it_is_deterministic_for_a_random_state_and_any_number_of_threads():
     assert first.ensemble_ != second.ensemble_
 
 
-def test_frames_give_their_names_to_the_model_and_the_attacker():
+@CLASSIFIERS
+def test_frames_give_their_names_to_the_model_and_the_attacker(classifier):
     X, y = problems.two_classes()
     names = ["age", "income [k]", "a", "b", "c", "d", "e", "f"]
     frame = pd.DataFrame(X, columns=names)
@@ -88,7 +106,8 @@ def test_frames_give_their_names_to_the_model_and_the_attacker():
         model.predict(frame.rename(columns={"age": "years"}))
 
 
-def test_string_labels_come_back():
+@CLASSIFIERS
+def test_string_labels_come_back(classifier):
     X, y = problems.three_classes()
     words = np.array(["low", "middle", "high"])[y]
     model = classifier().fit(X, words, eval_set=(X, words))
@@ -98,33 +117,38 @@ def test_string_labels_come_back():
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
 
 
-def test_weights_pull_the_decision():
+@CLASSIFIERS
+def test_weights_pull_the_decision(classifier):
     X, y = problems.two_classes()
     rng = np.random.default_rng(0)
     y = np.where(rng.random(len(y)) < 0.3, 1 - y, y)
-    plain = classifier().fit(X, y).predict(X).mean()
-    by_row = classifier().fit(X, y, sample_weight=np.where(y == 1, 9.0, 1.0)).predict(X).mean()
-    by_class = classifier(class_weight={0: 1, 1: 9}).fit(X, y).predict(X).mean()
+    same = {"random_state": 0}
+    plain = classifier(**same).fit(X, y).predict(X).mean()
+    weight = np.where(y == 1, 9.0, 1.0)
+    by_row = classifier(**same).fit(X, y, sample_weight=weight).predict(X).mean()
+    by_class = classifier(class_weight={0: 1, 1: 9}, **same).fit(X, y).predict(X).mean()
     assert by_row > plain + 0.1
     assert by_class == by_row
     classifier(class_weight="balanced").fit(X, y)
 
 
-def test_robust_score_works_as_scoring():
+@CLASSIFIERS
+def test_robust_score_works_as_scoring(classifier):
     X, y = problems.two_classes()
-    scores = cross_val_score(
-        classifier(n_estimators=10), X, y, cv=3, scoring=LargeSpreadClassifier.robust_score
-    )
+    model = classifier(n_estimators=10)
+    scores = cross_val_score(model, X, y, cv=3, scoring=type(model).robust_score)
     assert ((scores > 0.3) & (scores < 1)).all()
+    name = type(model).__name__.lower()
     search = GridSearchCV(
         make_pipeline(MinMaxScaler(), classifier(n_estimators=5)),
-        {"largespreadclassifier__num_leaves": [4, 8]},
+        {f"{name}__num_leaves": [4, 8]},
         cv=3,
     ).fit(X, y)
-    assert search.best_params_["largespreadclassifier__num_leaves"] in (4, 8)
+    assert search.best_params_[f"{name}__num_leaves"] in (4, 8)
 
 
-def test_float32_rows_train_and_predict():
+@CLASSIFIERS
+def test_float32_rows_train_and_predict(classifier):
     X, y = problems.pixels()
     model = classifier().fit(X.astype(np.float32), y)
     assert model.score(X.astype(np.float32), y) > 0.8
