@@ -35,6 +35,7 @@ def make_files(tmp_path):
 
 
 TRAIN = ["train", "data.csv", "--budget", "0.02", "--threads", "1", "--trees", "20"]
+TUNE = ["tune", "data.csv", "--budget", "0.02", "--threads", "1", "--trees", "5"]
 
 
 def test_train_writes_a_large_spread_lightgbm_model(files, tmp_path, capsys):
@@ -126,6 +127,67 @@ def test_certified_tuning_tries_every_quietness_and_goes_on_from_its_folder(tmp_
     assert again == kept
 
 
+ROBUST = ["--robust", "-p", "pull=0.001", "-p", "n_members=1", "-p", "min_child_samples=5"]
+
+
+def test_robust_training_shows_its_trials_and_writes_the_chosen_one(files, capsys):
+    X, y = files
+    command = [*TRAIN, *ROBUST, "--quietness", "none", "--num-leaves", "6", "--valid", "valid.csv"]
+    assert run([*command, "--json", "-o", "m.txt"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    report = document["training report"]
+    chosen = report["trials"][report["chosen"]]
+    result = cg.verify("m.txt", X[200:], y[200:], cg.Attacker("inf", 0.02))
+    assert result.robustness[0] == chosen["robustness"] == document["validation robustness"]
+    assert result.accuracy == chosen["accuracy"] == document["validation accuracy"]
+    assert lightgbm.Booster(model_file="m.txt").num_trees() == document["trees"]
+    assert run([*command, "-q", "-o", "m.txt"]) == 0
+    captured = capsys.readouterr()
+    assert "chosen" in captured.out
+    assert captured.err == ""
+
+
+@pytest.mark.usefixtures("files")
+def test_robust_training_splits_validation_data_off_as_fit_does(capsys):
+    assert run([*TRAIN, *ROBUST, "--num-leaves", "6", "--json"]) == 0
+    chosen = json.loads(capsys.readouterr().out)
+    table = cg.load_table("data.csv")
+    given = {"budget": 0.02, "n_estimators": 20, "num_leaves": 6, "min_child_samples": 5}
+    given |= {"pull": 0.001, "n_members": 1, "random_state": 0, "n_jobs": 1}
+    model = cg.RobustClassifier(**given)
+    model.fit(table.X, table.y, feature_names=table.feature_names)
+    assert cg.load("model.txt") == model.ensemble_
+    assert chosen["validation robustness"] == model.training_report_.chosen.robustness
+
+
+def test_robust_training_of_a_regressor(tmp_path, capsys):
+    X, y = problems.numbers(200)
+    write(tmp_path / "data.csv", X, y.tolist())
+    command = [*TRAIN, *ROBUST, "--task", "regression", "--json"]
+    assert run(command) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert 0 < document["validation error"] < document["validation worst error"]
+    assert document["training report"]["trials"]
+
+
+@pytest.mark.usefixtures("files")
+def test_robust_tuning_tries_sizes_and_goes_on_from_its_folder(tmp_path, capsys):
+    command = ["tune", "data.csv", "--budget", "0.02", "--leaves", "3,6", "--trees", "15"]
+    command += [*ROBUST, "--threads", "1", "-o", "best.txt", "--valid", "valid.csv", "--json"]
+    assert run(command) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["criterion"] == "robustness"
+    assert [trial["num_leaves"] for trial in document["trials"]] == [3, 6]
+    best = document["trials"][document["best"]]
+    assert best["robustness"] == max(trial["robustness"] for trial in document["trials"])
+    kept = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("best.txt.tuning/*")}
+    assert len(kept) == 2 * 2  # records and models
+    assert run(command) == 0
+    assert json.loads(capsys.readouterr().out) == document
+    again = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("best.txt.tuning/*")}
+    assert again == kept
+
+
 @pytest.mark.usefixtures("files")
 def test_an_interrupted_tuning_says_what_is_kept(monkeypatch, capsys):
     from carvegbm.training.tuning import trials
@@ -168,6 +230,14 @@ def test_an_interrupted_tuning_says_what_is_kept(monkeypatch, capsys):
         ([*TRAIN, "--certified", "--quietness", "0"], "quietness must be None or a share"),
         ([*TRAIN, "--certified", "--clean-loss", "2"], "clean_loss must be None or from 0 to 1"),
         ([*TRAIN, "--certified", "--task", "regression"], "a regressor has none to defend"),
+        ([*TRAIN, "--robust", "--certified"], "--robust and --certified exclude each other"),
+        ([*TUNE, "--robust", "--certified"], "--robust and --certified exclude each other"),
+        ([*TRAIN, "--robust", "--metric", "auc"], "--metric auc has no meaning with --robust"),
+        ([*TRAIN, "--robust", "-p", "path_smooth=1"], "path_smooth cannot be honoured: robust"),
+        ([*TRAIN, "--robust", "-p", "min_data_in_leaf=5"], "it is called min_child_samples here"),
+        ([*TRAIN, "--robust", "--quietness", "0"], "quietness must be None or a share"),
+        ([*TRAIN, "--robust", "--clean-loss", "2"], "clean_loss must be None or from 0 to 1"),
+        ([*TRAIN, "--robust", "-p", "pull=a"], "pull must be a number >= 0, got 'a'"),
         ([*TRAIN, "--valid", "few.csv"], "few.csv has 2 features, the training data have"),
         (["train", "once.csv", "--budget", "1", "--certified"], "label 7 occurs once"),
         (["tune", "data.csv", "--budget", "1", "--leaves", "1"], "num_leaves must be"),

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 import carvegbm as cg
-from carvegbm.training.estimators import LargeSpreadClassifier
-from carvegbm.training.tuning import CRITERIA, trials, tune
+from carvegbm.training.estimators import LargeSpreadClassifier, RobustClassifier
+from carvegbm.training.tuning import CRITERIA, ROBUST_LEAVES, trials, tune
 from training import problems
 
 GRID = {"num_leaves": [3, 6, 12]}
@@ -25,6 +25,8 @@ OPTIONS = {
     "min_child_samples": 5,
     "n_jobs": 1,
 }
+ROBUST = {"robust": True, "pull": 1e-3, "n_members": 1, "quietness": None}
+KINDS = {"large-spread": {}, "certified": {"certified": True}, "robust": ROBUST}
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,7 @@ def forbid_training(monkeypatch):
         raise AssertionError("a finished trial was trained again")
 
     monkeypatch.setattr(LargeSpreadClassifier, "fit", fit)
+    monkeypatch.setattr(RobustClassifier, "fit", fit)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -82,18 +85,16 @@ def fitted_attributes(model):
     return {name: getattr(model, name) for name in names}
 
 
-@pytest.mark.parametrize("certified", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("given", [True, False], ids=["valid", "split off"])
 @pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
 @pytest.mark.parametrize("stored", [False, True])
-def test_the_estimator_has_every_attribute_that_fit_sets(
-    problem, given, certified, stored, tmp_path
-):
+def test_the_estimator_has_every_attribute_that_fit_sets(problem, given, kind, stored, tmp_path):
     X, y = problem(300)
     valid = (X[200:], y[200:]) if given else None
     X, y = (X[:200], y[:200]) if given else (X, y)
-    options = {**OPTIONS, "grid": {"num_leaves": [4]}, "certified": certified, "learning_rate": 0.5}
-    if certified:
+    options = {**OPTIONS, "grid": {"num_leaves": [4]}, "learning_rate": 0.5, **KINDS[kind]}
+    if kind == "certified":
         options["grid"]["quietness"] = [(0.25, None)]
     folder = tmp_path if stored else None
     result = tune(X, y, valid=valid, folder=folder, **options)
@@ -107,8 +108,9 @@ def test_the_estimator_has_every_attribute_that_fit_sets(
     )
     found, expected = fitted_attributes(result.estimator), fitted_attributes(model)
     assert set(found) == set(expected)
-    assert ("training_report_" in found) == certified
-    reports = [a.pop("training_report_") for a in (found, expected) if certified]
+    has_report = kind != "large-spread"
+    assert ("training_report_" in found) == has_report
+    reports = [a.pop("training_report_") for a in (found, expected) if has_report]
     for attributes in (found, expected):
         attributes["booster_"] = attributes["booster_"].model_to_string()
         attributes["attacker_"] = repr(attributes["attacker_"])
@@ -135,17 +137,20 @@ def test_a_constant_that_is_chosen_is_said_once():
     assert result.estimator.n_iter_ == 0
 
 
-def test_parallel_trials_are_the_same(data):
+@pytest.mark.parametrize("kind", ["large-spread", "robust"])
+def test_parallel_trials_are_the_same(data, kind):
     X, y, valid = data
-    one = tune(X, y, valid=valid, **OPTIONS)
-    two = tune(X, y, valid=valid, **{**OPTIONS, "n_jobs": 2})
+    one = tune(X, y, valid=valid, **OPTIONS, **KINDS[kind])
+    two = tune(X, y, valid=valid, **{**OPTIONS, "n_jobs": 2}, **KINDS[kind])
     assert [c.accuracy for c in one.trials] == [c.accuracy for c in two.trials]
     assert one.estimator.ensemble_ == two.estimator.ensemble_
 
 
-def test_finished_trials_are_found_in_the_folder(data, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["large-spread", "robust"])
+def test_finished_trials_are_found_in_the_folder(data, tmp_path, monkeypatch, kind):
     X, y, valid = data
-    first = tune(X, y, valid=valid, folder=tmp_path / "work", **OPTIONS)
+    options = {**OPTIONS, **KINDS[kind]}
+    first = tune(X, y, valid=valid, folder=tmp_path / "work", **options)
     forbid_training(monkeypatch)
     seen = []
     again = tune(
@@ -155,11 +160,51 @@ def test_finished_trials_are_found_in_the_folder(data, tmp_path, monkeypatch):
         folder=tmp_path / "work",
         criterion="robustness",
         on_trial=seen.append,
-        **OPTIONS,
+        **options,
     )
     assert again.trials == first.trials
     assert len(seen) == 3
     assert again.estimator.robust_score(*valid) == again.best.robustness
+
+
+def test_robust_trials_are_fits_of_a_robust_classifier(data):
+    X, y, valid = data
+    result = tune(X, y, valid=valid, **{**OPTIONS, **ROBUST, "grid": None})
+    assert [trial.parameters for trial in result.trials] == [
+        {"num_leaves": leaves} for leaves in ROBUST_LEAVES
+    ]
+    assert result.criterion == "robustness"
+    assert result.best.robustness == max(trial.robustness for trial in result.trials)
+    assert isinstance(result.estimator, RobustClassifier)
+    direct = clone(result.estimator).fit(X, y, eval_set=valid, early_stopping_rounds=10)
+    assert direct.ensemble_ == result.estimator.ensemble_
+
+
+def test_robust_trials_that_lose_too_much_accuracy_are_not_chosen(data):
+    X, y, valid = data
+    options = {**OPTIONS, **ROBUST, "clean_loss": 0.0}
+    result = tune(X, y, valid=valid, **options)
+    reached = max(trial.accuracy for trial in result.trials)
+    assert result.floor == pytest.approx(min(result.plain_accuracy, reached))
+    assert result.best.accuracy >= result.floor
+    document = result.to_dict()
+    assert (document["floor"], document["plain_accuracy"]) == (result.floor, result.plain_accuracy)
+
+
+def test_each_kind_of_training_has_its_own_rounds(monkeypatch):
+    told = []
+
+    def stop(self, *_, **options):
+        told.append((self.n_estimators, options["early_stopping_rounds"], self.clean_loss))
+        raise KeyboardInterrupt
+
+    for kind in (LargeSpreadClassifier, RobustClassifier):
+        monkeypatch.setattr(kind, "fit", stop)
+    data = problems.two_classes(60)
+    for options in KINDS.values():
+        with pytest.raises(KeyboardInterrupt):
+            tune(*data, grid={"num_leaves": [3]}, n_jobs=1, **options)
+    assert told == [(500, 50, 0.01), (500, 50, 0.01), (None, None, None)]
 
 
 def test_a_relative_folder_is_where_the_caller_is_and_not_its_workers(data, tmp_path, monkeypatch):
@@ -326,6 +371,9 @@ def test_validation_data_is_split_off_and_frames_keep_their_names():
         ({"clean_loss": None}, "clean_loss has no meaning without certified=True"),
         ({"quietness": None}, "quietness has no meaning without certified=True"),
         ({"grid": {"quietness": [0.1]}}, "quietness has no meaning without certified=True"),
+        ({"certified": True, "robust": True}, "certified and robust exclude each other"),
+        ({"robust": True, "grid": {"path_smooth": [1.0]}}, "path_smooth cannot be honoured: rob"),
+        ({"robust": True, "clean_loss": 2}, "clean_loss must be None or from 0 to 1, got 2"),
         ({"grid": {"num_leaves": 3}}, "num_leaves must be a list of values, got 3"),
         ({"search": "luck"}, "search must be"),
         ({"grid": {"num_leaves": []}}, "at least one value"),
