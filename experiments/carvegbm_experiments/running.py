@@ -183,6 +183,9 @@ def _outcome(result: Mapping[str, Any]) -> str:
         parts.append(f"robustness {interval(lower, upper, digits=4)}")
     elif isinstance(robustness, float):
         parts.append(f"robustness {robustness:.4f}")
+    if "worse_error" in result:
+        worse = result["worse_error"][1]
+        parts.append(f"error {result['error']:.4g}, at the worse end {worse:.4g}")
     return "".join(f"{part}, " for part in parts)
 
 

@@ -109,7 +109,8 @@ def test_ids_are_unique_and_everything_that_refers_to_one_finds_it(
 
 def test_every_figure_is_labelled_and_followed_by_its_data(text: str) -> None:
     articles = re.findall(r"<article.*?</article>", text, re.S)
-    assert len(articles) == 1 + 2 + 7 + 2  # speed-up, curves, trade-offs, galleries
+    # speed-up, curves, trade-offs by trial and by model, galleries
+    assert len(articles) == 1 + 2 + 7 + 6 + 2
     for article in articles:
         images = re.findall(r"<svg[^>]*>", article)
         assert images

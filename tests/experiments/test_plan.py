@@ -10,6 +10,7 @@ from carvegbm import CarveError, datasets
 from carvegbm_experiments.plan.cell import KINDS, TIMED, canonical
 from carvegbm_experiments.plan.paper import MEASURES
 from carvegbm_experiments.plan.planning import plan
+from carvegbm_experiments.plan.robust import PROTOCOLS, ROWS, SOURCES
 from carvegbm_experiments.plan.suites import PAPER, QUICK
 
 
@@ -178,3 +179,69 @@ def test_settings_of_the_general_engines_make_other_cells_of_theirs_only():
 
 def test_another_seed_makes_every_cell_another():
     assert not {cell.key for cell in plan(QUICK)} & {cell.key for cell in plan(QUICK, seed=1)}
+
+
+# ── robust training ──────────────────────────────────────────────────────────────────────────
+
+
+def robust_rows(protocol):
+    return [row for row in ROWS if row.protocol == protocol]
+
+
+def test_every_row_of_every_protocol_has_a_cell_per_model():
+    found = [
+        (c.configuration["protocol"], c.dataset, c.configuration["norm"], c.configuration["budget"])
+        for c in plan(PAPER)
+        if c.kind == "robust"
+    ]
+    wanted = [
+        (row.protocol, row.dataset, row.norm, row.budget)
+        for row in ROWS
+        for _ in PROTOCOLS[row.protocol].models
+    ]
+    assert sorted(found) == sorted(wanted)
+
+
+def test_published_rows_name_what_was_published():
+    for protocol in ("A", "L1/L2"):
+        rows = robust_rows(protocol)
+        assert rows
+        assert all(row.clean is not None and row.robust is not None for row in rows)
+        assert all(row.clean < row.robust for row in rows)
+    assert {row.robust for row in robust_rows("G") if row.dataset == "mnist-2-6"} == {5.63}
+    for row in robust_rows("G"):
+        assert row.inner  # the folds of the source are for the test only
+    known = {*SOURCES, *PAPER.datasets, *QUICK.datasets}
+    assert {row.dataset for row in (*ROWS, *QUICK.robust)} <= known
+
+
+def test_cross_validated_models_have_at_most_100_trees():
+    for cell in plan(PAPER, only=["G"]):
+        assert cell.configuration["parameters"]["n_estimators"] <= 100
+
+
+def test_a_protocol_can_be_chosen_alone_or_for_one_data_set():
+    chosen = plan(PAPER, only=["G"])
+    assert {cell.kind for cell in chosen} == {"robust"}
+    assert {cell.configuration["protocol"] for cell in chosen} == {"G"}
+    (cell,) = plan(PAPER, only=["A", "diabetes"])
+    assert (cell.dataset, cell.configuration["protocol"]) == ("diabetes", "A")
+    every = plan(PAPER, only=["robust"])
+    assert {cell.configuration["protocol"] for cell in every} == set(PROTOCOLS)
+
+
+def test_certified_and_robust_training_may_give_up_as_much_accuracy():
+    losses = {}
+    for cell in plan(PAPER, only=["tables", "images"]):
+        setting = cell.configuration
+        task = cell.dataset, setting["norm"], setting["budget"]
+        if setting["model"] == "robust":
+            losses[task] = setting["parameters"]["clean_loss"]
+    certified = {
+        (c.dataset, c.configuration["norm"], c.configuration["budget"]): c.configuration
+        for c in plan(PAPER, only=["certified"])
+    }
+    images = {task: loss for task, loss in losses.items() if task[0] in ("fmnist", "mnist")}
+    assert len(images) == 24
+    for task, loss in images.items():
+        assert certified[task]["clean_loss"] == loss

@@ -116,5 +116,8 @@ def test_every_stored_cell_is_read_and_the_plan_asks_for_it() -> None:
 
 def test_of_the_data_that_was_to_be_had_nothing_is_to_be_computed_again() -> None:
     store = Store(REPOSITORY / "experiments" / "results")
-    left = {c.dataset for c in plan(PAPER) if store.find(c.kind, c.configuration) is None}
-    assert left == {"webspam"}
+    left = [c for c in plan(PAPER) if store.find(c.kind, c.configuration) is None]
+    assert {c.dataset for c in left if c.kind != "robust"} == {"webspam"}
+    if not list(store.folder.glob("cells/robust/*.json")):
+        pytest.skip("robust training has not been computed yet")
+    assert [c.title for c in left if c.kind == "robust"] == []

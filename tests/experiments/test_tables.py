@@ -10,6 +10,7 @@ import pytest
 from carvegbm import DataError
 from carvegbm_experiments.plan.cell import KINDS
 from carvegbm_experiments.plan.paper import DATASETS, MEASURES
+from carvegbm_experiments.plan.robust import ROWS, Row
 from carvegbm_experiments.report.comparison import accurate, best, reaches
 from carvegbm_experiments.report.lookup import Cells
 from carvegbm_experiments.report.markdown import brief, markdown
@@ -20,6 +21,7 @@ from experiments.sample_cells import (
     gallery,
     plain_robustness,
     quick_cells,
+    robust,
     sample_cells,
     speed_up,
     time,
@@ -289,6 +291,85 @@ def test_galleries_count_pixels_that_left_their_range() -> None:
 def test_galleries_stand_in_the_order_of_the_papers_norms() -> None:
     found = [t.title for t in tables(sample_cells()) if t.id.startswith("gallery")]
     assert found == ["Fashion-MNIST 0 vs 3, L∞ 0.015", "Fashion-MNIST 0 vs 3, L0 3"]
+
+
+# ── robust training ──────────────────────────────────────────────────────────────────────────
+
+
+def line(protocol: str, dataset: str, norm: str) -> Row:
+    """The first row with these."""
+    wanted = (protocol, dataset, norm)
+    return next(row for row in ROWS if (row.protocol, row.dataset, row.norm) == wanted)
+
+
+def test_published_errors_are_as_printed_and_ours_stand_beside_them() -> None:
+    found = table("robust-a", [robust(line("A", "mnist-2-6", "inf"))])
+    shown = row(found, "MNIST 2 vs 6", "L∞ 0.3")
+    assert (shown["published error: clean"], shown["published error: robust"]) == ("0.70", "3.80")
+    assert (shown["our error: clean"], shown["our error: robust"]) == ("0.20 ✓", "3.30 ✓")
+    assert (shown["ours: trees"], shown["ours: training"]) == ("90", "12 s")
+    assert "Not computed yet: 6 cells of this table." in found.notes
+
+
+def test_every_published_row_is_reached_or_a_note_says_by_how_much_it_is_missed() -> None:
+    good, bad = line("A", "mnist-2-6", "inf"), line("A", "mnist-ten", "inf")
+    found = table("robust-a", [robust(good), robust(bad, better=-0.25)])
+    standing, note, *_ = found.notes
+    assert "at or below the published one in 1 of 2 rows, and in 1 of them" in standing
+    assert "MNIST, ten classes, L∞ 0.3: the error without attack is 2.93 %, 2.68 % pub" in note
+    assert "the error under attack is 12.71 %, 12.46 % published: 5 test rows of 2,000" in note
+    assert "4 trials were judged" in note
+    assert row(found, "MNIST, ten classes")["our error: robust"] == "12.71"
+
+
+def test_what_time_leaves_open_counts_as_an_error() -> None:
+    cell = robust(line("A", "mnist-2-6", "inf"))
+    cell["result"]["robustness"] = [0.95, 0.99]
+    found = table("robust-a", [cell])
+    assert row(found, "MNIST 2 vs 6")["our error: robust"] == "3.00 ± 2.00"
+    assert any("the error under attack is 5.00 %" in note for note in found.notes)
+
+
+def test_the_source_that_prints_accuracies_is_compared_in_accuracies() -> None:
+    found = table("robust-g", [robust(line("G", "wine", "inf"))])
+    shown = row(found, "Wine quality", "L∞ 0.05")
+    assert shown["published accuracy: robust"] == "0.6397"
+    assert shown["our accuracy: robust"] == "0.6447 ✓"
+
+
+def test_robust_training_stands_beside_plain_and_certified() -> None:
+    spambase = line("tables", "spambase", "inf")
+    every = [robust(spambase, model) for model in ("plain", "certified", "robust")]
+    found = table("robust-own", every)
+    shown = row(found, "Spambase", "L∞ 0.001")
+    pairs = list(shown.values())[2:8]
+    assert pairs == ["0.9800", "0.7400", "0.9800", "0.8900", "0.9800", "0.9400"]
+    assert found.notes[0].startswith("Robust training is at least as robust as certified training "
+                                     "in 1 of 1 row, and at least as accurate, too, in 1")  # fmt: skip
+
+
+def test_certified_images_are_those_of_the_papers_evaluation() -> None:
+    fmnist = line("images", "fmnist", "inf")
+    cells = [robust(fmnist), trained("certified", "fmnist", "inf", fmnist.budget, 0.96, 0.951)]
+    shown = row(table("robust-own", cells), "Fashion-MNIST 0 vs 3", "L∞ 0.005")
+    assert shown["certified (large-spread): robustness"] == "0.9510"
+    points = table("robust-trade-off-fmnist-inf", cells)
+    assert [cells[0] for cells in points.rows] == ["certified", "robust"]
+
+
+def test_regression_is_compared_at_the_worse_end() -> None:
+    alcohol = line("regression", "wine-alcohol", "inf")
+    found = table("robust-regression", [robust(alcohol, model) for model in ("plain", "robust")])
+    shown = row(found, "Wine, alcohol from the rest", "L∞ 0.005")
+    assert (shown["plain LightGBM: worse end"], shown["robust training: worse end"]) == (
+        *("0.7500", "0.5000"),
+    )
+    assert shown["large-spread: worse end"] == DASH
+
+
+def test_data_of_robust_training_has_no_row_in_the_papers_tables() -> None:
+    cells = [robust(line("A", "mnist-2-6", "inf"))]
+    assert [found.id for found in tables(cells)] == ["robust-a"]
 
 
 # ── what is missing, and what must not be mixed ──────────────────────────────────────────────

@@ -58,7 +58,7 @@ class Data:
     """
 
     def __init__(self, store: Store, folder: Any, download: bool) -> None:
-        self._store, self._folder, self._download = store, folder, download
+        self._store, self.folder, self._download = store, folder, download
         self._loaded: dict[str, Dataset] = {}
         self._parts: dict[tuple[str, int], Parts] = {}
 
@@ -73,7 +73,7 @@ class Data:
             detail(f"loading {name}")
             try:
                 self._loaded[name] = datasets.load(
-                    name, folder=self._folder, download=self._download, progress=received
+                    name, folder=self.folder, download=self._download, progress=received
                 )
             except DataError as error:
                 raise UnavailableError(str(error)) from None

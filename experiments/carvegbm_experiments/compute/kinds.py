@@ -17,6 +17,7 @@ import numpy as np
 import carvegbm as cg
 from carvegbm_experiments.compute.attacked import Images, attacked_images
 from carvegbm_experiments.compute.models import Bench, attacker_of
+from carvegbm_experiments.compute.robust import robust
 from carvegbm_experiments.compute.trials import Trial, Trials
 from carvegbm_experiments.compute.verdicts import Judge, in_blocks
 from carvegbm_experiments.plan.cell import Cell
@@ -271,6 +272,7 @@ _KINDS: dict[str, Callable[[Cell, Bench], Result]] = {
     "large-spread": _large_spread,
     "curve": _curve,
     "certified": _certified,
+    "robust": robust,
     "time": _time,
     "speed-up": _speed_up,
 }

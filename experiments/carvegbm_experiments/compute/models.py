@@ -7,7 +7,7 @@ the run is interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import joblib
 import carvegbm as cg
 from carvegbm_experiments.compute import plain
 from carvegbm_experiments.compute.data import Data, Parts
+from carvegbm_experiments.compute.robust_data import Part, divide
 from carvegbm_experiments.compute.trials import Trial, Trials
 from carvegbm_experiments.plan.cell import Configuration, key
 from carvegbm_experiments.store.folder import Store
@@ -86,6 +87,15 @@ class Bench:
     def fingerprint(self, setting: Configuration) -> str:
         """A text that is the same iff training, validation and test set are."""
         return self._parts(setting).fingerprint
+
+    def parts(self, setting: Configuration) -> Iterable[Part]:
+        """The rows of robust training, as the protocol of the configuration divides them."""
+        if setting["division"] != "split":
+            given = setting["dataset"], self._data.folder, setting["division"]
+            return divide(*given, inner=setting["inner"], seed=setting["seed"])
+        split = self.split(setting)
+        test, valid = (split.X_test, split.y_test), (split.X_valid, split.y_valid)
+        return [Part(split.X_train, split.y_train, *test, *valid)]
 
     def _parts(self, setting: Configuration) -> Parts:
         return self._data.parts(setting, self.detail)

@@ -22,6 +22,7 @@ KINDS = (
     "large-spread",
     "curve",
     "certified",
+    "robust",
     "time",
     "speed-up",
 )
@@ -56,13 +57,16 @@ class Cell:
     def trains(self) -> bool:
         """Whether its models are trained for it, not for a cell it needs."""
         chosen_first = self.configuration.get("criterion") == "accuracy"
-        return self.kind in ("plain", "certified") or (self.kind == "large-spread" and chosen_first)
+        own = self.kind in ("plain", "certified", "robust")
+        return own or (self.kind == "large-spread" and chosen_first)
 
     @property
     def title(self) -> str:
         """The cell in a few words."""
         setting = self.configuration
         parts = [self.kind, self.dataset]
+        if "protocol" in setting:
+            parts.append(f"({setting['protocol']})")
         if "norm" in setting:
             parts.append(f"norm {setting['norm']} budget {setting['budget']:g}")
         if "model" in setting:

@@ -13,6 +13,7 @@ from typing import Any
 
 from carvegbm import CarveError
 from carvegbm_experiments.plan.cell import KINDS, TIMED, Cell
+from carvegbm_experiments.plan.robust import PROTOCOLS, Row
 from carvegbm_experiments.plan.suites import QUICK, Suite
 
 __all__ = ["plan"]
@@ -29,9 +30,11 @@ _COSTS = {
     "large-spread": 75.0,
     "curve": 15.0,
     "certified": 120.0,
+    "robust": 30.0,
     "time": 20.0,
     "speed-up": 20.0,
 }
+_ROBUST_COSTS = {"mnist-ten": 8.0, "fmnist-ten": 8.0, "cod-rna": 4.0, "ijcnn1": 2.0, "nsl-kdd": 3.0}
 _QUICK_COST = 0.01  # of a full one, in every kind
 
 
@@ -50,7 +53,8 @@ def plan(
     ----------
     suite : Suite
     only : sequence of str, optional
-        Data sets and kinds of cells to keep; what a cell needs is kept with it.
+        Data sets, kinds of cells and protocols of robust training to keep; what a cell needs is
+        kept with it.
     norms : sequence of str, optional
         Norms to keep.
     rows, timeout : optional
@@ -64,7 +68,7 @@ def plan(
     ['dataset breast-cancer', 'plain breast-cancer', \
 'plain-robustness breast-cancer norm inf budget 0.01']
     """
-    datasets, kinds = _wanted(suite, only)
+    wanted = _Wanted(suite, only)
     allowed = _known("--norms", norms, suite.norms)
     cells = _Cells(suite, suite.rows if rows is None else rows, timeout or suite.timeout, seed)
     found: dict[tuple[str, str], Cell] = {}
@@ -74,19 +78,30 @@ def plan(
             add(needed)
         found.setdefault(cell.key, cell)
 
-    for dataset in datasets:
-        for cell in cells.of(dataset):
-            if cell.kind in kinds and cell.configuration.get("norm", allowed[0]) in allowed:
+    for dataset in wanted.datasets:
+        for cell in (*cells.of(dataset), *cells.robust(dataset)):
+            if cell in wanted and cell.configuration.get("norm", allowed[0]) in allowed:
                 add(cell)
     return sorted(found.values(), key=_order(suite))
 
 
-def _wanted(suite: Suite, only: Sequence[str] | None) -> tuple[Sequence[str], Sequence[str]]:
-    """Data sets and kinds that are asked for; all of either where none is named."""
-    names = _known("--only", only, (*suite.datasets, *KINDS))
-    datasets = [name for name in suite.datasets if name in names]
-    kinds = [kind for kind in KINDS if kind in names]
-    return datasets or suite.datasets, kinds or KINDS
+class _Wanted:
+    """Data sets, kinds and protocols that are asked for; all of those of which none is named."""
+
+    def __init__(self, suite: Suite, only: Sequence[str] | None) -> None:
+        protocols = [name for name in PROTOCOLS if name in {row.protocol for row in suite.robust}]
+        names = _known("--only", only, (*suite.names, *KINDS, *protocols))
+        kinds = [kind for kind in KINDS if kind in names]
+        chosen = [name for name in protocols if name in names]
+        if chosen and not kinds and only is not None:
+            kinds = ["robust"]
+        self._protocols = chosen or protocols
+        self.datasets = [name for name in suite.names if name in names] or suite.names
+        self._kinds = kinds or KINDS
+
+    def __contains__(self, cell: Cell) -> bool:
+        protocol = cell.configuration.get("protocol")
+        return cell.kind in self._kinds and protocol in (None, *self._protocols)
 
 
 def _known(option: str, given: Sequence[str] | None, known: Sequence[str]) -> Sequence[str]:
@@ -106,7 +121,9 @@ def _order(suite: Suite) -> Callable[[Cell], tuple[Any, ...]]:
         large = _SIZES.get(cell.dataset, 1.0) > _LARGE and cell.kind != "dataset"
         own = KINDS.index(cell.kind)
         after = max([own, *(KINDS.index(needed.kind) for needed in cell.needs)])
-        return timed, large, after, own < after, suite.datasets.index(cell.dataset)
+        named = cell.configuration.get("protocol")
+        protocol = list(PROTOCOLS).index(named) if named else 0
+        return timed, large, after, own < after, protocol, suite.names.index(cell.dataset)
 
     return place
 
@@ -118,8 +135,10 @@ class _Cells:
         self.suite, self.rows, self.timeout, self.seed = suite, rows, timeout, seed
 
     def of(self, dataset: str) -> Iterable[Cell]:
-        """All cells about one data set."""
+        """All cells of the paper's evaluation about one data set."""
         suite = self.suite
+        if dataset not in suite.datasets:
+            return
         yield self._cell("dataset", dataset, {})
         yield self._plain(dataset)
         full = suite.attackers.get(dataset, ())
@@ -139,6 +158,13 @@ class _Cells:
         for attacker in suite.speed_ups.get(dataset, ()):
             for trees in suite.speed_up_trees:
                 yield self._speed_up(dataset, attacker, trees)
+
+    def robust(self, dataset: str) -> Iterable[Cell]:
+        """All cells of robust training about one data set."""
+        for row in self.suite.robust:
+            if row.dataset == dataset:
+                for model in PROTOCOLS[row.protocol].models:
+                    yield self._robust(row, model)
 
     def _cell(
         self,
@@ -198,6 +224,27 @@ class _Cells:
         # Quietness means nothing to norm 0: so many trials less.
         cost = 1 / len(self.suite.quietness) if attacker[0] == "0" else 1.0
         return self._cell("certified", dataset, settings, cost=cost)
+
+    def _robust(self, row: Row, model: str) -> Cell:
+        protocol = PROTOCOLS[row.protocol]
+        parameters = {**protocol.parameters.get(model, {})}
+        if self.suite is QUICK or model == "robust":
+            parameters |= row.parameters
+        if row.clean_loss is not None and model in ("certified", "robust"):
+            parameters["clean_loss"] = row.clean_loss
+        settings = {
+            **_named((row.norm, row.budget)),
+            "protocol": row.protocol,
+            "division": protocol.division,
+            "inner": row.inner,
+            "model": model,
+            "parameters": parameters,
+            "timeout": protocol.timeout,
+        }
+        folds = 5 if protocol.division == "folds" else 1
+        norm = {"inf": 1.0}.get(row.norm, 4.0)
+        cost = _ROBUST_COSTS.get(row.dataset, 1.0) * folds * norm
+        return self._cell("robust", row.dataset, settings, cost=cost)
 
     def _curves(self, dataset: str, attacker: tuple[str, float]) -> Iterable[Cell]:
         budget = attacker[1]

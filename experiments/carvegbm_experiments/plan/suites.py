@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from carvegbm_experiments.plan.paper import MEASURES
+from carvegbm_experiments.plan.robust import QUICK_ROWS, ROWS, Row
 
 __all__ = ["NORMS", "PAPER", "QUICK", "Attackers", "Suite"]
 
@@ -32,6 +33,8 @@ class Suite:
     curves: Mapping[str, Attackers]
     galleries: Mapping[str, Attackers]
     speed_ups: Mapping[str, Attackers]
+    robust: tuple[Row, ...]
+    """Robust training beside the published results."""
     leaves: tuple[int, ...]
     certified_leaves: tuple[int, ...]
     quietness: tuple[float | None, ...]
@@ -58,14 +61,20 @@ class Suite:
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        """All data sets, the paper's first."""
+        """All data sets of the paper's evaluation, its own first."""
         return (*self.attackers, *self.few)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All data sets, those of the paper's evaluation first."""
+        return tuple(dict.fromkeys((*self.datasets, *(row.dataset for row in self.robust))))
 
     @property
     def norms(self) -> tuple[str, ...]:
         """All norms some cell is about."""
         groups = (self.attackers, self.few, self.extras)
         used = {norm for group in groups for list_ in group.values() for norm, _ in list_}
+        used |= {row.norm for row in self.robust}
         return tuple(norm for norm in NORMS if norm in used)
 
 
@@ -99,6 +108,7 @@ PAPER = Suite(
         "mnist": (("inf", 0.03), ("1", 0.15), ("0", 3)),
     },
     speed_ups={"fmnist": (("inf", 0.01), ("1", 0.1), ("0", 2))},
+    robust=ROWS,
     leaves=(16, 32, 64, 128, 256),
     certified_leaves=(8, 16),
     quietness=(0.03, 0.06, 0.12, 0.25, None),
@@ -124,6 +134,7 @@ QUICK = Suite(
     curves={"digits": (("inf", 0.04),)},
     galleries={"digits": (("inf", 0.04), ("1", 0.2), ("0", 1))},
     speed_ups={"digits": (("inf", 0.04),)},
+    robust=QUICK_ROWS,
     leaves=(4, 8),
     certified_leaves=(4, 8),
     quietness=(0.06, 0.25, None),

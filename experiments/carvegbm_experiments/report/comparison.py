@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from carvegbm_experiments.plan.paper import MEASURES, Task
 from carvegbm_experiments.report.lookup import Cells, Result, attacker_text
+from carvegbm_experiments.report.published import lines, standing
 from carvegbm_experiments.report.tables.table import decimals, listing, plural, times
 
 __all__ = [
@@ -186,7 +187,9 @@ def time_ratio(result: Result) -> float | None:
 def highlights(cells: Cells, tasks: list[Task]) -> list[str]:
     """The run in a few sentences."""
     comparable = scoreboard(cells, tasks) if cells.suite == "paper" else []
-    return [*comparable, *filter(None, (undecided(cells, tasks), faster(cells)))]
+    robust = [line for protocol in ("A", "G", "L1/L2") for line in lines(cells, protocol)]
+    others = undecided(cells, tasks), faster(cells), standing(robust)
+    return [*comparable, *filter(None, others)]
 
 
 def _best(found: list[Model]) -> Model | None:

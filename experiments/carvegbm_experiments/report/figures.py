@@ -17,12 +17,14 @@ from typing import Any
 
 from carvegbm import CarveError
 from carvegbm_experiments.report.lookup import Cells, Record, anchor, attacker_text, norm_text
+from carvegbm_experiments.report.published import title
+from carvegbm_experiments.report.tables import robust
 from carvegbm_experiments.report.tables.beyond import curves
 from carvegbm_experiments.report.tables.chapters import as_cells
 from carvegbm_experiments.report.tables.timings import speed_ups
 from carvegbm_experiments.report.tables.trade_offs import Tried, trade_offs, tried
 
-__all__ = ["Figure", "figures"]
+__all__ = ["Figure", "alone", "figures"]
 
 # What matplotlib draws with, and what takes its place in the SVG.
 _INK, _RULE = "#010203", "#010204"
@@ -86,7 +88,18 @@ def figures(cells: Iterable[Record] | Cells) -> dict[str, Figure]:
         drawn[anchor("curve", dataset, norm)] = _curve(found, dataset, norm)
     for dataset, norm in trade_offs(found):
         drawn[anchor("trade-off", dataset, norm)] = _trade_off(found, dataset, norm)
+    for dataset, norm in robust.trade_offs(found):
+        drawn[anchor("robust-trade-off", dataset, norm)] = _by_model(found, dataset, norm)
     return drawn
+
+
+def alone(figure: Figure) -> str:
+    r"""The drawing as a file of its own, on white paper.
+
+    >>> alone(Figure("f", "a dot", '<svg id="f" style="stroke-linejoin: round"></svg>'))
+    '<svg id="f" style="background: white; color: black; stroke-linejoin: round"></svg>\n'
+    """
+    return figure.svg.replace('style="', 'style="background: white; color: black; ', 1) + "\n"
 
 
 def _speed_up(cells: Cells) -> Figure:
@@ -178,6 +191,33 @@ def _trade_off(cells: Cells, dataset: str, norm: str) -> Figure:
         f"Accuracy against robustness of every model tried on {cells.title(dataset)} for "
         f"{norm_text(norm)}; filled marks were chosen by accuracy, ringed ones by robustness, "
         "both labelled with their leaves per tree"
+    )
+    return Figure(name, label, _svg(name, label, draw))
+
+
+def _by_model(cells: Cells, dataset: str, norm: str) -> Figure:
+    """Plain, certified and robust training, a line each over the budgets."""
+    found = robust.trade_off_points(cells, dataset, norm)
+
+    def draw(axes: Any) -> None:
+        for number, (model, points) in enumerate(found.items()):
+            budgets, accuracies, shares = zip(*points, strict=True)
+            style = {"color": _SERIES[number], "marker": _MARKERS[number]}
+            axes.plot(accuracies, shares, **style, label=model)
+            for at in zip(budgets, accuracies, shares, strict=True):
+                place = {"xytext": (6, 4), "textcoords": "offset points", "fontsize": 8}
+                axes.annotate(f"{at[0]:g}", at[1:], **place)
+        axes.margins(0.1)
+        axes.locator_params(nbins=5)
+        axes.set_xlabel("test accuracy")
+        axes.set_ylabel("proven robustness")
+        _legend(axes)
+
+    name = anchor("figure", "robust-trade-off", dataset, norm)
+    label = (
+        f"Accuracy against proven robustness on {title(cells, dataset)} for "
+        f"{norm_text(norm)}: a line each for plain LightGBM, certified and robust training, a "
+        "point per budget"
     )
     return Figure(name, label, _svg(name, label, draw))
 

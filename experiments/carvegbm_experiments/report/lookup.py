@@ -122,8 +122,9 @@ class Cells:
         return sorted(found, key=self.order)
 
     def datasets(self) -> list[str]:
-        """Names of the data sets any cell is about, the paper's first."""
-        found = {str(cell["configuration"]["dataset"]) for cell in self._cells}
+        """Names of the data sets the paper's evaluation is about, its own first."""
+        paper = (cell for cell in self._cells if cell["kind"] != "robust")
+        found = {str(cell["configuration"]["dataset"]) for cell in paper}
         return sorted(found, key=_dataset_order)
 
     def order(self, task: Task) -> tuple[Any, ...]:
@@ -255,7 +256,7 @@ def _suite(cell: Record) -> str:
 def _question(cell: Record) -> tuple[Any, ...]:
     """What the cell answers, apart from how thoroughly."""
     setting = cell["configuration"]
-    names = ["dataset", "norm", "criterion", "model"]
+    names = ["dataset", "norm", "criterion", "protocol", "model"]
     names += ["trees"] if cell["kind"] == "speed-up" else []
     budget = setting.get("budget")
     values = (str(setting.get(name, "")) for name in names)

@@ -37,8 +37,10 @@ _TERMS = (
     ("Large-spread", "A model whose trees keep their thresholds apart by more than twice the "
      "budget. Its robustness is decided exactly, without a search."),
     ("Certified", "A large-spread model trained with its proven robustness in view."),
-    ("Paper", "Numbers in italics are copied from the paper. A dash stands for what has not been "
-     "computed, or what the paper does not have."),
+    ("Robust training", "The same aim without the large-spread condition: its models are verified "
+     "like any other."),
+    ("Paper", "Numbers in italics are copied from the paper, or from the source named. A dash "
+     "stands for what has not been computed, or what the paper does not have."),
 )  # fmt: skip
 
 
