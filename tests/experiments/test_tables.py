@@ -344,8 +344,10 @@ def test_robust_training_stands_beside_plain_and_certified() -> None:
     shown = row(found, "Spambase", "L∞ 0.001")
     pairs = list(shown.values())[2:8]
     assert pairs == ["0.9800", "0.7400", "0.9800", "0.8900", "0.9800", "0.9400"]
-    assert found.notes[0].startswith("Robust training is at least as robust as certified training "
-                                     "in 1 of 1 row, and at least as accurate, too, in 1")  # fmt: skip
+    assert found.notes[0] == (
+        "Robust training is at least as robust as certified training in 1 of 1 row, and at least "
+        "as accurate, too, in 1 of them."
+    )
 
 
 def test_certified_images_are_those_of_the_papers_evaluation() -> None:
