@@ -253,11 +253,7 @@ def sample_cells() -> list[dict[str, Any]]:
         cells.append(curve("fmnist", norm, "certified", budget, 1.9))
     cells.append(gallery("fmnist", "0", 3))
     cells.append(gallery("fmnist", "inf", 0.015))
-    cells += [
-        robust(row, model)
-        for row in ROWS
-        for model in PROTOCOLS[row.protocol].models
-    ]
+    cells += [robust(row, model) for row in ROWS for model in PROTOCOLS[row.protocol].models]
     return cells
 
 

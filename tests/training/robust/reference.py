@@ -99,8 +99,8 @@ class Reference:
                     right = [i for i in rows if not self.pushed_left(i, f, position, left_lower)]
                     if not (self.may_be_leaf(left) and self.may_be_leaf(right)):
                         continue
-                    (l, w), (r, v) = self.figures(left), self.figures(right)
-                    slant = r * w - l * v  # negative iff the left value, -l / w, is the lower one
+                    (g, h), (other_g, other_h) = self.figures(left), self.figures(right)
+                    slant = other_g * h - g * other_h  # < 0 iff the left value, -g / h, is lower
                     if slant >= 0 if left_lower else slant <= 0:
                         continue
                     falls = [self.fall(part, self.value(part, bounds)) for part in (left, right)]

@@ -1,4 +1,4 @@
-"""The grower is the slow reference, tree for tree; codes are what the attacker can reach, exactly."""
+"""The grower is the slow reference, tree for tree; codes are what the attacker can reach."""
 
 from __future__ import annotations
 
@@ -143,15 +143,15 @@ def test_bad_arrays_are_refused():
         return _core.grow_tree(codes, down, gradient, hessian, used, features, options, 1)
 
     assert grow().values.tolist() == [-1.0]
-    for wrong in (
-        {"gradient": np.ones(2)},
-        {"hessian": -number},
-        {"gradient": np.full(3, np.nan)},
-        {"used": np.array([1, 0], dtype=np.int32)},
-        {"used": np.array([3], dtype=np.int32)},
-        {"features": np.ones(3, dtype=np.uint8)},
+    for wrong, words in (
+        ({"gradient": np.ones(2)}, "per row are needed"),
+        ({"hessian": -number}, "must not be negative"),
+        ({"gradient": np.full(3, np.nan)}, "must be finite"),
+        ({"used": np.array([1, 0], dtype=np.int32)}, "ascending row numbers"),
+        ({"used": np.array([3], dtype=np.int32)}, "ascending row numbers"),
+        ({"features": np.ones(3, dtype=np.uint8)}, "one flag per feature"),
     ):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=words):
             grow(**wrong)
     with pytest.raises(ValueError, match="255"):
         codes_of(X, [np.arange(256.0), np.empty(0)], cg.Attacker("inf", 0.1))

@@ -92,7 +92,7 @@ def _between(
     order = np.argsort(ends, kind="stable")
     ends, rows = ends[order], np.concatenate([counts, counts])[order].astype(np.float64)
     starts = np.r_[True, np.diff(ends) > _CLOSEST * (last - first)]
-    rows = np.bincount(np.cumsum(starts) - 1, rows)
+    rows = np.bincount(np.cumsum(starts) - 1, rows).astype(np.float64)
     # Ends that are taken for one reach from the first of them to the last.
     upper = ends[np.r_[np.flatnonzero(starts)[1:] - 1, len(ends) - 1]]
     ends = ends[starts]

@@ -21,6 +21,7 @@ from functools import cached_property
 from carvegbm.training.certified.choosing import accuracy_floor, reason
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.boosting import Boosted, Boosting
+from carvegbm.training.growing.model import GrownModel
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.reporting import shown
 from carvegbm.training.robust.folds import FEW_ROWS, enough_for_folds, folds, joined
@@ -188,6 +189,7 @@ class RobustJob:
         rounds = chosen.trees // (plan.members * self.boosting.kind.n_outputs)
         known = ground.valid is not None and len(losses) > 0
         name = self._valid.name
+        assert isinstance(chosen.model, GrownModel)
         return Boosted(
             model=chosen.model,
             stopped_because="interrupted" if interrupted else end,

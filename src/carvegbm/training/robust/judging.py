@@ -62,14 +62,14 @@ class Judge:
         ends = output_range(
             ensemble, self.rows.X, self.attacker, threads=self.threads, progress=False
         )
-        worse = np.maximum(np.abs(ends.lower - wanted), np.abs(ends.upper - wanted))
+        worse = np.maximum(np.abs(ends.lowest_lower - wanted), np.abs(ends.highest_upper - wanted))
         return {"error": _root_mean(raw - wanted), "worst_error": _root_mean(worse)}
 
 
 def trial_of(measures: Mapping[str, float], **others: Any) -> Trial:
     """A trial with these measures: of a classifier, or of a regressor."""
-    kind = RegressorTrial if "worst_error" in measures else ClassifierTrial
-    return kind(**measures, **others)
+    kind: type[Trial] = RegressorTrial if "worst_error" in measures else ClassifierTrial
+    return kind(**{**measures, **others})
 
 
 def is_better(one: Trial, other: Trial) -> bool:

@@ -45,7 +45,7 @@ def template_of(
     rows = lightgbm.Dataset(np.zeros((2, n_features)), [0, 1])
     named = {name: value for name, value in asdict(settings).items() if name != "ordered"}
     parameters = {**named, **objective, "verbosity": -1, "num_threads": 1}
-    text = lightgbm.train(parameters, rows, 1).model_to_string()
+    text: str = lightgbm.train(parameters, rows, 1).model_to_string()
     return text.replace("[num_iterations: 1]", f"[num_iterations: {n_rounds}]")
 
 

@@ -111,7 +111,7 @@ def menu_of(boosting: Boosting, settings: RobustSettings, few_rows: bool) -> Men
         members = 1 if many_classes else max(1, min(_MEMBERS, boosting.n_rounds // _LEAST_ROUNDS))
     quietness: tuple[float | None, ...] = (None,) if few_rows else _QUIETNESS
     pulls: tuple[float | None, ...] = _STAGED_PULLS if many_classes else _PULLS
-    least_rows = (int(boosting.parameters["min_data_in_leaf"]),)
+    least_rows: tuple[int, ...] = (int(boosting.parameters["min_data_in_leaf"]),)
     if few_rows and not settings.least_rows_given:
         least_rows = _FEW_LEAST_ROWS
     return Menu(

@@ -10,6 +10,7 @@ towards which side the attacker pushes it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -154,7 +155,8 @@ class _Numbers(Target):
         return np.asarray(np.maximum(below, above) ** 2 / 2)
 
     def margins(self, bounds: Bounds) -> Floats:
-        return -np.maximum(*self._distances(bounds))
+        below, above = self._distances(bounds)
+        return np.asarray(-np.maximum(below, above))
 
     def _distances(self, bounds: Bounds) -> tuple[Floats, Floats]:
         return self.rows.labels - bounds.low[:, 0], bounds.high[:, 0] - self.rows.labels
@@ -162,6 +164,7 @@ class _Numbers(Target):
 
 def target_of(task: str, rows: Labelled, n_outputs: int) -> Target:
     """The target of a task: "binary", "multiclass" or "regression"."""
+    kinds: dict[str, Callable[[Labelled, int], Target]]
     kinds = {"binary": _TwoClasses, "multiclass": _ManyClasses, "regression": _Numbers}
     return kinds[task](rows, n_outputs)
 
