@@ -85,6 +85,7 @@ def test_what_is_set_reaches_robust_training(told):
         quietness=(0.1, None),
         clean_loss=0.05,
         early_stopping_rounds=9,
+        least_rows_given=True,
         split_off=False,
     )
     assert boosting.n_rounds == 7

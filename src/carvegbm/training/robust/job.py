@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from carvegbm.training.certified.choosing import accuracy_floor, reason
@@ -27,6 +27,7 @@ from carvegbm.training.reporting import shown
 from carvegbm.training.robust.folds import FEW_ROWS, enough_for_folds, folds, joined
 from carvegbm.training.robust.ground import Ground
 from carvegbm.training.robust.judging import is_better, mean, trial_of
+from carvegbm.training.robust.model import counted
 from carvegbm.training.robust.plan import Menu, Plan, menu_of
 from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.trial import ClassifierTrial, Trial
@@ -68,7 +69,10 @@ class RobustJob:
                 raise
             interrupted = True
         chosen, plan, ground = self._choice(self._found)
-        return self._report(chosen), self._boosted(chosen, plan, ground, interrupted)
+        assert isinstance(chosen.model, GrownModel)
+        written = replace(chosen, model=counted(chosen.model, ground.train.X))
+        trials = [written if trial is chosen else trial for trial, _, _ in self._found]
+        return self._report(trials, written), self._boosted(written, plan, ground, interrupted)
 
     # ── trials ───────────────────────────────────────────────────────────────────────────────
 
@@ -168,8 +172,7 @@ class RobustJob:
     def _accuracies(self) -> list[float]:
         return [t.accuracy for t, _, _ in self._found if isinstance(t, ClassifierTrial)]
 
-    def _report(self, chosen: Trial) -> TrainingReport:
-        trials = [trial for trial, _, _ in self._found]
+    def _report(self, trials: Sequence[Trial], chosen: Trial) -> TrainingReport:
         if isinstance(chosen, ClassifierTrial):
             reached = max(self._accuracies)
             why = reason(

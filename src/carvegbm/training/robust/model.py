@@ -7,7 +7,7 @@ LightGBM's text and Booster when they are asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -19,21 +19,31 @@ from carvegbm.training.growing.model import GrownModel, Kind, writable
 from carvegbm.training.growing.thresholds import Candidates
 from carvegbm.training.robust.growing import Grown, GrowthSettings
 
-__all__ = ["model_of", "template_of"]
+__all__ = ["counted", "model_of", "template_of"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _SPLITS = "2"  # LightGBM's decision type: numerical, and a missing value is read as 0
 
 
 def model_of(grown: Grown, kind: Kind, template: str, candidates: Candidates) -> GrownModel:
-    """The model of trees that split at these candidates; a constant where there are none."""
+    """The model of trees that split at these candidates; a constant where there are none.
+
+    Its text counts rows where the attacker pushed them while the trees were grown.
+    """
     folded = grown.folded()
     trees = [
         _written(tree, writable(values), candidates)
         for tree, values in zip(folded.trees, folded.values, strict=True)
     ] or [GrownTree.constant(float(bias), 0) for bias in grown.bias]
     return GrownModel.of(trees, kind, template, candidates)
+
+
+def counted(model: GrownModel, X: npt.NDArray[Any]) -> GrownModel:
+    """The same model; its text counts the rows of X where they are, as LightGBM's would."""
+    trees = [_with_counts(tree, tree.count(X)) for tree in model.trees]
+    return replace(model, trees=trees)
 
 
 def template_of(
@@ -56,9 +66,6 @@ def _written(tree: _core.CodedTree, values: Floats, candidates: Candidates) -> G
     if len(feature) == 0:
         return GrownTree.constant(float(values[0]), int(tree.rows[0]))
     used = zip(feature.tolist(), position.tolist(), strict=True)
-    inner = _Inner(left, right)
-    count, weight = inner.sums(tree.rows.astype(np.float64)), inner.sums(tree.hessians)
-    mean = inner.sums(tree.rows * values) / np.maximum(count, 1)
     fields = {
         "num_leaves": str(len(values)),
         "num_cat": "0",
@@ -70,14 +77,14 @@ def _written(tree: _core.CodedTree, values: Floats, candidates: Candidates) -> G
         "right_child": _joined(right),
         "leaf_value": " ".join(map(repr, values.tolist())),
         "leaf_weight": " ".join(map(repr, tree.hessians.tolist())),
-        "leaf_count": _joined(tree.rows),
-        "internal_value": " ".join(f"{value:g}" for value in mean),
-        "internal_weight": " ".join(f"{value:g}" for value in weight),
-        "internal_count": _joined(count.astype(np.int64)),
+        "leaf_count": "",
+        "internal_value": "",
+        "internal_weight": " ".join(f"{h:g}" for h in _below(left, right, tree.hessians)),
+        "internal_count": "",
         "is_linear": "0",
         "shrinkage": "1",
     }
-    return GrownTree(
+    grown = GrownTree(
         feature=feature,
         position=position,
         threshold=np.array([candidates.values[f][p] for f, p in used]),
@@ -86,20 +93,30 @@ def _written(tree: _core.CodedTree, values: Floats, candidates: Candidates) -> G
         value=values,
         fields=fields,
     )
+    return _with_counts(grown, tree.rows)
 
 
-class _Inner:
+def _with_counts(tree: GrownTree, rows: npt.NDArray[np.int64]) -> GrownTree:
+    """The same tree, with so many rows in its leaves."""
+    if tree.n_leaves == 1:
+        return replace(tree, fields={**tree.fields, "leaf_count": str(int(rows[0]))})
+    count = _below(tree.left, tree.right, rows)
+    mean = _below(tree.left, tree.right, rows * tree.value) / np.maximum(count, 1)
+    counts = {
+        "leaf_count": _joined(rows),
+        "internal_value": " ".join(f"{value:g}" for value in mean),
+        "internal_count": _joined(count.astype(np.int64)),
+    }
+    return replace(tree, fields={**tree.fields, **counts})
+
+
+def _below(left: Ints, right: Ints, per_leaf: npt.NDArray[Any]) -> Floats:
     """Sums over the leaves below every split."""
-
-    def __init__(self, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> None:
-        self._children = list(zip(left.tolist(), right.tolist(), strict=True))
-
-    def sums(self, per_leaf: npt.NDArray[Any]) -> Floats:
-        found = np.zeros(len(self._children))
-        for node in range(len(self._children) - 1, -1, -1):  # children come after their parent
-            for child in self._children[node]:
-                found[node] += per_leaf[~child] if child < 0 else found[child]
-        return found
+    found = np.zeros(len(left))
+    for node in range(len(left) - 1, -1, -1):  # children come after their parent
+        for child in (int(left[node]), int(right[node])):
+            found[node] += per_leaf[~child] if child < 0 else found[child]
+    return found
 
 
 def _joined(numbers: npt.NDArray[Any]) -> str:

@@ -136,7 +136,7 @@ class _ManyClasses(Target):
     def _worst(self, bounds: Bounds) -> Floats:
         worst = bounds.high.copy()
         worst[self._own] = bounds.low[self._own]
-        return worst
+        return np.asarray(worst)
 
 
 class _Numbers(Target):
