@@ -6,6 +6,7 @@ several plans have in common (thresholds, codes, grown trees) is found once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.attacker import Attacker
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.boosting import Boosting, Reason
 from carvegbm.training.growing.closing import ClosingRule
@@ -46,11 +48,13 @@ _STAGE_REFIT = DescentSettings(
 
 
 class _Coded(NamedTuple):
-    """Rows at the thresholds that a quietness leaves."""
+    """Rows at the thresholds that plans have in common."""
 
     candidates: Candidates
     train: CodedRows
+    """Against the part of the attacker's budget that trees are grown for."""
     valid: CodedRows | None
+    """Against all of it."""
 
 
 @dataclass
@@ -61,13 +65,17 @@ class _Member:
     bounds: Bounds | None
     """Of the validation rows."""
     losses: list[float] = field(default_factory=list)
+    stages: list[Grown] = field(default_factory=list)
+    """The model after every refit on the way."""
     reason: Reason = "rounds"
 
-    def best_round(self, patience: int | None) -> int:
-        """The number of rounds to keep, of those grown."""
+    def best_round(self, patience: int | None, stage: int | None = None) -> int:
+        """The number of rounds to keep, of those grown: whole stages, where there are any."""
         if patience is None or not self.losses:
             return len(self.losses)
-        return int(np.argmin(self.losses)) + 1
+        step = stage or 1
+        ends = self.losses[step - 1 :: step] or self.losses[-1:]
+        return min(step * (int(np.argmin(ends)) + 1), len(self.losses))
 
 
 class Ground:
@@ -88,7 +96,8 @@ class Ground:
         self._patience = patience
         options = {**boosting.parameters, "feature_fraction_bynode": menu.node_share}
         self._growth = GrowthSettings.of(options)
-        self._coded: dict[float | None, _Coded] = {}
+        self._coded: dict[tuple[float | None, float], _Coded] = {}
+        self._ends: dict[float, Ends] = {}
         self._members: dict[tuple[Any, ...], _Member] = {}
 
     # ── models ───────────────────────────────────────────────────────────────────────────────
@@ -109,7 +118,7 @@ class Ground:
 
     def model(self, plan: Plan, grown: Grown) -> GrownModel:
         """As LightGBM takes it."""
-        candidates = self._codes(plan.quietness).candidates
+        candidates = self._codes(plan).candidates
         return model_of(grown, self._boosting.kind, self._template, candidates)
 
     def history(self, plan: Plan) -> tuple[list[float], Reason]:
@@ -119,7 +128,7 @@ class Ground:
 
     def measures(self, plan: Plan, grown: Grown, model: GrownModel) -> dict[str, float]:
         """What is proven of a model on the validation rows."""
-        coded = self._codes(plan.quietness).valid
+        coded = self._codes(plan).valid
         assert self.valid is not None
         assert coded is not None
         margins = self._target(self.valid).margins(coded.bounds(grown))
@@ -128,13 +137,12 @@ class Ground:
 
     def _key(self, plan: Plan, number: int) -> tuple[Any, ...]:
         """What a member's trees depend on."""
-        refits = plan.pull if self._menu.stage is not None else None
-        return plan.quietness, plan.ordered, plan.least_rows, refits, number
+        way = (plan.quietness, plan.ordered, plan.budget_share, plan.least_rows)
+        return (*way, number) if self._menu.stage is None else (*way, number, plan.pull)
 
     def _grow(self, plan: Plan, number: int) -> Grown:
         """A member, as many rounds of it as the plan says."""
-        key = self._key(plan, number)
-        coded, n_outputs = self._codes(plan.quietness), self._boosting.kind.n_outputs
+        key, coded = self._key(plan, number), self._codes(plan)
         if key not in self._members:
             settings = replace(
                 self._growth,
@@ -146,23 +154,50 @@ class Ground:
             bounds = None if coded.valid is None else coded.valid.bounds(grower.grown)
             self._members[key] = _Member(grower, bounds)
         member = self._members[key]
-        grower, stage = member.grower, self._menu.stage
         while len(member.losses) < plan.rounds and member.reason == "rounds":
-            if not grower.round():
-                member.reason = "no thresholds left"
-                break
-            done = len(member.losses) + 1
-            if stage is not None and (done % stage == 0 or done == plan.rounds):
-                grower.restart(self._refitted(plan, grower.grown))
-                member.bounds = None if coded.valid is None else coded.valid.bounds(grower.grown)
-            else:
-                self._see(member, coded)
+            self._grow_round(plan, member, coded)
+        n_outputs = self._boosting.kind.n_outputs
+        if self._menu.stage is None:
+            kept = min(plan.rounds, member.best_round(self._patience))
+            return member.grower.grown.first(kept * n_outputs)
+        stages = [each for each in member.stages if len(each.trees) <= plan.rounds * n_outputs]
+        return self._best_stage(coded, stages) if stages else member.grower.grown
+
+    def _grow_round(self, plan: Plan, member: _Member, coded: _Coded) -> None:
+        grower, stage = member.grower, self._menu.stage
+        if grower.round():
+            self._see(member, coded)
             member.losses.append(self._loss(member))
-            waited = len(member.losses) - member.best_round(self._patience)
-            if self._patience is not None and waited >= self._patience:
-                member.reason = "early stopping"
-        kept = min(plan.rounds, member.best_round(self._patience))
-        return grower.grown.first(kept * n_outputs)
+        else:
+            member.reason = "no thresholds left"
+        done = len(member.losses)
+        if stage is not None:
+            if done % stage != 0 and done != plan.rounds and member.reason == "rounds":
+                return  # what comes before a refit says little
+            self._end_stage(plan, member, coded)
+        best = member.best_round(self._patience, stage)
+        if self._patience is not None and done - best >= self._patience:
+            member.reason = "early stopping"
+
+    def _end_stage(self, plan: Plan, member: _Member, coded: _Coded) -> None:
+        """Refit all trees so far, and go on from there."""
+        refitted = self._refitted(plan, member.grower.grown)
+        member.grower.restart(refitted)
+        member.stages.append(refitted.first(len(refitted.trees)))
+        if coded.valid is not None and member.losses:
+            member.bounds = coded.valid.bounds(refitted)
+            member.losses[-1] = self._loss(member)
+
+    def _best_stage(self, coded: _Coded, stages: Sequence[Grown]) -> Grown:
+        """The stage of which the bounds prove most on the validation rows; without these the last.
+
+        Of equal ones the first.
+        """
+        if coded.valid is None or self.valid is None:
+            return stages[-1]
+        target = self._target(self.valid)
+        robust = [np.mean(target.margins(coded.valid.bounds(each)) > 0) for each in stages]
+        return stages[int(np.argmax(robust))]
 
     def _see(self, member: _Member, coded: _Coded) -> None:
         """Add the trees of the last round to the bounds of the validation rows."""
@@ -194,7 +229,7 @@ class Ground:
             threads=self._boosting.threads,
         )
         valid = self.valid if staged else None
-        defence = Defence(self._boosting.attacker, self.train, valid)
+        defence = Defence(self._attacker(plan), self.train, valid)
         descent = descend(ensemble, defence, settings)
         if descent.interrupted:
             raise KeyboardInterrupt
@@ -202,23 +237,27 @@ class Ground:
 
     # ── what plans share ─────────────────────────────────────────────────────────────────────
 
-    def _codes(self, quietness: float | None) -> _Coded:
-        if quietness not in self._coded:
-            boosting = self._boosting
-            candidates = self._ends.choose(self._menu.thresholds, quietness)
-            attacker, threads = boosting.attacker, boosting.threads
+    def _codes(self, plan: Plan) -> _Coded:
+        key = plan.quietness, plan.budget_share
+        if key not in self._coded:
+            attacker, threads = self._attacker(plan), self._boosting.threads
+            if plan.budget_share not in self._ends:
+                rule = ClosingRule.against(attacker, blank_ensemble(self.train.X.shape[1]))
+                self._ends[plan.budget_share] = find_ends(self.train, rule, threads)
+            ends = self._ends[plan.budget_share]
+            candidates = ends.choose(self._menu.thresholds, plan.quietness)
             train = CodedRows.of(self.train.X, candidates, attacker, threads)
             valid = None
             if self.valid is not None:
-                valid = CodedRows.of(self.valid.X, candidates, attacker, threads)
-            self._coded[quietness] = _Coded(candidates, train, valid)
-        return self._coded[quietness]
+                whole = self._boosting.attacker
+                valid = CodedRows.of(self.valid.X, candidates, whole, threads)
+            self._coded[key] = _Coded(candidates, train, valid)
+        return self._coded[key]
 
-    @cached_property
-    def _ends(self) -> Ends:
-        blank = blank_ensemble(self.train.X.shape[1])
-        rule = ClosingRule.against(self._boosting.attacker, blank)
-        return find_ends(self.train, rule, self._boosting.threads)
+    def _attacker(self, plan: Plan) -> Attacker:
+        """The attacker that trees are grown and refitted against."""
+        attacker = self._boosting.attacker
+        return replace(attacker, budget=plan.budget_share * attacker.budget)
 
     @cached_property
     def _template(self) -> str:
@@ -234,4 +273,4 @@ class Ground:
 
     def n_thresholds(self, plan: Plan) -> int:
         """How many thresholds the plan's trees may split at."""
-        return sum(map(len, self._codes(plan.quietness).candidates.values))
+        return sum(map(len, self._codes(plan).candidates.values))

@@ -153,7 +153,7 @@ class Grown:
         """The same trees with other scores, one after the other in one array, and no bias."""
         ends = np.cumsum([len(values) for values in self.values])[:-1]
         values = [np.array(part) for part in np.split(scores, ends)]
-        return replace(self, bias=np.zeros_like(self.bias), values=values)
+        return Grown(np.zeros_like(self.bias), [*self.trees], [*self.outputs], values)
 
     def folded(self) -> Grown:
         """The same with the bias in the scores of every output's first tree."""

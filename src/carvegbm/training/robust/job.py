@@ -3,8 +3,8 @@
 Comes in: an ensemble to be trained, with validation rows. Goes out: the chosen model, and a report
 of every trial.
 
-    many rows   scout every way of growing with one member; grow the best with all members, and
-                refit it with every pull; the validation rows choose
+    many rows   scout every way of growing with one member; grow the best with all members, as it
+                is and refitted with every pull; the validation rows choose
     few rows    every plan is tried by cross-validation, and the best is trained on all rows
 
 The choice is the largest proven robustness, among the trials whose accuracy is no more than
@@ -214,7 +214,7 @@ class RobustJob:
 
     @cached_property
     def _few_rows(self) -> bool:
-        if not self.settings.split_off or self.boosting.kind.n_outputs > 1:
+        if not self.settings.split_off:
             return False
         rows = joined(self.boosting.data, self._valid)
         return len(rows) < FEW_ROWS and enough_for_folds(rows, self._stratify)

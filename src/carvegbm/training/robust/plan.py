@@ -6,7 +6,7 @@ Comes in: what is to be trained, and what a user has settled. Goes out: `Plan`s.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -15,7 +15,9 @@ from carvegbm.training.robust.settings import RobustSettings
 
 __all__ = ["Menu", "Plan", "menu_of"]
 
-_QUIETNESS = (0.35, None)
+_QUIETNESS = (None,)
+_STAGED_QUIETNESS = (0.35,)
+_BUDGET_SHARES = (1.0, 0.75)
 _PULLS = (1e-4, 1e-3, 3e-3)  # two classes, and numbers
 _STAGED_PULLS = (5e-4,)
 _NODE_SHARE = 0.5  # of the features, looked at per split
@@ -37,6 +39,10 @@ class Plan:
         Largest crowding of a candidate threshold.
     ordered : bool
         Whether scores below a split agree with its orientation all the way down.
+    budget_share : float
+        Of the attacker's budget: how much of it trees are grown and refitted for. Trees are
+        attacked one by one there, as if each could have an attack of its own, which an attacker
+        cannot do: a little less can be enough, and leaves more room for accuracy.
     least_rows : int
         Per leaf.
     members : int
@@ -49,6 +55,7 @@ class Plan:
 
     quietness: float | None
     ordered: bool
+    budget_share: float
     least_rows: int
     members: int
     rounds: int
@@ -65,8 +72,9 @@ class Menu:
 
     quietness: tuple[float | None, ...]
     ordered: tuple[bool, ...]
+    budget_shares: tuple[float, ...]
     least_rows: tuple[int, ...]
-    pulls: tuple[float | None, ...]
+    pulls: tuple[float, ...]
     members: int
     rounds: int
     stage: int | None
@@ -77,51 +85,59 @@ class Menu:
     """Of the features: how many every split chooses from."""
 
     def scouts(self) -> Iterator[Plan]:
-        """A small model of every way of growing: which one suits the data?"""
-        for quietness, ordered, least_rows in self._ways():
-            yield Plan(quietness, ordered, least_rows, 1, self.rounds, self._usual_pull)
+        """Models of one member, in every way of growing: which one suits the data?"""
+        if self.stage is not None:
+            for way in self._ways():
+                yield Plan(*way, 1, self.rounds, self._usual_pull)
+            return
+        small = max(1, self.rounds // 4)
+        for way in self._ways():
+            yield Plan(*way, 1, small, None)
+            yield Plan(*way, 1, self.rounds, None)
+            yield Plan(*way, 1, self.rounds, self._usual_pull)
 
     def grown_as(self, scout: Plan) -> Iterator[Plan]:
         """All models that are grown in the way of a scout."""
-        way = (scout.quietness, scout.ordered, scout.least_rows)
-        for pull in self.pulls:
-            yield Plan(*way, self.members, self.rounds, pull)
+        unfitted = () if self.stage is not None else (None,)
+        for pull in (*unfitted, *self.pulls):
+            yield replace(scout, members=self.members, pull=pull)
 
     def small(self) -> Iterator[Plan]:
         """All models that few rows allow for: also smaller ones, and without a refit."""
-        pulls = (None, self._usual_pull)
+        unfitted = () if self.stage is not None else (None,)
         sizes = sorted({max(1, self.rounds // part) for part in (4, 2, 1)})
-        for way, rounds, pull in product(self._ways(), sizes, pulls):
+        for way, rounds, pull in product(self._ways(), sizes, (*unfitted, self._usual_pull)):
             yield Plan(*way, self.members, rounds, pull)
 
-    def _ways(self) -> Iterator[tuple[float | None, bool, int]]:
-        return product(self.quietness, self.ordered, self.least_rows)
+    def _ways(self) -> Iterator[tuple[float | None, bool, float, int]]:
+        return product(self.quietness, self.ordered, self.budget_shares, self.least_rows)
 
     @property
-    def _usual_pull(self) -> float | None:
+    def _usual_pull(self) -> float:
         return self.pulls[len(self.pulls) // 2]
 
 
 def menu_of(boosting: Boosting, settings: RobustSettings, few_rows: bool) -> Menu:
     """What to try, by what is to be trained; a user's choice goes first."""
-    many_classes = boosting.kind.n_outputs > 1
+    staged = boosting.kind.n_outputs > 1
     many_features = boosting.data.X.shape[1] > _MANY_FEATURES
     members = settings.n_members
     if members is None:
-        members = 1 if many_classes else max(1, min(_MEMBERS, boosting.n_rounds // _LEAST_ROUNDS))
-    quietness: tuple[float | None, ...] = (None,) if few_rows else _QUIETNESS
-    pulls: tuple[float | None, ...] = _STAGED_PULLS if many_classes else _PULLS
+        members = 1 if staged else max(1, min(_MEMBERS, boosting.n_rounds // _LEAST_ROUNDS))
+    quietness = _STAGED_QUIETNESS if staged and not few_rows else _QUIETNESS
+    pulls = _STAGED_PULLS if staged else _PULLS
     least_rows: tuple[int, ...] = (int(boosting.parameters["min_data_in_leaf"]),)
     if few_rows and not settings.least_rows_given:
         least_rows = _FEW_LEAST_ROWS
     return Menu(
         quietness=quietness if settings.quietness is None else settings.quietness,
-        ordered=(False,) if many_classes else (True,) if few_rows else (False, True),
+        ordered=(False,) if staged else (True,) if few_rows else (False, True),
+        budget_shares=(1.0,) if staged or few_rows else _BUDGET_SHARES,
         least_rows=least_rows,
         pulls=pulls if settings.pull is None else settings.pull,
         members=members,
         rounds=max(1, boosting.n_rounds // members),
-        stage=_STAGE if many_classes else None,
+        stage=_STAGE if staged else None,
         thresholds=settings.max_bin or _THRESHOLDS[many_features],
         node_share=settings.colsample_bynode or _NODE_SHARE,
     )

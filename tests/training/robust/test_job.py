@@ -1,0 +1,194 @@
+"""Robust training tries what it says, chooses by proof, keeps what is there when interrupted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import carvegbm as cg
+from carvegbm.training.robust import ground as grounds
+from carvegbm.training.robust import growing, job
+from training import problems
+
+ATTACKER = cg.Attacker("inf", 0.04)
+
+
+def halves(problem=problems.two_classes, n=400, **options):
+    X, y = problem(n, **options)
+    return (X[: n // 2], y[: n // 2]), (X[n // 2 :], y[n // 2 :])
+
+
+def fitted(train, valid=None, **parameters):
+    given = {"budget": 0.04, "n_estimators": 24, "num_leaves": 8, "n_jobs": 1, "random_state": 0}
+    model = cg.RobustClassifier(**{**given, **parameters})
+    return model.fit(*train, eval_set=None if valid is None else [valid])
+
+
+def robustness(model, rows, attacker=ATTACKER):
+    return cg.verify(model, *rows, attacker, threads=1, progress=False).robustness
+
+
+def test_a_trial_has_the_accuracy_and_the_robustness_that_verification_finds():
+    train, valid = halves()
+    model = fitted(train, valid)
+    for trial in model.training_report_.trials:
+        assert robustness(trial.ensemble, valid) == (trial.robustness, trial.robustness)
+        assert trial.accuracy == np.mean(trial.ensemble.decide(valid[0]) == valid[1])
+    chosen = model.training_report_.chosen
+    assert chosen.robustness == max(t.robustness for t in model.training_report_.trials)
+    assert chosen.ensemble == model.ensemble_
+
+
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
+def test_it_is_more_robust_than_plain_lightgbm(problem):
+    import lightgbm
+
+    train, valid = halves(problem, 600)
+    rows = problem(400, seed=5)
+    plain = lightgbm.LGBMClassifier(n_estimators=24, num_leaves=8, verbose=-1).fit(*train)
+    model = fitted(train, valid, budget=0.1)
+    attacker = cg.Attacker("inf", 0.1)
+    assert robustness(model, rows, attacker)[0] > robustness(plain, rows, attacker)[1] + 0.02
+    assert model.score(*rows) > plain.score(*rows) - 0.1
+
+
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
+@pytest.mark.parametrize("has_valid", [True, False])
+def test_the_same_seed_gives_the_same_model_with_any_number_of_threads(problem, has_valid):
+    train, valid = halves(problem, 240)
+    models = [
+        fitted(train, valid if has_valid else None, n_jobs=threads, subsample=0.8, subsample_freq=1)
+        for threads in (1, 2)
+    ]
+    texts = [model.booster_.model_to_string() for model in models]
+    assert texts[0] == texts[1]
+    other = fitted(train, valid if has_valid else None, random_state=7)
+    assert other.booster_.model_to_string() != texts[0]
+
+
+def test_scouts_differ_in_how_they_grow_and_the_rest_in_their_pull():
+    train, valid = halves()
+    report = fitted(train, valid, pull=[1e-3, 1e-2], quietness=[0.2, None]).training_report_
+    scouts = [t.parameters for t in report.trials if t.note == "scout"]
+    others = [t.parameters for t in report.trials if t.note != "scout"]
+    assert {(p["quietness"], p["ordered"]) for p in scouts} == {
+        (q, o) for q in (0.2, None) for o in (False, True)
+    }
+    assert {p["budget_share"] for p in scouts} == {1.0, 0.75}
+    assert {p["rounds"] for p in scouts} == {3, 12}
+    assert all(p["members"] == 1 for p in scouts)
+    assert {p["pull"] for p in others} == {None, 1e-3, 1e-2}
+    assert len({(p["quietness"], p["ordered"], p["members"]) for p in others}) == 1
+
+
+def test_few_rows_are_judged_by_cross_validation_and_all_of_them_are_trained_on():
+    train, _ = halves()
+    model = fitted(train)
+    assert "cross-validation" in model.training_report_.why
+    counts = model.booster_.trees_to_dataframe().query("node_depth == 1")["count"]
+    assert set(counts) == {len(train[0])}
+    assert {t.parameters["rounds"] for t in model.training_report_.trials} == {3, 6, 12}
+
+
+def test_rows_that_were_given_as_validation_rows_are_not_trained_on():
+    train, valid = halves()
+    model = fitted(train, valid)
+    assert "cross-validation" not in model.training_report_.why
+    counts = model.booster_.trees_to_dataframe().query("node_depth == 1")["count"]
+    assert set(counts) == {len(train[0])}
+
+
+def test_clean_loss_rules_out_trials_that_are_not_accurate_enough():
+    train, valid = halves(n=500)
+    free = fitted(train, valid, budget=0.15)
+    strict = fitted(train, valid, budget=0.15, clean_loss=0.0)
+    report = strict.training_report_
+    assert report.floor is not None
+    assert report.chosen.accuracy >= report.floor
+    accurate = [t for t in report.trials if t.accuracy >= report.floor]
+    assert report.chosen.robustness == max(t.robustness for t in accurate)
+    assert free.training_report_.floor is None
+
+
+def test_early_stopping_keeps_the_best_round_and_says_so():
+    train, valid = halves(n=200)
+    model = cg.RobustClassifier(budget=0.04, n_estimators=300, n_members=1, pull=0.0, n_jobs=1)
+    model.fit(*train, eval_set=[valid], early_stopping_rounds=5)
+    losses = model.evals_result_["valid_0"]["worst_loss"]
+    assert model.stopped_because_ == "early stopping"
+    assert model.best_iteration_ == np.argmin(losses) + 1 == model.n_iter_
+    assert len(losses) == model.n_iter_ + 5
+    assert model.best_score_ == min(losses)
+
+
+def test_weights_count():
+    (X, y), valid = halves()
+    weight = np.where(y == 1, 1.0, 0.05)
+    even = fitted((X, y), valid, quietness=None)
+    given = {"budget": 0.04, "n_estimators": 24, "num_leaves": 8, "n_jobs": 1, "random_state": 0}
+    uneven = cg.RobustClassifier(**given, quietness=None)
+    uneven.fit(X, y, sample_weight=weight, eval_set=[valid])
+    assert (uneven.predict(valid[0]) == 1).mean() > (even.predict(valid[0]) == 1).mean() + 0.05
+    by_class = cg.RobustClassifier(**given, quietness=None, class_weight={0: 0.05, 1: 1.0})
+    by_class.fit(X, y, eval_set=[valid])
+    assert by_class.booster_.model_to_string() == uneven.booster_.model_to_string()
+
+
+def test_features_out_of_the_attackers_hands_are_split_freely():
+    X, y = problems.two_classes(400)
+    some = fitted((X, y), budget=0.5, features=[0])
+    every = fitted((X, y), budget=0.5)
+    assert some.score(X, y) > every.score(X, y) + 0.1
+    assert not (some.ensemble_.nodes["feature"] == 0).any()
+
+
+@pytest.mark.parametrize("after", [1, 5, 30])
+def test_an_interrupt_keeps_what_is_there(monkeypatch, after):
+    train, valid = halves()
+    calls = iter(range(10**6))
+    true_round = growing.Grower.round
+
+    def impatient(self):
+        if next(calls) == after:
+            raise KeyboardInterrupt
+        return true_round(self)
+
+    monkeypatch.setattr(growing.Grower, "round", impatient)
+    model = fitted(train, valid)
+    assert model.stopped_because_ == "interrupted"
+    assert model.ensemble_.n_trees >= 1
+    assert robustness(model, valid)[0] == model.training_report_.chosen.robustness
+
+
+def test_an_interrupt_before_the_first_tree_is_passed_on(monkeypatch):
+    def never(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(growing.Grower, "round", never)
+    train, valid = halves()
+    with pytest.raises(KeyboardInterrupt):
+        fitted(train, valid)
+
+
+def test_an_interrupt_during_cross_validation_is_passed_on(monkeypatch):
+    calls = iter(range(10**6))
+    true_measures = grounds.Ground.measures
+
+    def impatient(self, *given):
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return true_measures(self, *given)
+
+    monkeypatch.setattr(grounds.Ground, "measures", impatient)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(halves()[0])
+
+
+def test_few_rows_of_a_class_are_no_obstacle():
+    X, y = problems.two_classes(60)
+    y[:] = 0
+    y[:3] = 1
+    X[:3] += 2
+    model = fitted((X, y))
+    assert model.score(X, y) > 0.9
+    assert job.FEW_ROWS > 60
