@@ -1,10 +1,12 @@
-"""Draw the figures of docs/certified.md.
+"""Draw the figures of the guides to certified and robust training.
 
     python tools/docs_figures.py [FOLDER]
 
 writes quiet_thresholds.svg and robust_refit.svg to FOLDER (default docs/figures), and as .png where
 `--png` is given. Data are scikit-learn's handwritten digits 3 and 8. Run twice with the same
-versions of matplotlib and LightGBM, it writes the same bytes.
+versions of matplotlib and LightGBM, it writes the same bytes. robust_trade_off_fmnist.svg and
+robust_trade_off_mnist.svg are drawn from the cells in experiments/results, as far as these are
+there.
 """
 
 from __future__ import annotations
@@ -25,8 +27,13 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import carvegbm as cg
+from carvegbm_experiments.report.figures import alone, figures
+from carvegbm_experiments.store.folder import Store
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "figures"
+REPOSITORY = Path(__file__).resolve().parent.parent
+FOLDER = REPOSITORY / "docs" / "figures"
+RESULTS = REPOSITORY / "experiments" / "results"
+TRADE_OFFS = ("fmnist", "mnist")
 BUDGET = 0.1
 PIXEL = 42  # the third of the sixth row
 CROWDED, QUIET = 0.5 / 16, 5.5 / 16  # thresholds on it, each in the middle of a lattice cell
@@ -46,7 +53,7 @@ Labels = npt.NDArray[np.int64]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Draw the figures of docs/certified.md.")
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     parser.add_argument("--png", action="store_true", help="write .png files as well")
     given = parser.parse_args()
@@ -60,6 +67,15 @@ def main() -> None:
             figure.savefig(given.folder / f"{name}.svg", metadata={"Date": None})
             if given.png:
                 figure.savefig(given.folder / f"{name}.png", dpi=110)
+    for name, text in trade_offs().items():
+        (given.folder / f"robust_trade_off_{name}.svg").write_text(text, encoding="utf-8")
+
+
+def trade_offs() -> dict[str, str]:
+    """Plain, certified and robust training by data set, norm inf, from the stored cells."""
+    drawn = figures(Store(RESULTS).cells("paper"))
+    names = {name: f"robust-trade-off-{name}-inf" for name in TRADE_OFFS}
+    return {name: alone(drawn[table]) for name, table in names.items() if table in drawn}
 
 
 def split() -> list[tuple[Floats, Labels]]:
