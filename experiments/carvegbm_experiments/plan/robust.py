@@ -64,7 +64,7 @@ SOURCES = {
     "banknote": Source("Banknote authentication", file="banknote_authentication"),
     "wine": Source("Wine quality", file="wine"),
     "ijcnn1": Source("ijcnn1", file="ijcnn1"),
-    "cod-rna-part": Source("cod-rna, 87,478 test rows", file="cod_rna"),
+    "cod-rna-part": Source("cod-rna", file="cod_rna"),
     "nsl-kdd": Source("NSL-KDD", file="nsl_kdd"),
     "social-honeypot": Source("Social honeypot (Twitter)", file="social_honeypot_twitter"),
     "diabetes-progression": Source("Diabetes progression"),

@@ -172,6 +172,7 @@ def _accuracies(cells: Cells) -> Table | None:
             *("trees", "leaves", "training", "verification"),
         ),
         groups=(("", 2), ("published accuracy", 1), ("our accuracy", 2), ("ours", 4)),
+        align=("left", "left", *("right",) * 7),
         rows=rows,
         paper=frozenset({2}),
         marked=frozenset((i, 3) for i, line in enumerate(found) if line.robust_reached),
