@@ -46,16 +46,31 @@ class Cases:
         return self.core.slope(scores, weight, steepness, blocks, threads)
 
 
+def rows_around(case, n_rows, rng, dtype=np.float64):
+    """The case's instance, and others on either side of the thresholds."""
+    everywhere = oracle.attacks(case.ensemble, case.x, case.attacker._replace(budget=math.inf))
+    cells = [attack.z for attack in islice(everywhere, 400)]
+    chosen = [case.x] + [cells[i] for i in rng.integers(len(cells), size=n_rows - 1)]
+    return np.array(chosen, dtype=dtype)
+
+
+def rounding(ensemble, scores):
+    """What a sum of two scores per tree may lose."""
+    magnitude = 2 * (ensemble.n_trees + 1) * np.abs(scores).max(initial=0.0)
+    return 2e-14 * float(
+        magnitude
+        + 2 * np.abs(ensemble.base_score).max()
+        + abs(ensemble.threshold) * ensemble.average
+    )
+
+
 class Problem:
     """A case with several rows of every class, and what the core says about them."""
 
     def __init__(self, case, n_rows, *, seed=0, dtype=np.float64):
         self.ensemble, self.attacker = case.ensemble, case.attacker
-        everywhere = oracle.attacks(case.ensemble, case.x, case.attacker._replace(budget=math.inf))
-        cells = [attack.z for attack in islice(everywhere, 400)]
         rng = np.random.default_rng([seed, 1])
-        chosen = [case.x] + [cells[i] for i in rng.integers(len(cells), size=n_rows - 1)]
-        self.X = np.array(chosen, dtype=dtype)
+        self.X = rows_around(case, n_rows, rng, dtype)
         self.labels = rng.integers(len(case.ensemble.classes), size=n_rows).astype(np.int32)
         self.labels[0] = case.label
         self.core_attacker = product_attacker(case.attacker).core(case.ensemble)
@@ -66,14 +81,7 @@ class Problem:
         return Cases(self.ensemble, self.core_attacker, self.X[rows], self.labels[rows], threads)
 
     def rounding(self, scores):
-        """What a sum of two scores per tree may lose."""
-        ensemble = self.ensemble
-        magnitude = 2 * (ensemble.n_trees + 1) * np.abs(scores).max(initial=0.0)
-        return 2e-14 * float(
-            magnitude
-            + 2 * np.abs(ensemble.base_score).max()
-            + abs(ensemble.threshold) * ensemble.average
-        )
+        return rounding(self.ensemble, scores)
 
 
 def problem(seed, norm, kind="random", task="binary", n_rows=8, **options):

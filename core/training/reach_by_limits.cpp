@@ -68,8 +68,8 @@ void Cuts::close_ways(const Ensemble& ensemble, int tree) {
 ReachByLimits::ReachByLimits(const Ensemble& ensemble, const Attacker& attacker,
                              const LeafNumbers& numbers, const Cuts& cuts)
     : ensemble_(ensemble), numbers_(numbers), cuts_(cuts), instance_(ensemble, attacker),
-      left_(cuts.thresholds.size()), right_(cuts.thresholds.size()),
-      missing_(cuts.features.size()) {}
+      left_(cuts.thresholds.size()), right_(cuts.thresholds.size()), missing_(cuts.features.size()),
+      known_(cuts.features.size()) {}
 
 void ReachByLimits::find(const Rows& rows, std::span<const std::int64_t> chosen, Reached& reached) {
     reached.clear();
@@ -98,16 +98,14 @@ void ReachByLimits::find_sides(const Rows& rows, std::span<const std::int64_t> c
                 missing_[place] |= bit;
                 continue;
             }
-            const Limits& limits = instance_.limits(feature);
-            const auto first = cuts_.thresholds.begin() + begin;
-            const auto last = cuts_.thresholds.begin() + end;
-            // The first threshold that the row can be left of, and the last one it can be right of.
-            const auto left = std::lower_bound(first, last, limits.low);
-            const auto right = std::lower_bound(first, last, limits.high);
-            if (left != last)
-                left_[static_cast<std::size_t>(left - cuts_.thresholds.begin())] |= bit;
-            if (right != first)
-                right_[static_cast<std::size_t>(right - cuts_.thresholds.begin()) - 1] |= bit;
+            // What is known of one row's value holds for the next row's, if it is the same.
+            Known& known = known_[place];
+            if (known.value != instance_.x[feature])
+                known = look_up(cuts_.features[place], instance_.x[feature]);
+            if (known.left < end)
+                left_[static_cast<std::size_t>(known.left)] |= bit;
+            if (known.right >= begin)
+                right_[static_cast<std::size_t>(known.right)] |= bit;
         }
     }
     // Who can be left of a threshold can be left of larger ones; right, of smaller ones.
@@ -119,6 +117,16 @@ void ReachByLimits::find_sides(const Rows& rows, std::span<const std::int64_t> c
              --cut)
             right_[cut - 1] |= right_[cut];
     }
+}
+
+ReachByLimits::Known ReachByLimits::look_up(const Cuts::Feature& of, double value) {
+    const Limits& limits = instance_.limits(of.feature);
+    const auto first = cuts_.thresholds.begin() + of.begin;
+    const auto last = cuts_.thresholds.begin() + of.end;
+    const auto left = std::lower_bound(first, last, limits.low);
+    const auto right = std::lower_bound(first, last, limits.high);
+    return {value, static_cast<std::int32_t>(left - cuts_.thresholds.begin()),
+            static_cast<std::int32_t>(right - cuts_.thresholds.begin()) - 1};
 }
 
 void ReachByLimits::find_leaves(int tree, Bits all) {

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -58,6 +59,12 @@ class ReachByLimits {
   private:
     using Bits = std::uint64_t; // a bit per row
 
+    struct Known { // of one value of a feature
+        double value = std::numeric_limits<double>::quiet_NaN();
+        std::int32_t left = 0;  // the first cut that it can be left of
+        std::int32_t right = 0; // the last cut that it can be right of
+    };
+    Known look_up(const Cuts::Feature& of, double value);
     void find_sides(const Rows& rows, std::span<const std::int64_t> chosen);
     void find_leaves(int tree, Bits all);
     template <class Leaf> void store(std::size_t rows, std::vector<Leaf>& leaves) const;
@@ -78,6 +85,7 @@ class ReachByLimits {
     std::vector<Bits> left_;    // per cut: rows that can go left
     std::vector<Bits> right_;   // per cut: rows that can go right
     std::vector<Bits> missing_; // per place of a feature: rows that lack it
+    std::vector<Known> known_;  // per place of a feature: of the value seen last
     std::vector<Pending> pending_;
     std::vector<Found> found_;
 };

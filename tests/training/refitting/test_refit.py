@@ -389,15 +389,6 @@ def test_a_model_that_is_not_large_spread_is_refused_where_moves_share_a_budget(
     assert "\n" not in str(caught.value)
 
 
-def test_a_regression_is_refused():
-    X, y = problems.numbers()
-    model = cg.LargeSpreadRegressor(n_estimators=3, n_jobs=1, budget=1e-3).fit(X, y)
-    for source in (model, model.booster_, model.ensemble_):
-        with pytest.raises(cg.CarveError, match="regression") as caught:
-            cg.robust_refit(source, X, y, cg.Attacker("inf", 1e-3))
-        assert "\n" not in str(caught.value)
-
-
 def test_a_refitted_classifier_is_verified_against_the_attacker_it_was_refitted_for():
     (X, y), (Xv, yv) = trained(n=300)[1:]
     model = cg.LargeSpreadClassifier(norm="inf", budget=0.05, n_jobs=1, certified=True)

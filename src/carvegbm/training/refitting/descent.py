@@ -50,8 +50,9 @@ class Defence:
 class DescentSettings:
     """How to descend.
 
-    For a regression, scores are counted in units of the standard deviation of the wanted numbers:
-    the same settings do for any unit of these.
+    Scores count by what they add to the raw score; for a regression, in units of the standard
+    deviation of the wanted numbers. So the same settings do for sums and for averages of trees, and
+    for any unit of numbers.
 
     Attributes
     ----------
@@ -190,9 +191,10 @@ class _Way:
         self._free = FreeScores(ensemble)
         self._settings = settings
         self.steepness = ensemble.link_scale if ensemble.task == "binary" else 1.0
-        self.unit = 1.0
-        if ensemble.task == "regression":
-            self.unit = float(np.std(defence.train.labels)) or 1.0
+        scale = float(np.std(defence.train.labels)) if ensemble.task == "regression" else 1.0
+        scale = scale or 1.0
+        self.unit = scale * ensemble.average
+        self._slope_unit = scale / ensemble.average
         self.scores = self._free.pack(ensemble.scores) / self.unit
         self.average = self.scores.copy()
         self._anchor: Floats | float = 0.0
@@ -206,7 +208,7 @@ class _Way:
     def go(self, slope: Floats, share: float) -> None:
         """A step along the slope, at this share of the rate."""
         self._steps += 1
-        slope = slope / self.unit + self._pull * (self.scores - self._anchor)
+        slope = slope / self._slope_unit + self._pull * (self.scores - self._anchor)
         self._first += (1 - _FIRST_MOMENT) * (slope - self._first)
         self._second += (1 - _SECOND_MOMENT) * (slope * slope - self._second)
         rate = self._settings.rate * share / (1 - _FIRST_MOMENT**self._steps)

@@ -1,7 +1,8 @@
-"""Robust refit: new leaf scores for a large-spread model, trees unchanged.
+"""Robust refit: new leaf scores for a model, trees unchanged.
 
 Comes in: a model, data, an attacker. Goes out: a model of the same kind with the same trees, whose
-proven robustness on validation data is no less.
+proven robustness on validation data is no less; for a regression, whose proven worst error is no
+larger.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ from carvegbm.spread import require_large_spread
 from carvegbm.training import inputs
 from carvegbm.training.data import Labelled
 from carvegbm.training.refitting.descent import Defence, Descent, DescentSettings, descend
+from carvegbm.training.refitting.numbers import (
+    as_they_are,
+    refit_numbers,
+    require_squared_error,
+    wanted_numbers,
+)
 from carvegbm.training.refitting.rewriting import rewriter
 from carvegbm.verification import Verification, verify
 
@@ -48,33 +55,42 @@ def robust_refit(
     learning_rate: float = 0.01,
     l2: float = 0.1,
     accuracy_floor: float | None = None,
+    timeout: float = 1.0,
     random_state: int = 0,
     threads: int | None = None,
     progress: Progress = None,
 ) -> Any:
-    """Change the leaf scores of a large-spread classifier so that it is more robust.
+    """Change the leaf scores of a model so that it is more robust.
 
-    The trees stay as they are: so does the spread. The scores minimise the logistic loss of
-    worst margins on the training data. Every fifth step is judged on the validation data, and the
-    scores (averaged over the steps before) with the largest robustness there are kept, those of
-    the unchanged model included.
+    The trees stay as they are: so does the spread. The scores minimise the logistic loss of worst
+    margins on the training data, of a regression the squared error at the worse end of what the
+    attacker can make of the output. Every fifth step is judged on the validation data, and the
+    scores (averaged over the steps before) that do best there are kept. They are verified, and
+    come back only if they are proven to be no worse than those of the unchanged model.
+
+    For norm inf any model will do: where it is not large-spread, the descent goes by a bound on
+    worst margins, what each tree can do on its own.
 
     Parameters
     ----------
     model
-        Whatever `carvegbm.load` takes. It must be large-spread for the attacker.
+        Whatever `carvegbm.load` takes. For norms other than inf it must be large-spread for the
+        attacker.
     X, y
         Training data.
     attacker : Attacker
     eval_set : (X, y), optional
-        Validation data; by default a stratified fifth of the training data is split off.
+        Validation data; by default a fifth of the training data is split off, by class.
     sample_weight : array, optional
     classes : sequence, optional
         The labels in the order of the model's outputs, as for `carvegbm.load`.
     steps, learning_rate, l2
-        Of the descent.
+        Of the descent. A regression's learning_rate is in units of the standard deviation of y.
     accuracy_floor : float, optional
         Steps with a smaller accuracy on the validation data are taken only if none reaches it.
+    timeout : float, default 1
+        Seconds per row of the validation data for its proof; a row that is not decided counts as
+        not robust.
     random_state : int
         Seed of the split and of the order of rows.
     threads, progress
@@ -84,9 +100,9 @@ def robust_refit(
     -------
     Booster, estimator or Ensemble
         A LightGBM model comes back as a LightGBM Booster; an XGBoost Booster, JSON or UBJSON file
-        as an XGBoost Booster, an XGBoost estimator as one of its kind; a `LargeSpreadClassifier`
-        as one; any other model as an Ensemble. What was passed in is not changed. A
-        `LargeSpreadClassifier` is verified against the attacker it was refitted for from then on.
+        as an XGBoost Booster, an XGBoost estimator as one of its kind; an estimator of carvegbm's
+        as one; any other model as an Ensemble. What was passed in is not changed. An estimator of
+        carvegbm's is verified against the attacker it was refitted for from then on.
 
     Examples
     --------
@@ -103,8 +119,6 @@ def robust_refit(
     """
     require_attacker(attacker)
     given = load(model, classes=classes)
-    if given.task == "regression":
-        raise CarveError("a robust refit needs classes to defend; the model is a regression")
     if not math.isinf(attacker.norm):
         require_large_spread(given, attacker)
     settings = DescentSettings(
@@ -116,10 +130,16 @@ def robust_refit(
         threads=check_threads(threads),
         progress=progress,
     )
-    train, valid = _data(given, attacker, (X, y, sample_weight), eval_set, settings.seed)
+    seconds = _number("timeout", timeout, above=0)
     write = rewriter(model, given)
+    if given.task == "regression":
+        require_squared_error(write.objective)
+        if settings.floor is not None:
+            raise CarveError("accuracy_floor is for classes; the model is a regression")
+    train, valid = _data(given, attacker, (X, y, sample_weight), eval_set, settings.seed)
     defence = Defence(attacker, train, valid)
-    result = refit_ensemble(given, defence, settings, held=write.held)
+    refit = refit_numbers if given.task == "regression" else refit_ensemble
+    result = refit(given, defence, settings, held=write.held, timeout=seconds)
     if result.descent.interrupted:
         raise KeyboardInterrupt
     refitted = write.write(result.ensemble.scores, valid.X)
@@ -145,22 +165,19 @@ class Refit:
         return self.end is not self.start
 
 
-def _as_they_are(scores: Floats) -> Floats:
-    return scores
-
-
 def refit_ensemble(
     ensemble: Ensemble,
     defence: Defence,
     settings: DescentSettings = DescentSettings(),  # noqa: B008
     *,
     start: Verification | None = None,
-    held: Callable[[Floats], Floats] = _as_they_are,
+    held: Callable[[Floats], Floats] = as_they_are,
+    timeout: float = 10.0,
 ) -> Refit:
     """Descend, and prove that the outcome is no worse than the start on the validation rows.
 
     `start` is what is proven before, where it is known. `held` rounds scores to what the model's
-    format holds: these are proven, and no others.
+    format holds: these are proven, and no others, in at most `timeout` seconds per row.
     """
     valid, threads = defence.valid, settings.threads or None
     if valid is None:
@@ -168,7 +185,15 @@ def refit_ensemble(
 
     def prove(trial: Ensemble) -> Verification:
         labels = trial.classes[valid.labels]
-        return verify(trial, valid.X, labels, defence.attacker, threads=threads, progress=False)
+        return verify(
+            trial,
+            valid.X,
+            labels,
+            defence.attacker,
+            timeout=timeout,
+            threads=threads,
+            progress=False,
+        )
 
     if start is None:
         start = prove(ensemble)
@@ -194,7 +219,11 @@ def _data(
         rows = ensemble.check_data(X)
         attacker.check_instances(ensemble, rows)
         inputs.require_labels(y)
-        labels = ensemble.check_labels(y, len(rows))
+        labels: npt.NDArray[Any]
+        if ensemble.task == "regression":
+            labels = wanted_numbers(y, len(rows))
+        else:
+            labels = ensemble.check_labels(y, len(rows))
         return Labelled(rows, labels, inputs.check_weight(weight, len(rows)))
 
     train = checked(*given)
@@ -203,7 +232,7 @@ def _data(
         raise DataError(f"eval_set must be one pair (X, y), got {len(pairs)}")
     if pairs:
         return train, checked(*pairs[0])
-    train, valid = train.split_off(seed)
+    train, valid = train.split_off(seed, stratify=ensemble.task != "regression")
     return train, replace(valid, weight=None)  # rows to judge by count alike
 
 

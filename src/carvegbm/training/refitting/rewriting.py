@@ -28,8 +28,12 @@ Floats = npt.NDArray[np.float64]
 class Rewriter:
     """Writes a copy of a model; this one, of any model as an `Ensemble`."""
 
-    def __init__(self, ensemble: Ensemble) -> None:
+    objective = ""
+    """What the model was trained to minimise, in its library's words; empty: not known."""
+
+    def __init__(self, ensemble: Ensemble, objective: object = "") -> None:
         self.ensemble = ensemble
+        self.objective = objective if isinstance(objective, str) else ""
 
     def held(self, scores: Floats) -> Floats:
         """The scores as the model's own format holds them; only such ones can be written."""
@@ -56,7 +60,7 @@ def rewriter(model: Any, ensemble: Ensemble) -> Rewriter:
     else:
         source = model if hasattr(model, "save_raw") or hasattr(model, "get_booster") else None
     if source is None:
-        return Rewriter(ensemble)
+        return Rewriter(ensemble, getattr(model, "loss", getattr(model, "criterion", "")))
     from carvegbm.training.refitting.rewriting_xgboost import XGBoostRewriter
 
     return XGBoostRewriter(source, ensemble)
@@ -66,7 +70,8 @@ class _LightGBMRewriter(Rewriter):
     """Writes Boosters of a LightGBM model text."""
 
     def __init__(self, text: str, ensemble: Ensemble) -> None:
-        super().__init__(ensemble)
+        named = re.search(r"^objective=(.*)", text, re.MULTILINE)
+        super().__init__(ensemble, named[1].strip() if named else "")
         self._text = text
 
     def held(self, scores: Floats) -> Floats:
@@ -88,14 +93,15 @@ class _LightGBMRewriter(Rewriter):
                 for leaf, score in enumerate(own):
                     booster.set_leaf_output(tree, leaf, score)
                 row += count
-            written = load(booster, classes=ensemble.classes.tolist())
+            labels = None if ensemble.task == "regression" else ensemble.classes.tolist()
+            written = load(booster, classes=labels)
             if _is_same(written, ensemble, scores):
                 return booster
         raise not_by_leaf()
 
 
 class _OwnRewriter(_LightGBMRewriter):
-    """Writes copies of a `LargeSpreadClassifier`."""
+    """Writes copies of an estimator of carvegbm's."""
 
     def __init__(self, model: Any, ensemble: Ensemble) -> None:
         super().__init__(model.booster_.model_to_string(), ensemble)

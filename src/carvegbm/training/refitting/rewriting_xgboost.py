@@ -38,12 +38,13 @@ class XGBoostRewriter(Rewriter):
     """
 
     def __init__(self, source: Any, ensemble: Ensemble) -> None:
-        super().__init__(ensemble)
         self._estimator = source if hasattr(source, "get_booster") else None
         if self._estimator is not None:
             self._booster = source.get_booster()
         else:
             self._booster = _opened(source) if isinstance(source, bytes) else source
+        config = json.loads(self._booster.save_config())
+        super().__init__(ensemble, config["learner"]["objective"]["name"])
 
     def held(self, scores: Floats) -> Floats:
         """The scores as float32 numbers."""
@@ -54,7 +55,7 @@ class XGBoostRewriter(Rewriter):
         """A copy of the model with these scores, checked on the rows of X."""
         expected = self.ensemble.with_scores(scores)
         written = self._copy(bytearray(self._rewritten(scores).encode()))
-        labels = expected.classes.tolist()
+        labels = None if expected.task == "regression" else expected.classes.tolist()
         if load(written, classes=labels) != expected:
             raise not_by_leaf()
         rows = X[some_rows(len(X))]
