@@ -201,13 +201,17 @@ def _by_model(cells: Cells, dataset: str, norm: str) -> Figure:
 
     def draw(axes: Any) -> None:
         for number, (model, points) in enumerate(found.items()):
-            budgets, accuracies, shares = zip(*points, strict=True)
-            style = {"color": _SERIES[number], "marker": _MARKERS[number]}
+            _, accuracies, shares = zip(*points, strict=True)
+            style = {"color": _SERIES[number], "marker": _MARKERS[number], "linewidth": 1.2}
             axes.plot(accuracies, shares, **style, label=model)
-            for at in zip(budgets, accuracies, shares, strict=True):
-                place = {"xytext": (6, 4), "textcoords": "offset points", "fontsize": 8}
-                axes.annotate(f"{at[0]:g}", at[1:], **place)
-        axes.margins(0.1)
+        trained = [at for model, points in found.items() if model != "plain" for at in points]
+        # A plain model may be robust nowhere: its points leave the drawing, not the table.
+        axes.margins(0.12)
+        if trained:
+            lowest, highest = (end(share for *_, share in trained) for end in (min, max))
+            room = max(0.25 * (highest - lowest), 0.01)
+            axes.set_ylim(lowest - room, max(highest, *axes.dataLim.intervaly) + room)
+        _label_budgets(axes, list(found.values())[-1])
         axes.locator_params(nbins=5)
         axes.set_xlabel("test accuracy")
         axes.set_ylabel("proven robustness")
@@ -220,6 +224,19 @@ def _by_model(cells: Cells, dataset: str, norm: str) -> Figure:
         "point per budget"
     )
     return Figure(name, label, _svg(name, label, draw))
+
+
+def _label_budgets(axes: Any, points: list[tuple[float, float, float]]) -> None:
+    """The budget beside every point that is not too close to one that has its own."""
+    height = axes.get_ylim()[1] - axes.get_ylim()[0]
+    width = axes.get_xlim()[1] - axes.get_xlim()[0]
+    labelled: list[tuple[float, float]] = []
+    for budget, *at in reversed(points):
+        x, y = at[0] / width, at[1] / height
+        if all(abs(x - one) + abs(y - other) > 0.1 for one, other in labelled):
+            labelled.append((x, y))
+            place = {"xytext": (6, 5), "textcoords": "offset points", "fontsize": 9}
+            axes.annotate(f"{budget:g}", at, **place)
 
 
 _CHOSEN: dict[str, dict[str, Any]] = {

@@ -90,8 +90,9 @@ def chapters(cells: Cells) -> list[Chapter]:
         (
             "robust-trade-off",
             "Accuracy against robustness by model",
-            "A line per model; its points are budgets. Certified and robust models were trained "
-            "for each of them, the plain model is the same for all.",
+            "A line per model; its points are budgets, named beside the robust model's. Certified "
+            "and robust models were trained for each of them, the plain model is the same for all; "
+            "where it is far less robust than they are, its points are in the table only.",
             tuple(_points_table(cells, *key) for key in trade_offs(cells)),
         ),
     ]
