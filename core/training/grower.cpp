@@ -1,7 +1,6 @@
 #include "training/grower.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "running/team.hpp"
+#include "training/bits.hpp"
 #include "training/sums.hpp"
 
 namespace carve {
@@ -18,26 +18,6 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t most_histogram_bytes = std::size_t{1} << 28; // kept for later splits
-
-// A number that looks random, for every seed and place.
-std::uint64_t scrambled(std::uint64_t seed, std::uint64_t place) {
-    std::uint64_t z = seed + 0x9E3779B97F4A7C15U * (place + 1);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    return z ^ (z >> 31);
-}
-
-// The highest bit of every byte that is not 0.
-std::uint64_t nonzero_bytes(std::uint64_t eight) {
-    constexpr std::uint64_t low_bits = 0x7F7F7F7F7F7F7F7FU;
-    return (((eight & low_bits) + low_bits) | eight) & ~low_bits;
-}
-
-// Of the first byte, as it is stored, whose highest bit is set; there is one.
-std::size_t byte_number(std::uint64_t highest_bits) {
-    static_assert(std::endian::native == std::endian::little);
-    return static_cast<std::size_t>(std::countr_zero(highest_bits)) / 8;
-}
 
 struct Bounds { // of the values in a subtree
     double low = -infinity;
@@ -397,39 +377,6 @@ CodedTree grow_tree(const Codes& codes, const GrowerRows& rows, const GrowerOpti
                     int threads, const std::function<bool()>& go_on) {
     check(codes, rows, options);
     return Grower(codes, rows, options, threads).grow(go_on);
-}
-
-bool reachable_values(const CodedTree& tree, const Codes& codes, std::span<const double> values,
-                      double* lowest, double* highest, int threads, const WatchFunction& watch) {
-    constexpr std::int64_t block = 256;
-    const auto work = [&](int, RowRange range, const std::atomic<bool>&) {
-        std::vector<std::int32_t> pending;
-        for (std::int64_t i = range.begin; i < range.end; ++i) {
-            double low = infinity;
-            double high = -infinity;
-            pending.assign(1, tree.splits.empty() ? ~0 : 0);
-            while (!pending.empty()) {
-                const std::int32_t here = pending.back();
-                pending.pop_back();
-                if (here < 0) {
-                    const double value = values[static_cast<std::size_t>(~here)];
-                    low = std::min(low, value);
-                    high = std::max(high, value);
-                    continue;
-                }
-                const auto& split = tree.splits[static_cast<std::size_t>(here)];
-                const auto [from, to] = codes.at(i, split.feature);
-                if (from <= split.position)
-                    pending.push_back(split.left);
-                if (to > split.position)
-                    pending.push_back(split.right);
-            }
-            lowest[i] = low;
-            highest[i] = high;
-        }
-    };
-    return parallel_rows(codes.rows(), block, worker_count(threads, codes.rows(), block), work,
-                         watch);
 }
 
 } // namespace carve

@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "training/coded_tree.hpp"
 #include "training/codes.hpp"
 
 namespace carve {
@@ -45,28 +46,8 @@ struct GrowerRows {
     std::span<const std::uint8_t> features; // per feature: may it be used?
 };
 
-// A tree over codes: code <= position goes left. A child is a split, or ~i for leaf i.
-struct CodedTree {
-    struct Split {
-        std::int32_t feature;
-        std::int32_t position;
-        std::int32_t left;
-        std::int32_t right;
-        double gain;
-    };
-    std::vector<Split> splits;
-    std::vector<double> values;     // per leaf
-    std::vector<double> hessians;   // per leaf: of its rows
-    std::vector<std::int64_t> rows; // per leaf: how many the attacker pushes into it
-};
-
 // False from `go_on`, which is called between splits, gives up: the tree is what it is by then.
 CodedTree grow_tree(const Codes& codes, const GrowerRows& rows, const GrowerOptions& options,
                     int threads, const std::function<bool()>& go_on);
-
-// The lowest and the highest of `values`, one per leaf, that the attacker can push each row to.
-// False iff `watch` cancelled.
-bool reachable_values(const CodedTree& tree, const Codes& codes, std::span<const double> values,
-                      double* lowest, double* highest, int threads, const WatchFunction& watch);
 
 } // namespace carve

@@ -55,11 +55,11 @@ def find_ends(rows: Labelled, rule: ClosingRule, threads: int = 1) -> Ends:
     --------
     >>> from carvegbm import Attacker
     >>> from carvegbm.training.inputs import blank_ensemble
-    >>> rows = Labelled(np.array([[0.0], [1.0], [1.0], [3.0]]), np.array([0, 0, 1, 1]))
+    >>> rows = Labelled(np.array([[1.0], [2.0], [2.0], [4.0]]), np.array([0, 0, 1, 1]))
     >>> rule = ClosingRule.against(Attacker("inf", 0.25), blank_ensemble(1))
     >>> ends = find_ends(rows, rule)
     >>> ends.candidates.values[0].tolist()
-    [0.0, 0.5, 1.0, 2.0]
+    [1.0, 1.5, 2.0, 3.0]
     >>> ends.weight[0].tolist(), ends.crowding[0].tolist()
     ([1.0, 2.0, 2.0, 2.0], [0.5, 0.0, 0.5, 0.0])
     """
