@@ -138,8 +138,9 @@ static_assert(3 * most_demands < static_cast<std::size_t>(most_places));
 
 // ── slopes of the refit's loss ──────────────────────────────────────────────────────────────────
 //
-// A row pulls at a score with a force of at most 1, counted in units of at least 2^-40: the forces
-// of n rows add up to at most n (1 / unit + 1) < 2^63.
+// A row pulls at a score with a force of at most 1, counted in units of at least 2^-40. It may be
+// made up of several, one per rival class, each rounded: the forces of n rows add up to at most
+// n (1 / unit + rivals) < 2^63, for up to 2^16 rivals.
 
 constexpr double slope_unit(std::int64_t rows) {
     double unit = 0x1p-40;
@@ -147,7 +148,8 @@ constexpr double slope_unit(std::int64_t rows) {
         unit *= 2;
     return unit;
 }
-static_assert((two_to(23) - 1) <= std::numeric_limits<std::int64_t>::max() / (two_to(40) + 1));
+static_assert((two_to(23) - 1) <=
+              std::numeric_limits<std::int64_t>::max() / (two_to(40) + two_to(16)));
 static_assert(slope_unit(two_to(23) - 1) == 0x1p-40 && slope_unit(two_to(23)) == 0x1p-39);
 
 } // namespace carve::units

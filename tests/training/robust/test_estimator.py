@@ -163,7 +163,7 @@ def test_the_report_says_of_the_chosen_trial_what_the_verifier_proves(problem):
     assert "chosen" in str(report)
 
 
-def test_a_regressors_report_has_the_errors_of_the_worse_ends():
+def test_a_regressors_report_has_errors_that_the_worse_ends_do_not_exceed():
     X, y = problems.numbers()
     model = robust_regressor(budget=0.02, n_estimators=15, random_state=0)
     model.fit(X[:300], y[:300], eval_set=(X[300:], y[300:]))
@@ -171,8 +171,9 @@ def test_a_regressors_report_has_the_errors_of_the_worse_ends():
     found = model.output_range(X[300:])
     worst = np.maximum(found.highest - y[300:], y[300:] - found.lowest)
     assert chosen.error == pytest.approx(np.sqrt(np.mean((model.predict(X[300:]) - y[300:]) ** 2)))
-    assert chosen.worst_error == pytest.approx(np.sqrt(np.mean(worst**2)))
-    assert chosen.error < chosen.worst_error
+    exact = np.sqrt(np.mean(worst**2))
+    assert exact <= chosen.worst_error < 1.2 * exact
+    assert chosen.error < exact
 
 
 def test_a_fit_sets_every_attribute_that_is_promised():

@@ -131,16 +131,16 @@ class Batches:
 
     def slope(self, number: int, scores: Floats, steepness: float) -> Floats:
         """Slope of the mean loss over batch `number`."""
-        blocks = self._blocks
-        if self.count > 1:
-            first, size = divmod(len(blocks), self.count)
-            begin = number * first + min(number, size)
-            blocks = blocks[begin : begin + first + (number < size)]
-        total = float(self._block_weight[blocks].sum())
-        slope = self._cases.slope(
-            scores, self._weight, steepness, np.ascontiguousarray(blocks), self._threads
-        )
-        return np.asarray(slope) / max(total, 1e-300)
+        blocks = self._batch(number)
+        slope = self._cases.slope(scores, self._weight, steepness, blocks, self._threads)
+        return np.asarray(slope) / max(self.weight(number), 1e-300)
+
+    def weight(self, number: int) -> float:
+        """Of all rows of batch `number`, where the heaviest row has weight 1."""
+        return float(self._block_weight[self._batch(number)].sum())
+
+    def _batch(self, number: int) -> npt.NDArray[np.int64]:
+        return np.array_split(self._blocks, self.count)[number]
 
     def outcomes(self, scores: Floats, steepness: float) -> Mapping[str, Floats]:
         """What becomes of every row: margin, or lowest and highest, and loss."""

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
+from carvegbm.errors import CarveError
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.training.data import Labelled
 from carvegbm.training.refitting.batches import Batches, FreeScores
@@ -199,7 +200,13 @@ class _Way:
         self.average = self.scores.copy()
         self._anchor: Floats | float = 0.0
         if settings.anchor is not None:
-            self._anchor = self._free.pack(settings.anchor) / self.unit
+            anchor = np.asarray(settings.anchor, dtype=np.float64)
+            if anchor.shape != ensemble.scores.shape:
+                raise CarveError(
+                    f"anchor must have the shape of the scores, {ensemble.scores.shape}, got "
+                    f"{anchor.shape}"
+                )
+            self._anchor = self._free.pack(anchor) / self.unit
         l2 = settings.l2 / max(1, ensemble.n_trees)
         self._pull = l2 if settings.pull is None else settings.pull
         self._first, self._second = np.zeros_like(self.scores), np.zeros_like(self.scores)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from carvegbm.training.certified.choosing import accuracy_floor, reason
+from carvegbm.training.certified.choosing import accuracy_floor, plain_accuracy_of, reason
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.boosting import Boosted, Boosting
 from carvegbm.training.growing.model import GrownModel
@@ -45,7 +45,8 @@ class RobustJob:
         What is to be trained; its first evaluation set holds the validation rows.
     settings : RobustSettings
     plain_accuracy : float or None
-        Accuracy of plain LightGBM on the validation rows.
+        Accuracy of plain LightGBM on the validation rows; by cross-validation, once trials are
+        judged so.
     tell : callable (str) -> object
         Called with a line per trial.
     """
@@ -122,11 +123,16 @@ class RobustJob:
         plans = list(self._menu.small())
         found: list[list[dict[str, float]]] = [[] for _ in plans]
         seed = int(self.boosting.parameters.get("seed", 0))
+        plain: list[float] = []
         for train, valid in folds(rows, seed, self._stratify):
             ground = self._ground(train, valid)
+            if self.plain_accuracy is not None:
+                plain.append(self._plain_accuracy_of(train, valid))
             for plan, measures in zip(plans, found, strict=True):
                 grown = ground.grow(plan)
                 measures.append(ground.measures(plan, grown, ground.model(plan, grown)))
+        if plain:
+            self.plain_accuracy = sum(plain) / len(plain)
         whole = self._ground(rows, None)
         for plan, measures in zip(plans, found, strict=True):
             model = whole.model(plan, whole.grow(plan))
@@ -141,6 +147,17 @@ class RobustJob:
             )
             self._keep(trial, plan, whole)
             started = time.monotonic()
+
+    def _plain_accuracy_of(self, train: Labelled, valid: Labelled) -> float:
+        boosting = self.boosting
+        return plain_accuracy_of(
+            train,
+            valid,
+            boosting.parameters,
+            n_rounds=boosting.n_rounds,
+            early_stopping_rounds=None,
+            threads=boosting.threads,
+        )
 
     def _keep(self, trial: Trial, plan: Plan, ground: Ground) -> None:
         self._found.append((trial, plan, ground))

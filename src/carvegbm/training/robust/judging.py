@@ -1,7 +1,8 @@
 """Judging: what is proven of a model on validation rows, and which trial is the best.
 
-Comes in: a model, rows, and lower bounds on what an attacker can do to them. Goes out: measures by
-name, and trials in order. What the bounds leave open, the verifier decides.
+Comes in: a model, rows, and bounds on what an attacker can do to them. Goes out: measures by name,
+and trials in order. What the bounds leave open of a class, the verifier decides; numbers are judged
+by the bounds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
-from carvegbm.ranges import output_range
 from carvegbm.training.data import Labelled
 from carvegbm.training.trial import ClassifierTrial, RegressorTrial, Trial
 from carvegbm.verification import verify
@@ -36,9 +36,13 @@ class Judge:
     threads: int
 
     def measures(self, ensemble: Ensemble, margins: Floats) -> dict[str, float]:
-        """Measures of a trial; `margins` are lower bounds on the rows' worst margins."""
+        """Measures of a trial; `margins` are lower bounds on the rows' worst margins.
+
+        For numbers a margin is a distance, with a minus sign: of the worse end from what is wanted.
+        """
         if ensemble.task == "regression":
-            return self._errors(ensemble)
+            error = _root_mean(ensemble.raw_score(self.rows.X) - self.rows.labels)
+            return {"error": error, "worst_error": _root_mean(margins)}
         right = ensemble.decide(self.rows.X) == ensemble.classes[self.rows.labels]
         robust = right & (margins > _CLEAR)
         open_rows = np.flatnonzero(right & ~robust)
@@ -54,16 +58,6 @@ class Judge:
             )
             robust[open_rows] = proven.status == "robust"
         return {"accuracy": float(right.mean()), "robustness": float(robust.mean())}
-
-    def _errors(self, ensemble: Ensemble) -> dict[str, float]:
-        """Roots of the mean squared error: as the rows are, and at the worse end of their range."""
-        wanted = self.rows.labels
-        raw = ensemble.raw_score(self.rows.X)
-        ends = output_range(
-            ensemble, self.rows.X, self.attacker, threads=self.threads, progress=False
-        )
-        worse = np.maximum(np.abs(ends.lowest_lower - wanted), np.abs(ends.highest_upper - wanted))
-        return {"error": _root_mean(raw - wanted), "worst_error": _root_mean(worse)}
 
 
 def trial_of(measures: Mapping[str, float], **others: Any) -> Trial:

@@ -18,7 +18,6 @@ __all__ = ["Menu", "Plan", "menu_of"]
 _QUIETNESS = (None,)
 _STAGED_QUIETNESS = (0.35,)
 _BUDGET_SHARES = (1.0, 0.75)
-_FEW_BUDGET_SHARES = (1.0, 0.5)  # where rows are few
 _PULLS = (1e-4, 1e-3, 3e-3)  # two classes, and numbers
 _STAGED_PULLS = (5e-4,)
 _NODE_SHARE = 0.5  # of the features, looked at per split
@@ -120,7 +119,7 @@ class Menu:
 
 def menu_of(boosting: Boosting, settings: RobustSettings, few_rows: bool) -> Menu:
     """What to try, by what is to be trained; a user's choice goes first."""
-    staged = boosting.kind.n_outputs > 1
+    staged, numbers = boosting.kind.n_outputs > 1, boosting.kind.task == "regression"
     many_features = boosting.data.X.shape[1] > _MANY_FEATURES
     members = settings.n_members
     if members is None:
@@ -133,7 +132,7 @@ def menu_of(boosting: Boosting, settings: RobustSettings, few_rows: bool) -> Men
     return Menu(
         quietness=quietness if settings.quietness is None else settings.quietness,
         ordered=(False,) if staged else (True,) if few_rows else (False, True),
-        budget_shares=(1.0,) if staged else _FEW_BUDGET_SHARES if few_rows else _BUDGET_SHARES,
+        budget_shares=(1.0,) if staged or few_rows or numbers else _BUDGET_SHARES,
         least_rows=least_rows,
         pulls=pulls if settings.pull is None else settings.pull,
         members=members,

@@ -1,0 +1,168 @@
+"""How a descent goes by its settings: batches, averages, anchors, rates, and what it keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import lightgbm
+import numpy as np
+import pytest
+
+import carvegbm as cg
+from carvegbm.training.data import Labelled
+from carvegbm.training.refitting.batches import Batches, FreeScores
+from carvegbm.training.refitting.descent import Defence, DescentSettings, descend
+from training import problems
+from training.refits import stumps
+
+ATTACKER = cg.Attacker("inf", 0.05)
+PLAIN = DescentSettings(steps=20, rate=0.02, falling=False, threads=1)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Three classes, plain LightGBM: every tree counts for one of them."""
+    X, y = problems.three_classes(300)
+    booster = lightgbm.LGBMClassifier(n_estimators=6, num_leaves=6, n_jobs=1, verbose=-1)
+    return cg.load(booster.fit(X, y))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return Labelled(*problems.three_classes(300))
+
+
+def scores_of(model, rows, settings=PLAIN, valid=None):
+    return descend(model, Defence(ATTACKER, rows, valid), settings).scores
+
+
+def test_without_validation_rows_the_last_average_is_kept(model, rows):
+    alone = descend(model, Defence(ATTACKER, rows), PLAIN)
+    assert alone.best is None
+    assert alone.checks == []
+    by_loss = replace(PLAIN, patience=None, loss_weight=100.0)
+    watched = descend(model, Defence(ATTACKER, rows, rows), by_loss)
+    assert watched.best.step == 20  # the loss fell all the way, so that both kept the same
+    assert np.array_equal(alone.scores, watched.scores)
+
+
+def test_the_loss_falls_and_scores_of_other_outputs_stay_zero(model, rows):
+    batches = Batches(model, ATTACKER, rows, 1)
+    free = FreeScores(model)
+    found = scores_of(model, rows)
+    before, after = (
+        batches.outcomes(free.pack(scores), 1.0)["loss"].mean() for scores in (model.scores, found)
+    )
+    assert after < before - 0.01
+    assert np.array_equal(found != 0, model.scores != 0)
+
+
+def test_scores_are_packed_one_per_leaf_where_trees_count_for_one_output(model):
+    free = FreeScores(model)
+    assert free.output.tolist() == [0, 1, 2] * 6
+    assert np.array_equal(free.unpack(free.pack(model.scores)), model.scores)
+    assert free.pack(model.scores).shape == (model.n_leaves,)
+    several = stumps([1.0, 2.0], n_outputs=3)
+    free = FreeScores(several)
+    assert len(free.output) == 0
+    assert np.array_equal(free.unpack(free.pack(several.scores)), several.scores)
+
+
+def test_a_tree_without_scores_keeps_none():
+    stump = {"feature": 0, "threshold": 0.5, "left": {"score": [1.0, 0, 0]}}
+    stump["right"] = {"score": [-1.0, 0, 0]}
+    model = cg.Ensemble.from_trees([stump, {"score": [0.0, 0.0, 0.0]}], n_features=8)
+    found = scores_of(model, Labelled(*problems.three_classes(60)))
+    assert not found[2].any()
+    assert found[:2, 0].all()
+    assert not found[:2, 1:].any()
+
+
+def test_epochs_are_steps_by_another_measure(model, rows):
+    small = replace(PLAIN, batch=64)  # 5 batches
+    by_steps = scores_of(model, rows, replace(small, steps=15))
+    by_epochs = scores_of(model, rows, replace(small, steps=1, epochs=3))
+    assert np.array_equal(by_steps, by_epochs)
+    watched = Defence(ATTACKER, rows, rows)
+    each = descend(model, watched, replace(small, epochs=3, check_every=None, patience=None))
+    assert [check.step for check in each.checks] == [0, 5, 10, 15]
+
+
+def test_shuffled_batches_differ_by_seed_and_not_by_threads(model, rows):
+    how = replace(PLAIN, epochs=4, batch=50, shuffle=True)
+    first = scores_of(model, rows, how)
+    assert np.array_equal(scores_of(model, rows, replace(how, threads=2)), first)
+    assert not np.array_equal(scores_of(model, rows, replace(how, seed=1)), first)
+    assert not np.array_equal(scores_of(model, rows, replace(how, shuffle=False)), first)
+
+
+def test_every_epoch_sees_every_row_once_in_any_order(model, rows):
+    weight = np.random.default_rng(0).random(300)
+    weighed = replace(rows, weight=weight)
+    batches = Batches(model, ATTACKER, weighed, 1, size=70, order=np.random.default_rng(0))
+    whole = Batches(model, ATTACKER, weighed, 1)
+    packed = FreeScores(model).pack(model.scores)
+    expected = whole.slope(0, packed, 1.0)
+    assert batches.count == 5
+    for _ in range(3):
+        batches.shuffle()
+        numbers = range(batches.count)
+        shares = [batches.weight(number) for number in numbers]
+        parts = [
+            share * batches.slope(number, packed, 1.0)
+            for number, share in zip(numbers, shares, strict=True)
+        ]
+        assert sum(shares) == pytest.approx(whole.weight(0))
+        assert sum(parts) / sum(shares) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_pull_given_directly_is_l2_by_another_measure(model, rows):
+    pulled = scores_of(model, rows, replace(PLAIN, l2=99.0, pull=0.3 / model.n_trees))
+    assert np.array_equal(pulled, scores_of(model, rows, replace(PLAIN, l2=0.3)))
+
+
+def test_a_strong_pull_leads_to_the_anchor(model, rows):
+    strong = replace(PLAIN, steps=400, pull=1e3, rate=0.02, falling=True)
+    anchor = np.where(model.scores != 0, 0.25, 0.0)
+    assert np.abs(scores_of(model, rows, strong)).max() < 1e-2
+    found = scores_of(model, rows, replace(strong, anchor=anchor))
+    assert np.abs(found - anchor).max() < 1e-2
+
+
+def test_an_anchor_of_another_shape_is_refused(model, rows):
+    with pytest.raises(cg.CarveError, match="anchor must have the shape of the scores"):
+        scores_of(model, rows, replace(PLAIN, anchor=np.zeros(3)))
+
+
+def test_without_averaging_the_last_iterate_is_kept(model, rows):
+    """One step of Adam moves every score that has a slope by its rate."""
+    one = replace(PLAIN, steps=1, averaging=0.0, l2=0.0)
+    moved = np.abs(scores_of(model, rows, one) - model.scores)[model.scores != 0]
+    assert moved[moved > 1e-6] == pytest.approx(0.02, rel=1e-3)
+    half = np.abs(scores_of(model, rows, replace(one, averaging=0.5)) - model.scores)
+    assert half[model.scores != 0] == pytest.approx(moved / 2, abs=1e-12)
+
+
+def test_a_falling_rate_takes_smaller_steps(model, rows):
+    steady, falling = (
+        np.abs(scores_of(model, rows, replace(PLAIN, falling=f)) - model.scores).sum()
+        for f in (False, True)
+    )
+    assert falling < steady
+
+
+def test_a_weight_on_the_loss_prefers_a_smaller_loss_among_the_robust(model, rows):
+    how = replace(PLAIN, steps=60, rate=0.1, patience=None, loss_weight=10.0)
+    found = descend(model, Defence(ATTACKER, rows, rows), how)
+    able = [c for c in found.checks if c.robustness >= found.checks[0].robustness]
+    assert found.best == max(able, key=lambda c: c.robustness - 10.0 * c.loss)
+
+
+def test_numbers_are_judged_by_their_loss_alone():
+    rows = Labelled(*problems.numbers(200))
+    booster = lightgbm.LGBMRegressor(n_estimators=8, num_leaves=6, n_jobs=1, verbose=-1)
+    model = cg.load(booster.fit(rows.X, rows.labels))
+    found = descend(model, Defence(ATTACKER, rows, rows), replace(PLAIN, patience=None))
+    assert all(check.robustness is None for check in found.checks)
+    assert found.best == min(found.checks, key=lambda check: check.loss)
+    assert found.best.loss < 0.9 * found.checks[0].loss
