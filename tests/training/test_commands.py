@@ -160,6 +160,26 @@ def test_robust_training_splits_validation_data_off_as_fit_does(capsys):
     assert chosen["validation robustness"] == model.training_report_.chosen.robustness
 
 
+@pytest.mark.usefixtures("files")
+def test_an_interrupted_robust_training_writes_what_is_there(tmp_path, monkeypatch, capsys):
+    from carvegbm.training.robust.growing import Grower
+
+    grow, calls = Grower.round, iter(range(10**6))
+
+    def impatient(self):
+        if next(calls) == 5:
+            raise KeyboardInterrupt
+        return grow(self)
+
+    monkeypatch.setattr(Grower, "round", impatient)
+    command = [*TRAIN, *ROBUST, "--valid", "valid.csv", "-q", "-o", "m.txt"]
+    assert run(command) == 130
+    captured = capsys.readouterr()
+    assert "interrupted" in captured.out
+    assert "m.txt holds what was trained so far" in captured.err
+    assert lightgbm.Booster(model_file=tmp_path / "m.txt").num_trees() > 0
+
+
 def test_robust_training_of_a_regressor(tmp_path, capsys):
     X, y = problems.numbers(200)
     write(tmp_path / "data.csv", X, y.tolist())

@@ -129,7 +129,8 @@ class RobustClassifier(Robust, Classifier):
     norm, budget, scale, features, bounds
         The attacker to be robust against, see `carvegbm.Attacker`.
     n_estimators : int, default 120
-        Rounds of boosting; a round grows one tree, or one per class for more than two classes.
+        Rounds of boosting, of all members together; a round grows one tree, or one per class for
+        more than two classes.
     num_leaves, learning_rate, min_child_samples, reg_lambda
         As in LightGBM, by default 32, 0.15, 10 and 1.
     max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \
@@ -141,7 +142,8 @@ class RobustClassifier(Robust, Classifier):
     max_bin : int, optional
         Largest number of candidate thresholds per feature.
     n_members : int, optional
-        Models that differ in their seed alone; the classifier is their average.
+        Models that differ in their seed alone, and share the rounds; the classifier is their
+        average.
     pull : float or sequence of float, optional
         How strongly the fit of all leaf scores pulls them towards zero. Of several, the best on
         validation data is taken.
@@ -175,11 +177,11 @@ class RobustClassifier(Robust, Classifier):
         Every trial, what was chosen, and why.
     stopped_because_ : {"rounds", "early stopping", "no thresholds left", "interrupted"}
     n_iter_, best_iteration_ : int
-        Number of rounds in the model, up to the last with a split; 0 for a constant.
+        Number of rounds of every member, up to the last with a split; 0 for a constant.
     best_score_ : float or None
-        With early stopping: the value that was watched, after these rounds.
+        The loss of worst cases on the validation data after these rounds, where there are any.
     evals_result_ : dict
-        What was watched after every round, by evaluation set.
+        The same after every round of the first member, by evaluation set: ``"worst_loss"``.
 
     Examples
     --------
