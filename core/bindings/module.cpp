@@ -10,5 +10,6 @@ NB_MODULE(_core, module) {
     bind_decisions(module);
     bind_decide(module);
     bind_training(module);
+    bind_witnesses(module);
     bind_growing(module);
 }
