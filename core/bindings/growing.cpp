@@ -95,13 +95,14 @@ void bind_growing(nb::module_& module) {
             "__init__",
             [](GrowerOptions* self, int leaves, int depth, std::int64_t least_rows,
                double least_hessian, double l1, double l2, double least_gain, double feature_share,
-               bool ordered, std::uint64_t seed) {
-                new (self) GrowerOptions{leaves, depth,      least_rows,    least_hessian, l1,
-                                         l2,     least_gain, feature_share, ordered,       seed};
+               bool drawn, bool ordered, std::uint64_t seed) {
+                new (self)
+                    GrowerOptions{leaves,     depth,         least_rows, least_hessian, l1,  l2,
+                                  least_gain, feature_share, drawn,      ordered,       seed};
             },
             nb::kw_only(), "leaves"_a = 32, "depth"_a = 0, "least_rows"_a = 1,
             "least_hessian"_a = 0.0, "l1"_a = 0.0, "l2"_a = 0.0, "least_gain"_a = 0.0,
-            "feature_share"_a = 1.0, "ordered"_a = false, "seed"_a = 0);
+            "feature_share"_a = 1.0, "drawn"_a = false, "ordered"_a = false, "seed"_a = 0);
 
     using carve::CodedTree;
     using Split = CodedTree::Split;

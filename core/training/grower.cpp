@@ -163,6 +163,7 @@ class Grower {
         for (int f = first_of(group); f < end_of(group); ++f) {
             if (leaf.seen[static_cast<std::size_t>(f)] == 0)
                 continue;
+            const int drawn = options_.drawn ? drawn_threshold(leaf, f) : -1;
             for (const bool left_lower : {true, false}) {
                 const int column = f % Codes::group + (left_lower ? 0 : Codes::group);
                 const Sums* const bins = histogram + static_cast<std::size_t>(column) * stride;
@@ -170,6 +171,8 @@ class Grower {
                 for (int position = 0; position < codes_.thresholds_of(f); ++position) {
                     const Sums& bin = bins[codes_.swapped(f, position)];
                     left_sums += bin;
+                    if (drawn >= 0 && position != drawn)
+                        continue;
                     const Sums right_sums = leaf.sums - left_sums;
                     if (!may_be_leaf(left_sums))
                         continue;
@@ -196,6 +199,15 @@ class Grower {
     bool may_split(const Leaf& leaf) const {
         return static_cast<std::int64_t>(leaf.size()) >= 2 * options_.least_rows &&
                (options_.depth <= 0 || leaf.depth < options_.depth) && !usable_.empty();
+    }
+
+    // Which threshold of the feature the leaf looks at; -1 where there is none.
+    int drawn_threshold(const Leaf& leaf, int feature) const {
+        const auto count = static_cast<std::uint64_t>(codes_.thresholds_of(feature));
+        const std::uint64_t seed = scrambled(~options_.seed, leaf.number);
+        return count == 0
+                   ? -1
+                   : static_cast<int>(scrambled(seed, static_cast<std::uint64_t>(feature)) % count);
     }
 
     void choose_features(Leaf& leaf) const {

@@ -33,8 +33,9 @@ struct GrowerOptions {
     double l2 = 0;
     double least_gain = 0;
     double feature_share = 1; // of the features that may be used: how many each leaf looks at
+    bool drawn = false;       // each leaf looks at one threshold per feature, drawn at random
     bool ordered = false;     // values below a split agree with its orientation all the way down
-    std::uint64_t seed = 0;   // of the features looked at
+    std::uint64_t seed = 0;   // of the features and thresholds looked at
 };
 
 // What the attacker's target rows are, and how the loss leans at each.

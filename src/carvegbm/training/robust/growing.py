@@ -40,6 +40,7 @@ class GrowthSettings:
     bagging_freq: int = 0
     feature_fraction: float = 1.0
     feature_fraction_bynode: float = 1.0
+    extra_trees: bool = False
     ordered: bool = False
     """Whether the scores below a split agree with its orientation all the way down."""
     seed: int = 0
@@ -61,6 +62,7 @@ class GrowthSettings:
             l2=self.lambda_l2,
             least_gain=self.min_gain_to_split,
             feature_share=self.feature_fraction_bynode,
+            drawn=self.extra_trees,
             ordered=self.ordered,
             seed=seed,
         )
