@@ -9,8 +9,11 @@ minimum of linear functions of the leaf scores, so that these losses are convex 
 The mean loss is minimised over all leaves of all trees at once, by Adam on subgradients; of the
 averaged iterates the one that does best on validation rows is kept, or the last one.
 
-Comes in: an ensemble, and a `Defence`: rows, and the attacker; for norms other than inf the
-ensemble must be large-spread. Goes out: `Descent`, the scores and how they were reached.
+Where there is no such bound (norms other than inf, and an ensemble that is not large-spread), the
+loss is that of witnesses, which are taken further in every step.
+
+Comes in: an ensemble, and a `Defence`: rows, and the attacker. Goes out: `Descent`, the scores and
+how they were reached.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from carvegbm.errors import CarveError
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.training.data import Labelled
 from carvegbm.training.refitting.batches import Batches, FreeScores
+from carvegbm.training.refitting.witness_batches import WitnessBatches, needs_witnesses
 
 __all__ = ["Check", "Defence", "Descent", "DescentSettings", "descend"]
 
@@ -138,23 +142,17 @@ def descend(
     ensemble: Ensemble,
     defence: Defence,
     settings: DescentSettings = DescentSettings(),  # noqa: B008
+    given: WitnessBatches | None = None,
 ) -> Descent:
     """Scores whose worst cases are better.
 
     The best iterate is one whose accuracy on the validation rows is at least the floor, where
     there is such an iterate; then the one with the most robust rows (less `loss_weight` times the
     loss), then the one with the smallest loss. The start is the first iterate, and one with fewer
-    robust rows is never taken.
+    robust rows is never taken. `given` are the training rows in batches, where the caller has
+    witnesses of its own.
     """
-    order = np.random.default_rng(settings.seed)
-    rows = Batches(
-        ensemble,
-        defence.attacker,
-        defence.train,
-        settings.threads,
-        size=settings.batch,
-        order=order,
-    )
+    rows = _training_rows(ensemble, defence, settings) if given is None else given
     way = _Way(ensemble, defence, settings)
     judge = None if defence.valid is None else _Judge(ensemble, defence, settings, way)
     checks = [] if judge is None else [judge(0, way.average)]
@@ -183,6 +181,15 @@ def descend(
         except KeyboardInterrupt:
             interrupted = True
     return Descent(way.unpack(best_scores), best, checks, interrupted)
+
+
+def _training_rows(
+    ensemble: Ensemble, defence: Defence, settings: DescentSettings
+) -> Batches | WitnessBatches:
+    kind = WitnessBatches if needs_witnesses(ensemble, defence.attacker) else Batches
+    order = np.random.default_rng(settings.seed)
+    size, threads = settings.batch, settings.threads
+    return kind(ensemble, defence.attacker, defence.train, threads, size=size, order=order)
 
 
 class _Way:
@@ -234,7 +241,8 @@ class _Judge:
         self, ensemble: Ensemble, defence: Defence, settings: DescentSettings, way: _Way
     ) -> None:
         assert defence.valid is not None
-        self._attacked = Batches(ensemble, defence.attacker, defence.valid, settings.threads)
+        kind = WitnessBatches if needs_witnesses(ensemble, defence.attacker) else Batches
+        self._attacked = kind(ensemble, defence.attacker, defence.valid, settings.threads)
         self._clean = None
         if settings.floor is not None:
             nobody = Attacker("inf", 0)
