@@ -30,6 +30,7 @@ from carvegbm.training.reporting import print_line
 from carvegbm.training.robust.settings import (
     AUTO,
     LEARNING_DEFAULTS,
+    WITNESS_DEFAULTS,
     RobustSettings,
     check_learning,
 )
@@ -120,7 +121,8 @@ class Robust(Estimator):
     def _value(self, name: str) -> Any:
         """A parameter, or what robust training takes where it is None."""
         value = getattr(self, name)
-        return LEARNING_DEFAULTS.get(name) if value is None else value
+        defaults = LEARNING_DEFAULTS if str(self.norm) == "inf" else WITNESS_DEFAULTS
+        return defaults.get(name) if value is None else value
 
     def _why_not(self, name: str) -> str:
         """A line about a parameter that is not in the signature."""

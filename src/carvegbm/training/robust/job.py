@@ -14,7 +14,7 @@ The choice is the largest proven robustness, among the trials whose accuracy is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -25,10 +25,15 @@ from carvegbm.training.growing.model import GrownModel
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.reporting import shown
 from carvegbm.training.robust.folds import FEW_ROWS, enough_for_folds, folds, joined
-from carvegbm.training.robust.ground import Ground
+from carvegbm.training.robust.grounds import (
+    SomeGround,
+    SomeMenu,
+    SomePlan,
+    ground_for,
+    menu_for,
+)
 from carvegbm.training.robust.judging import is_better, mean, trial_of
 from carvegbm.training.robust.model import counted
-from carvegbm.training.robust.plan import Menu, Plan, menu_of
 from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.trial import ClassifierTrial, Trial
 
@@ -37,7 +42,7 @@ __all__ = ["RobustJob"]
 
 @dataclass
 class RobustJob:
-    """One run of robust training against an attacker of norm inf.
+    """One run of robust training.
 
     Attributes
     ----------
@@ -55,7 +60,7 @@ class RobustJob:
     settings: RobustSettings
     plain_accuracy: float | None = None
     tell: Callable[[str], object] = lambda _: None
-    _found: list[tuple[Trial, Plan, Ground]] = field(default_factory=list, init=False)
+    _found: list[tuple[Trial, SomePlan, SomeGround]] = field(default_factory=list, init=False)
 
     def run(self) -> tuple[TrainingReport, Boosted]:
         """Train and judge the trials, and choose one; an interrupt ends it early."""
@@ -90,7 +95,7 @@ class RobustJob:
             if plan not in tried:
                 self._try(ground, plan)
 
-    def _try(self, ground: Ground, plan: Plan, note: str = "") -> None:
+    def _try(self, ground: SomeGround, plan: SomePlan, note: str = "") -> None:
         """Train a model, prove what can be proven of it, and keep it."""
         started = time.monotonic()
         interrupted = False
@@ -121,7 +126,7 @@ class RobustJob:
         started = time.monotonic()
         rows = joined(self.boosting.data, self._valid)
         plans = list(self._menu.small())
-        found: list[list[dict[str, float]]] = [[] for _ in plans]
+        found: list[list[Mapping[str, float]]] = [[] for _ in plans]
         seed = int(self.boosting.parameters.get("seed", 0))
         plain: list[float] = []
         for train, valid in folds(rows, seed, self._stratify):
@@ -159,7 +164,7 @@ class RobustJob:
             threads=boosting.threads,
         )
 
-    def _keep(self, trial: Trial, plan: Plan, ground: Ground) -> None:
+    def _keep(self, trial: Trial, plan: SomePlan, ground: SomeGround) -> None:
         self._found.append((trial, plan, ground))
         tried = ", ".join(f"{name} {shown(value)}" for name, value in trial.parameters.items())
         reached = ", ".join(f"{name} {value:.4f}" for name, value in trial.measures.items())
@@ -167,7 +172,9 @@ class RobustJob:
 
     # ── choice ───────────────────────────────────────────────────────────────────────────────
 
-    def _choice(self, found: Sequence[tuple[Trial, Plan, Ground]]) -> tuple[Trial, Plan, Ground]:
+    def _choice(
+        self, found: Sequence[tuple[Trial, SomePlan, SomeGround]]
+    ) -> tuple[Trial, SomePlan, SomeGround]:
         floor = self._floor
         best = None
         for each in found:
@@ -204,7 +211,9 @@ class RobustJob:
             why = f"{why}, by cross-validation"
         return TrainingReport(trials, chosen, why, self._floor, self.plain_accuracy)
 
-    def _boosted(self, chosen: Trial, plan: Plan, ground: Ground, interrupted: bool) -> Boosted:
+    def _boosted(
+        self, chosen: Trial, plan: SomePlan, ground: SomeGround, interrupted: bool
+    ) -> Boosted:
         losses, end = ground.history(plan)
         rounds = chosen.trees // (plan.members * self.boosting.kind.n_outputs)
         known = ground.valid is not None and len(losses) > 0
@@ -221,13 +230,13 @@ class RobustJob:
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
-    def _ground(self, train: Labelled, valid: Labelled | None) -> Ground:
+    def _ground(self, train: Labelled, valid: Labelled | None) -> SomeGround:
         patience = self.settings.early_stopping_rounds
-        return Ground(self.boosting, self._menu, train, valid, patience)
+        return ground_for(self.boosting, self._menu, train, valid, patience)
 
     @cached_property
-    def _menu(self) -> Menu:
-        return menu_of(self.boosting, self.settings, self._few_rows)
+    def _menu(self) -> SomeMenu:
+        return menu_for(self.boosting, self.settings, self._few_rows)
 
     @cached_property
     def _few_rows(self) -> bool:

@@ -18,7 +18,7 @@ from carvegbm.errors import CarveError
 from carvegbm.training.certified.choosing import check_clean_loss, check_quietness
 from carvegbm.training.inputs import whole_number
 
-__all__ = ["AUTO", "LEARNING_DEFAULTS", "RobustSettings", "check_learning"]
+__all__ = ["AUTO", "LEARNING_DEFAULTS", "WITNESS_DEFAULTS", "RobustSettings", "check_learning"]
 
 AUTO = "auto"
 """Stands for a value that `fit` chooses, where None is a value of its own."""
@@ -30,7 +30,15 @@ LEARNING_DEFAULTS: Mapping[str, Any] = {
     "min_child_samples": 10,
     "reg_lambda": 1.0,
 }
-"""Of robust training, where a parameter is None."""
+"""Of robust training against norm inf, where a parameter is None."""
+
+WITNESS_DEFAULTS: Mapping[str, Any] = {
+    **LEARNING_DEFAULTS,
+    "n_estimators": 360,
+    "num_leaves": 8,
+    "learning_rate": 0.1,
+}
+"""The same against norms 0, 1, 2, …: more and smaller steps cost such an attacker more."""
 
 _MOST_THRESHOLDS = 65_534
 

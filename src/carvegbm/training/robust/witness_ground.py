@@ -1,0 +1,237 @@
+"""Ground for attackers that share a budget among features: rows, and models grown at witnesses.
+
+The counterpart of `ground.py` for norms 0, 1, 2, …; `RobustJob` asks both the same questions. Comes
+in: rows and plans. Goes out: models, and what is proven of them on the validation rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.training.certified.quiet import crowding
+from carvegbm.training.data import Labelled
+from carvegbm.training.growing.boosting import Boosting, Reason
+from carvegbm.training.growing.closing import ClosingRule
+from carvegbm.training.growing.model import GrownModel
+from carvegbm.training.growing.thresholds import Candidates
+from carvegbm.training.inputs import blank_ensemble
+from carvegbm.training.refitting.batches import FreeScores
+from carvegbm.training.refitting.witness_batches import WitnessBatches
+from carvegbm.training.robust.even import even_candidates
+from carvegbm.training.robust.growing import Grown, GrowthSettings
+from carvegbm.training.robust.judging import Judge
+from carvegbm.training.robust.model import template_of
+from carvegbm.training.robust.settings import RobustSettings
+from carvegbm.training.robust.witness_growth import Scene, WitnessGrowth, WitnessPlan, nearby
+
+__all__ = ["WitnessGround", "WitnessMenu", "witness_menu_of"]
+
+Floats = npt.NDArray[np.float64]
+
+_RADII = (1 / 8, 1 / 32)
+_PULLS = (3e-4,)
+_FEW_PULLS = (3e-4, 3e-3)  # where rows are few
+_STAGE = 60  # trees
+_SCOUT_STAGES = 2
+_MANY_FEATURES = 100
+_THRESHOLDS = (255, 31)  # per feature: of few features, and of many
+_NODE_SHARES = (0.5, 0.2)  # of the features, looked at per split: of few features, and of many
+
+
+@dataclass(frozen=True)
+class WitnessMenu:
+    """What may be tried."""
+
+    radii: tuple[float, ...]
+    quietness: tuple[float | None, ...]
+    pulls: tuple[float, ...]
+    members: int
+    rounds: int
+    stage: int
+    """Rounds between descents."""
+    thresholds: int
+    """Per feature, at most."""
+    node_share: float
+    """Of the features: how many every split chooses from."""
+
+    def scouts(self) -> Iterator[WitnessPlan]:
+        """A small model of every way of growing: which one suits the data?"""
+        rounds = min(self.rounds, _SCOUT_STAGES * self.stage)
+        for radius, quietness, pull in self._ways():
+            yield WitnessPlan(radius, quietness, 1, rounds, pull)
+
+    def grown_as(self, scout: WitnessPlan) -> Iterator[WitnessPlan]:
+        """Models that are grown in the way of a scout: half as long, and to the end."""
+        for rounds in sorted({max(1, self.rounds // 2), self.rounds}):
+            yield replace(scout, members=self.members, rounds=rounds)
+
+    def small(self) -> Iterator[WitnessPlan]:
+        """All models that few rows allow for: also smaller ones."""
+        sizes = sorted({max(1, self.rounds // part) for part in (4, 2, 1)})
+        for (radius, quietness, pull), rounds in product(self._ways(), sizes):
+            yield WitnessPlan(radius, quietness, self.members, rounds, pull)
+
+    def _ways(self) -> Iterator[tuple[float, float | None, float]]:
+        return product(self.radii, self.quietness, self.pulls)
+
+
+def witness_menu_of(boosting: Boosting, settings: RobustSettings, few_rows: bool) -> WitnessMenu:
+    """What to try, by what is to be trained; a user's choice goes first."""
+    many_features = boosting.data.X.shape[1] > _MANY_FEATURES
+    members = settings.n_members or 1
+    return WitnessMenu(
+        radii=(0.0,) if boosting.attacker.norm == 0 else _RADII,
+        quietness=settings.quietness or (None,),
+        pulls=settings.pull or (_FEW_PULLS if few_rows else _PULLS),
+        members=members,
+        rounds=max(1, boosting.n_rounds // members),
+        stage=max(1, _STAGE // boosting.kind.n_outputs),
+        thresholds=min(255, settings.max_bin or _THRESHOLDS[many_features]),
+        node_share=settings.colsample_bynode or _NODE_SHARES[many_features],
+    )
+
+
+@dataclass
+class _Member:
+    """A model on its way, as it was after every stage."""
+
+    growth: WitnessGrowth
+    stages: list[Grown] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    """Of the validation rows at their witnesses, after every stage."""
+    reason: Reason = "rounds"
+
+
+class WitnessGround:
+    """Training and validation rows, and models grown on them; no validation rows: None."""
+
+    def __init__(
+        self,
+        boosting: Boosting,
+        menu: WitnessMenu,
+        train: Labelled,
+        valid: Labelled | None,
+        patience: int | None = None,
+    ) -> None:
+        self.train = replace(train, X=np.ascontiguousarray(train.X))
+        self.valid = valid
+        self._boosting = boosting
+        self._menu = menu
+        self._patience = patience
+        options = {**boosting.parameters, "feature_fraction_bynode": menu.node_share}
+        self._growth = replace(GrowthSettings.of(options), extra_trees=True)
+        self._scenes: dict[tuple[float, float | None], Scene] = {}
+        self._members: dict[tuple[float, float | None, float, int], _Member] = {}
+
+    def grow(self, plan: WitnessPlan) -> Grown:
+        """The model of a plan."""
+        return Grown.average([self._grow(plan, number) for number in range(plan.members)])
+
+    def unfinished(self, plan: WitnessPlan) -> Grown | None:
+        """What there is of the plan's first member; None: no tree."""
+        member = self._members.get((plan.radius, plan.quietness, plan.pull, 0))
+        return None if member is None or not member.growth.grown.trees else member.growth.grown
+
+    def model(self, plan: WitnessPlan, grown: Grown) -> GrownModel:
+        """As LightGBM takes it."""
+        return self._scene(plan).model(grown)
+
+    def history(self, plan: WitnessPlan) -> tuple[list[float], Reason]:
+        """The loss of the validation rows after every round of the first member, and its end.
+
+        A stage's rounds have the loss that the stage ends with.
+        """
+        member = self._members[(plan.radius, plan.quietness, plan.pull, 0)]
+        counts = np.diff([0, *member.rounds])
+        losses = [loss for loss, n in zip(member.losses, counts, strict=True) for _ in range(n)]
+        return losses, member.reason
+
+    def measures(
+        self,
+        plan: WitnessPlan,  # noqa: ARG002
+        grown: Grown,  # noqa: ARG002
+        model: GrownModel,
+    ) -> dict[str, float]:
+        """What is proven of a model on the validation rows."""
+        assert self.valid is not None
+        judge = Judge(self._boosting.attacker, self.valid, self._boosting.threads)
+        return judge.measures(model.ensemble, np.full(len(self.valid), -np.inf))
+
+    def n_thresholds(self, plan: WitnessPlan) -> int:
+        """How many thresholds the plan's trees may split at."""
+        return sum(map(len, self._scene(plan).candidates.values))
+
+    def _grow(self, plan: WitnessPlan, number: int) -> Grown:
+        """A member, as many rounds of it as the plan says."""
+        key = (plan.radius, plan.quietness, plan.pull, number)
+        scene = self._scene(plan)
+        if key not in self._members:
+            seed = self._growth.seed + number
+            self._members[key] = _Member(WitnessGrowth(scene, plan.pull, seed))
+        member = self._members[key]
+        done = member.rounds[-1] if member.rounds else 0
+        while done < plan.rounds and member.reason == "rounds":
+            rounds = min(self._menu.stage, plan.rounds - done)
+            if not member.growth.stage(rounds):
+                member.reason = "no thresholds left"
+                break
+            done += rounds
+            member.rounds.append(done)
+            member.stages.append(member.growth.grown)
+            member.losses.append(self._loss(scene.model(member.growth.grown)))
+            waited = done - member.rounds[int(np.argmin(member.losses))]
+            if self._patience is not None and waited >= self._patience:
+                member.reason = "early stopping"
+        return self._kept(member, plan.rounds)
+
+    def _kept(self, member: _Member, rounds: int) -> Grown:
+        """The member after so many rounds, or after the best of its stages up to then."""
+        able = [i for i, done in enumerate(member.rounds) if done <= rounds]
+        if not able:
+            return member.growth.grown
+        if self._patience is None:
+            return member.stages[able[-1]]
+        return member.stages[min(able, key=lambda i: member.losses[i])]
+
+    def _loss(self, model: GrownModel) -> float:
+        if self.valid is None:
+            return float("nan")
+        ensemble = model.ensemble
+        rows = WitnessBatches(ensemble, self._boosting.attacker, self.valid, self._boosting.threads)
+        found = rows.outcomes(FreeScores(ensemble).pack(ensemble.scores), 1.0)
+        return float(found["loss"].mean())
+
+    def _scene(self, plan: WitnessPlan) -> Scene:
+        key = (plan.radius, plan.quietness)
+        if key not in self._scenes:
+            candidates = self._candidates
+            if plan.quietness is not None:
+                crowded = self._crowding(plan.radius)
+                candidates = candidates.keeping([c <= plan.quietness for c in crowded])
+            self._scenes[key] = Scene(
+                self._boosting, self.train, candidates, plan.radius, self._growth, self._template
+            )
+        return self._scenes[key]
+
+    def _crowding(self, radius: float) -> list[Floats]:
+        blank = blank_ensemble(self.train.X.shape[1])
+        rule = ClosingRule.against(nearby(self._boosting.attacker, radius), blank)
+        return crowding(self._candidates, self.train, rule, self._boosting.threads)
+
+    @cached_property
+    def _candidates(self) -> Candidates:
+        return even_candidates(self.train.X, self._menu.thresholds, self._boosting.threads)
+
+    @cached_property
+    def _template(self) -> str:
+        names = ("objective", "num_class")
+        parameters = self._boosting.parameters
+        objective = {name: parameters[name] for name in names if name in parameters}
+        return template_of(objective, self._growth, self.train.X.shape[1], self._menu.rounds)
