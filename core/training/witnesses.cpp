@@ -109,10 +109,13 @@ bool Witnesses::slope(std::span<const double> force, double* output, int threads
             const auto row = static_cast<std::size_t>(leaves_[p * trees + t]) * outputs;
             if (outputs == 1) {
                 own[row] += label == 1 ? whole : -whole;
-            } else {
-                own[row + static_cast<std::size_t>(label)] += whole;
-                own[row + static_cast<std::size_t>(rival_[p])] -= whole;
+                continue;
             }
+            const std::int32_t only = trees_.output[t];
+            if (only < 0 || only == label)
+                own[row + static_cast<std::size_t>(label)] += whole;
+            if (only < 0 || only == rival_[p])
+                own[row + static_cast<std::size_t>(rival_[p])] -= whole;
         }
     };
     if (!for_each(count, threads, watch, work))

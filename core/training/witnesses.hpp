@@ -49,8 +49,8 @@ class Witnesses {
     // may follow.
     bool press(std::span<const std::int32_t> batch, const double* scores, const Effort& effort,
                bool keep_leaves, double* margin, int threads, const WatchFunction& watch);
-    // For the batch pressed last; `output` has a number per leaf and output. The rounding does not
-    // depend on the number of threads.
+    // For the batch pressed last; `output` has a number per leaf and output, 0 where the tree does
+    // not count for the output. The rounding does not depend on the number of threads.
     bool slope(std::span<const double> force, double* output, int threads,
                const WatchFunction& watch);
 
