@@ -129,8 +129,8 @@ class RobustClassifier(Robust, Classifier):
     norm, budget, scale, features, bounds
         The attacker to be robust against, see `carvegbm.Attacker`.
     n_estimators : int, default 120
-        Rounds of boosting, of all members together; a round grows one tree, or one per class for
-        more than two classes.
+        Rounds of boosting, of all members together. For more than two classes, where a round grows
+        a tree per class, 24; for norms other than inf, 360.
     num_leaves, learning_rate, min_child_samples, reg_lambda
         As in LightGBM, by default 32, 0.15, 10 and 1.
     max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \

@@ -30,6 +30,7 @@ from carvegbm.training.reporting import print_line
 from carvegbm.training.robust.settings import (
     AUTO,
     LEARNING_DEFAULTS,
+    ROUNDS_OF_MANY_CLASSES,
     WITNESS_DEFAULTS,
     RobustSettings,
     check_learning,
@@ -121,8 +122,13 @@ class Robust(Estimator):
     def _value(self, name: str) -> Any:
         """A parameter, or what robust training takes where it is None."""
         value = getattr(self, name)
-        defaults = LEARNING_DEFAULTS if str(self.norm) == "inf" else WITNESS_DEFAULTS
-        return defaults.get(name) if value is None else value
+        if value is not None:
+            return value
+        if str(self.norm) != "inf":
+            return WITNESS_DEFAULTS.get(name)
+        if name == "n_estimators" and len(getattr(self, "classes_", ())) > 2:
+            return ROUNDS_OF_MANY_CLASSES
+        return LEARNING_DEFAULTS.get(name)
 
     def _why_not(self, name: str) -> str:
         """A line about a parameter that is not in the signature."""

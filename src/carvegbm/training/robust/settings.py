@@ -18,7 +18,14 @@ from carvegbm.errors import CarveError
 from carvegbm.training.certified.choosing import check_clean_loss, check_quietness
 from carvegbm.training.inputs import whole_number
 
-__all__ = ["AUTO", "LEARNING_DEFAULTS", "WITNESS_DEFAULTS", "RobustSettings", "check_learning"]
+__all__ = [
+    "AUTO",
+    "LEARNING_DEFAULTS",
+    "ROUNDS_OF_MANY_CLASSES",
+    "WITNESS_DEFAULTS",
+    "RobustSettings",
+    "check_learning",
+]
 
 AUTO = "auto"
 """Stands for a value that `fit` chooses, where None is a value of its own."""
@@ -40,7 +47,10 @@ WITNESS_DEFAULTS: Mapping[str, Any] = {
 }
 """The same against norms 0, 1, 2, …: more and smaller steps cost such an attacker more."""
 
-_MOST_THRESHOLDS = 65_534
+ROUNDS_OF_MANY_CLASSES = 24
+"""In place of 120, for more than two classes: a round is a tree per class there."""
+
+_MOST_THRESHOLDS = 255  # the core codes rows in bytes
 
 # The smallest and the largest value, and whether the smallest itself is allowed.
 _RANGES: Mapping[str, tuple[float, float, bool]] = {
