@@ -151,14 +151,13 @@ class Row:
 
 
 _TEN: Parameters = {"num_leaves": 400, "n_estimators": 24}
-_SMALL: Parameters = {"num_leaves": 8}
 
 _A = (
     Row("A", "mnist-2-6", "inf", 0.3, 0.7, 3.8, "A"),
     Row("A", "mnist-1-5", "inf", 0.3, 0.2, 1.3, "A"),
     Row("A", "fmnist-5-7", "inf", 0.1, 3.6, 8.0, "A"),
     Row("A", "cod-rna", "inf", 0.025, 6.9, 21.3, "A"),
-    Row("A", "diabetes", "inf", 0.05, 23.4, 30.5, "A", parameters=_SMALL, inner=True),
+    Row("A", "diabetes", "inf", 0.05, 23.4, 30.5, "A", inner=True),
     Row("A", "mnist-ten", "inf", 0.3, 2.68, 12.46, "A", parameters=_TEN),
     Row("A", "fmnist-ten", "inf", 0.1, 14.15, 23.17, "A", parameters=_TEN),
 )
@@ -177,11 +176,11 @@ _G = (
     _guo("fmnist-3-4", 0.2, 0.8674),
     _guo("fmnist-7-9", 0.2, 0.8779),
     _guo("fmnist-2-5", 0.2, 0.9843),
-    _guo("breast-cancer-original", 0.3, 0.8838, **_SMALL),
-    _guo("diabetes", 0.05, 0.6695, **_SMALL),
+    _guo("breast-cancer-original", 0.3, 0.8838),
+    _guo("diabetes", 0.05, 0.6695),
     _guo("spambase", 0.05, 0.7540),
-    _guo("ionosphere", 0.2, 0.7960, **_SMALL),
-    _guo("banknote", 0.1, 0.6680, **_SMALL),
+    _guo("ionosphere", 0.2, 0.7960),
+    _guo("banknote", 0.1, 0.6680),
     _guo("wine", 0.05, 0.6397),
 )
 
@@ -193,9 +192,9 @@ _LP = (
     Row("L1/L2", "mnist-1-5", "2", 0.8, 0.8, 3.7),
     Row("L1/L2", "fmnist-5-7", "1", 0.5, 13.4, 16.3),
     Row("L1/L2", "fmnist-5-7", "2", 0.4, 8.9, 15.5, "D"),
-    Row("L1/L2", "breast-cancer-original", "1", 1.0, 0.0, 16.1, parameters=_SMALL, inner=True),
-    Row("L1/L2", "breast-cancer-original", "2", 0.7, 0.0, 17.5, parameters=_SMALL, inner=True),
-    Row("L1/L2", "diabetes", "1", 0.05, 22.1, 27.9, parameters=_SMALL, inner=True),
+    Row("L1/L2", "breast-cancer-original", "1", 1.0, 0.0, 16.1, inner=True),
+    Row("L1/L2", "breast-cancer-original", "2", 0.7, 0.0, 17.5, inner=True),
+    Row("L1/L2", "diabetes", "1", 0.05, 22.1, 27.9, inner=True),
 )
 
 _TABLES = {
@@ -236,7 +235,7 @@ _OURS = (
 
 _TARGETS = {"diabetes-progression": (0.02, 0.05), "wine-alcohol": (0.005, 0.02)}
 _REGRESSION = tuple(
-    Row("regression", dataset, "inf", budget, parameters=_SMALL)
+    Row("regression", dataset, "inf", budget)
     for dataset, budgets in _TARGETS.items()
     for budget in budgets
 )
