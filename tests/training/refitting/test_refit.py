@@ -381,14 +381,6 @@ def test_bad_input_is_refused_in_one_clear_line(options, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_model_that_is_not_large_spread_is_refused_where_moves_share_a_budget():
-    stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1.0}, "right": {"score": 1.0}}
-    model = cg.Ensemble.from_trees([stump, stump], n_features=3)
-    with pytest.raises(cg.NotLargeSpreadError) as caught:
-        call(model=model, attacker=cg.Attacker(1, 0.1))
-    assert "\n" not in str(caught.value)
-
-
 def test_a_refitted_classifier_is_verified_against_the_attacker_it_was_refitted_for():
     (X, y), (Xv, yv) = trained(n=300)[1:]
     model = cg.LargeSpreadClassifier(norm="inf", budget=0.05, n_jobs=1, certified=True)

@@ -234,8 +234,38 @@ def test_bad_input_of_a_regression_is_refused_in_one_clear_line(options, message
     assert "\n" not in str(caught.value)
 
 
-def test_moves_that_share_a_budget_need_a_large_spread():
+# ── moves that share a budget ────────────────────────────────────────────────────────────────
+
+SHARED = [cg.Attacker(0, 1), cg.Attacker(1, 0.2), cg.Attacker(2, 0.15)]
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize(
+    ("problem", "attacker"),
+    [*((tumours, a) for a in SHARED), *((problems.three_classes, a) for a in SHARED[1:])],
+)
+def test_witnesses_make_models_more_robust_where_moves_share_a_budget(name, problem, attacker):
+    train, valid = halves(problem)
+    model = clone(CLASSIFIERS[name]).fit(*train)
+    assert not cg.is_large_spread(cg.load(model), attacker)
+    better = refit(model, train, valid, attacker, steps=60)
+    assert robustness(better, valid, attacker) > robustness(model, valid, attacker) + 0.02
+    assert same_trees(cg.load(better), cg.load(model))
+
+
+@pytest.mark.parametrize("attacker", SHARED, ids=str)
+def test_worst_errors_shrink_where_moves_share_a_budget(attacker):
     train, valid = halves(problems.numbers)
     model = clone(REGRESSORS["lightgbm"]).fit(*train)
-    with pytest.raises(cg.NotLargeSpreadError, match="not large-spread"):
-        refit(model, train, valid, cg.Attacker(1, 0.1))
+    better = refit(model, train, valid, attacker, steps=80, learning_rate=0.03)
+    assert worst_error(better, valid, attacker) < 0.99 * worst_error(model, valid, attacker)
+
+
+def test_a_refit_at_witnesses_is_the_same_with_any_number_of_threads():
+    train, valid = halves(problems.two_classes)
+    model = clone(CLASSIFIERS["lightgbm"]).fit(*train)
+    one, two = (
+        refit(model, train, valid, cg.Attacker(2, 0.1), steps=20, threads=threads)
+        for threads in (1, 2)
+    )
+    assert cg.load(one) == cg.load(two)

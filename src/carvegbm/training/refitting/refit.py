@@ -24,7 +24,6 @@ from carvegbm.instances.rows import check_threads
 from carvegbm.progress import Progress
 from carvegbm.readers import load
 from carvegbm.readers.checks import Classes
-from carvegbm.spread import require_large_spread
 from carvegbm.training import inputs
 from carvegbm.training.data import Labelled
 from carvegbm.training.refitting.descent import Defence, Descent, DescentSettings, descend
@@ -68,14 +67,14 @@ def robust_refit(
     scores (averaged over the steps before) that do best there are kept. They are verified, and
     come back only if they are proven to be no worse than those of the unchanged model.
 
-    For norm inf any model will do: where it is not large-spread, the descent goes by a bound on
-    worst margins, what each tree can do on its own.
+    Any model will do. Where it is not large-spread, the descent goes by a bound on worst margins,
+    what each tree can do on its own (norm inf), or by witnesses that are looked for on the way
+    (other norms).
 
     Parameters
     ----------
     model
-        Whatever `carvegbm.load` takes. For norms other than inf it must be large-spread for the
-        attacker.
+        Whatever `carvegbm.load` takes.
     X, y
         Training data.
     attacker : Attacker
@@ -119,8 +118,6 @@ def robust_refit(
     """
     require_attacker(attacker)
     given = load(model, classes=classes)
-    if not math.isinf(attacker.norm):
-        require_large_spread(given, attacker)
     settings = DescentSettings(
         steps=_steps(steps),
         rate=_number("learning_rate", learning_rate, above=0),
