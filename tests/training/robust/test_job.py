@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
+from carvegbm.training.certified.report import CertifiedTrial
 from carvegbm.training.robust import ground as grounds
 from carvegbm.training.robust import growing, job
+from carvegbm.training.robust.witness_ground import WitnessGround
 from training import problems
 
 ATTACKER = cg.Attacker("inf", 0.04)
@@ -192,3 +194,35 @@ def test_few_rows_of_a_class_are_no_obstacle():
     model = fitted((X, y))
     assert model.score(X, y) > 0.9
     assert job.FEW_ROWS > 60
+
+
+def test_certified_training_is_a_rival_for_norms_other_than_inf():
+    train, valid = halves()
+    given = {"norm": 1, "budget": 0.05, "n_estimators": 12, "n_jobs": 1, "random_state": 0}
+    model = cg.RobustClassifier(**given).fit(*train, eval_set=[valid])
+    report = model.training_report_
+    certified = [t for t in report.trials if isinstance(t, CertifiedTrial)]
+    others = [t for t in report.trials if not isinstance(t, CertifiedTrial)]
+    assert certified
+    assert others
+    assert report.chosen.robustness == max(t.robustness for t in report.trials)
+    assert "large-spread" in report.why
+    found = cg.verify(model, *valid, cg.Attacker(1, 0.05), threads=1, progress=False)
+    assert found.robustness[0] == report.chosen.robustness
+    assert model.ensemble_ == report.chosen.ensemble
+
+
+@pytest.mark.parametrize("ours", [0.0, 1.0])
+def test_the_rival_wins_iff_it_is_better(monkeypatch, ours):
+    train, valid = halves()
+    true_measures = WitnessGround.measures
+
+    def pretended(self, *given):
+        return {**true_measures(self, *given), "robustness": ours}
+
+    monkeypatch.setattr(WitnessGround, "measures", pretended)
+    given = {"norm": 1, "budget": 0.05, "n_estimators": 12, "n_jobs": 1, "random_state": 0}
+    model = cg.RobustClassifier(**given).fit(*train, eval_set=[valid])
+    chosen = model.training_report_.chosen
+    assert isinstance(chosen, CertifiedTrial) == (ours == 0.0)
+    assert cg.is_large_spread(model.ensemble_, model.attacker_) or ours == 1.0

@@ -6,6 +6,7 @@ of every trial.
     many rows   scout every way of growing with one member; grow the best with all members, as it
                 is and refitted with every pull; the validation rows choose
     few rows    every plan is tried by cross-validation, and the best is trained on all rows
+    norms 0, 1, 2, … with many rows: certified large-spread training is tried, too
 
 The choice is the largest proven robustness, among the trials whose accuracy is no more than
 `clean_loss` below plain LightGBM's, or below the most accurate of them, where none reaches it.
@@ -34,6 +35,7 @@ from carvegbm.training.robust.grounds import (
 )
 from carvegbm.training.robust.judging import is_better, mean, trial_of
 from carvegbm.training.robust.model import counted
+from carvegbm.training.robust.rival import has_rival, with_rival
 from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.trial import ClassifierTrial, Trial
 
@@ -78,7 +80,14 @@ class RobustJob:
         assert isinstance(chosen.model, GrownModel)
         written = replace(chosen, model=counted(chosen.model, ground.train.X))
         trials = [written if trial is chosen else trial for trial, _, _ in self._found]
-        return self._report(trials, written), self._boosted(written, plan, ground, interrupted)
+        report = self._report(trials, written)
+        boosted = self._boosted(written, plan, ground, interrupted)
+        if interrupted or self._few_rows or not has_rival(self.boosting):
+            return report, boosted
+        try:
+            return with_rival(report, boosted, self.boosting, self.settings, self.tell)
+        except KeyboardInterrupt:
+            return report, replace(boosted, stopped_because="interrupted")
 
     # ── trials ───────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,56 @@
+"""The rival: certified large-spread training, where it may do better than robust training.
+
+Against norms other than inf, features share a budget. What a large-spread ensemble loses in
+thresholds it then gains in proofs: no feature is of use to the attacker in two trees at once. Which
+of the two does better is for the validation rows to say.
+
+Comes in: the report of robust training. Goes out: the better of both, and a report of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isinf
+
+from carvegbm.training.certified.choosing import check_quietness
+from carvegbm.training.certified.job import Job
+from carvegbm.training.certified.quiet import QUIETNESS
+from carvegbm.training.growing.boosting import Boosted, Boosting
+from carvegbm.training.report import TrainingReport
+from carvegbm.training.robust.judging import is_better
+from carvegbm.training.robust.settings import RobustSettings
+
+__all__ = ["has_rival", "with_rival"]
+
+
+def has_rival(boosting: Boosting) -> bool:
+    """Whether there is a rival: for classes, and norms other than inf."""
+    return boosting.kind.task != "regression" and not isinf(boosting.attacker.norm)
+
+
+def with_rival(
+    report: TrainingReport,
+    boosted: Boosted,
+    boosting: Boosting,
+    settings: RobustSettings,
+    tell: Callable[[str], object],
+) -> tuple[TrainingReport, Boosted]:
+    """The better of robust training's choice and its rival's."""
+    quietness = check_quietness(settings.quietness or QUIETNESS, boosting.attacker.norm)
+    job = Job(boosting, quietness, report.plain_accuracy, settings.clean_loss, tell)
+    theirs, their_boosted = job.run()
+    trials = [*report.trials, *theirs.trials]
+    able = report.floor is None or theirs.chosen.measures["accuracy"] >= report.floor
+    if not (able and is_better(theirs.chosen, report.chosen)):
+        why = f"{report.why}; no less than certified large-spread training"
+        return TrainingReport(
+            trials, report.chosen, why, report.floor, report.plain_accuracy
+        ), boosted
+    share = theirs.chosen.measures["robustness"]
+    why = (
+        f"the largest proven robustness on validation data, {share:.4f}, is that of certified "
+        f"large-spread training; robust training reached {report.chosen.measures['robustness']:.4f}"
+    )
+    return TrainingReport(
+        trials, theirs.chosen, why, report.floor, report.plain_accuracy
+    ), their_boosted
