@@ -92,6 +92,17 @@ def test_few_rows_are_judged_by_cross_validation_and_all_of_them_are_trained_on(
     assert {t.parameters["rounds"] for t in model.training_report_.trials} == {3, 6, 12}
 
 
+def test_rows_that_were_split_off_are_trained_on_once_the_choice_is_made(monkeypatch):
+    monkeypatch.setattr(job, "FEW_ROWS", 0)
+    train, valid = halves()
+    model = fitted(train)
+    assert "trained on all rows" in model.training_report_.why
+    assert model.training_report_.chosen.ensemble == model.ensemble_
+    counts = model.booster_.trees_to_dataframe().query("node_depth == 1")["count"]
+    assert set(counts) == {len(train[0])}
+    assert robustness(model, valid)[0] > 0.5
+
+
 def test_rows_that_were_given_as_validation_rows_are_not_trained_on():
     train, valid = halves()
     model = fitted(train, valid)

@@ -4,7 +4,8 @@ Comes in: an ensemble to be trained, with validation rows. Goes out: the chosen 
 of every trial.
 
     many rows   scout every way of growing with one member; grow the best with all members, as it
-                is and refitted with every pull; the validation rows choose
+                is and refitted with every pull; the validation rows choose, and where these were
+                split off from the training rows, the chosen plan is trained on all of them
     few rows    every plan is tried by cross-validation, and the best is trained on all rows
     norms 0, 1, 2, … with many rows: certified large-spread training is tried, too
 
@@ -82,12 +83,17 @@ class RobustJob:
         trials = [written if trial is chosen else trial for trial, _, _ in self._found]
         report = self._report(trials, written)
         boosted = self._boosted(written, plan, ground, interrupted)
-        if interrupted or self._few_rows or not has_rival(self.boosting):
+        if interrupted or self._few_rows:
             return report, boosted
         try:
-            return with_rival(report, boosted, self.boosting, self.settings, self.tell)
+            if has_rival(self.boosting):
+                given = self.boosting, self.settings, self.tell
+                report, boosted = with_rival(report, boosted, *given)
+            if self.settings.split_off and report.chosen is written:
+                report, boosted = self._trained_on_all_rows(report, boosted, plan)
         except KeyboardInterrupt:
-            return report, replace(boosted, stopped_because="interrupted")
+            boosted = replace(boosted, stopped_because="interrupted")
+        return report, boosted
 
     # ── trials ───────────────────────────────────────────────────────────────────────────────
 
@@ -161,6 +167,22 @@ class RobustJob:
             )
             self._keep(trial, plan, whole)
             started = time.monotonic()
+
+    def _trained_on_all_rows(
+        self, report: TrainingReport, boosted: Boosted, plan: SomePlan
+    ) -> tuple[TrainingReport, Boosted]:
+        """The chosen plan once more, on the rows that it was chosen by, too."""
+        self.tell("training the chosen one on all rows")
+        ground = self._ground(joined(self.boosting.data, self._valid), None)
+        model = counted(ground.model(plan, ground.grow(plan)), ground.train.X)
+        n_trees, n_leaves = model.ensemble.n_trees, model.ensemble.n_leaves
+        chosen = replace(report.chosen, model=model, trees=n_trees, leaves=n_leaves)
+        trials = [chosen if trial is report.chosen else trial for trial in report.trials]
+        why = f"{report.why}; then trained on all rows"
+        rounds = n_trees // (plan.members * self.boosting.kind.n_outputs)
+        return replace(report, trials=trials, chosen=chosen, why=why), replace(
+            boosted, model=model, best_round=rounds
+        )
 
     def _plain_accuracy_of(self, train: Labelled, valid: Labelled) -> float:
         boosting = self.boosting
