@@ -41,9 +41,9 @@ STYLE = """
   .ink { fill: #1f2328; }
   .changed { fill: none; stroke: #cf222e; stroke-width: 2.5; }
   .plain { fill: #818b98; }
-  .large_spread { fill: #ffffff; stroke: #9a6700; stroke-width: 2; }
-  .certified { fill: #1a7f37; }
-  text.certified { font-weight: 600; }
+  .certified { fill: #ffffff; stroke: #9a6700; stroke-width: 2; }
+  .robust { fill: #1a7f37; }
+  text.robust { font-weight: 600; }
   .bad { fill: #cf222e; font-weight: 600; }
   @media (prefers-color-scheme: dark) {
     .page { fill: #0d1117; stroke: #3d444d; }
@@ -54,8 +54,8 @@ STYLE = """
     .ink { fill: #f0f6fc; }
     .changed { stroke: #f85149; }
     .plain { fill: #9198a1; }
-    .large_spread { fill: #0d1117; stroke: #d29922; }
-    .certified { fill: #3fb950; }
+    .certified { fill: #0d1117; stroke: #d29922; }
+    .robust { fill: #3fb950; }
     .bad { fill: #f85149; }
   }
 """
@@ -71,8 +71,8 @@ def main() -> None:
 def svg(found: Comparison) -> str:
     assert found.witness is not None, "the demo found no image that one pixel flips"
     says = (
-        f"Left: {describe(found.witness)}. Right: proven robustness of plain, large-spread and "
-        "certified models against six attackers."
+        f"Left: {describe(found.witness)}. Right: proven robustness of plain, certified and "
+        "robust models against six attackers."
     )
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
@@ -104,8 +104,8 @@ def witness(found: Witness) -> Iterator[str]:
     y = TOP + side + 30
     yield text(left, y, f"plain LightGBM: {found.label}", "", "middle")
     yield text(right, y, f"plain LightGBM: {found.answer}", "bad", "middle")
-    yield text(left, y + 30, f"certified: {found.label}", "", "middle")
-    yield text(right, y + 30, f"certified: {found.label}", "certified", "middle")
+    yield text(left, y + 30, f"robust: {found.label}", "", "middle")
+    yield text(right, y + 30, f"robust: {found.label}", "robust", "middle")
     proven = f"proven: it says {found.label} whichever pixel is changed"
     yield text((left + right) / 2, y + 56, proven, "quiet", "middle")
 
@@ -126,7 +126,7 @@ def image(x: float, pixels: Floats, changed: Floats) -> Iterator[str]:
 
 
 def robustness(found: Comparison) -> Iterator[str]:
-    """A row per attacker with a mark per kind of model, the certified one's value beside it."""
+    """A row per attacker with a mark per kind of model, the robust one's value beside it."""
     yield text(376, 36, "Proven robustness", "head")
     shares = f"share of {found.instances} test images that stay right whatever the attacker does"
     yield text(376, 56, shares, "quiet")
@@ -144,8 +144,8 @@ def robustness(found: Comparison) -> Iterator[str]:
         yield f'<line class="line" x1="{ends[0]}" x2="{ends[-1]}" y1="{y}" y2="{y}"/>'
         for kind, x in xs.items():
             yield mark(kind, x, y)
-        value = f"{100 * judged['certified'].robustness[0]:.1f}"
-        yield text(WIDTH - 20, y + 4, value, "certified", "end")
+        value = f"{100 * judged['robust'].robustness[0]:.1f}"
+        yield text(WIDTH - 20, y + 4, value, "robust", "end")
     x = 376.0
     for kind, title in KINDS.items():
         yield mark(kind, x + 6, HEIGHT - 24)
@@ -161,7 +161,7 @@ def mark(kind: str, x: float, y: float) -> str:
     """Told apart by form as well as by colour."""
     if kind == "plain":
         return f'<circle class="{kind}" cx="{x}" cy="{y}" r="5.5"/>'
-    if kind == "large_spread":
+    if kind == "certified":
         return f'<path class="{kind}" d="M{x} {y - 6.5}l6.5 6.5l-6.5 6.5l-6.5 -6.5z"/>'
     return f'<rect class="{kind}" x="{x - 5.5}" y="{y - 5.5}" width="11" height="11"/>'
 

@@ -29,13 +29,18 @@ ATTACKERS: tuple[tuple[str, float, str], ...] = (
 )
 """Norm, budget, and what may change; pixels are grey levels from 0 to 1 in steps of 1/16."""
 
-KINDS = {"plain": "plain LightGBM", "large_spread": "large-spread", "certified": "certified"}
+KINDS = {
+    "plain": "plain LightGBM",
+    "certified": "certified training",
+    "robust": "robust training",
+}
+"""Certified models are large-spread; robust ones may have any shape."""
 
 FOLDS = 5
 
 SIZES = (2, 4)
-"""Leaves per tree to choose from, for every kind of model; larger trees did worse on validation
-images."""
+"""Leaves per tree to choose from, for plain and certified models; larger trees did worse on
+validation images."""
 
 QUIETNESS = (0.12, 0.25, None)
 """For certified training to choose from; of few training rows a smaller one leaves next to none."""
@@ -44,6 +49,7 @@ CLEAN_LOSS = 0.03
 """What certified training may lose of plain LightGBM's accuracy: two of 72 validation images."""
 
 LEARNING: dict[str, Any] = {"n_estimators": 100, "min_child_samples": 5, "random_state": 0}
+"""Of plain and certified models; robust training has its own defaults."""
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -65,7 +71,7 @@ class Judged:
 class Witness:
     """An image that the plain model gets right until one pixel is changed.
 
-    The certified model is proven to stay right on it, whichever pixel is changed.
+    The robust model is proven to stay right on it, whichever pixel is changed.
     """
 
     image: Floats
@@ -108,8 +114,8 @@ def compare(threads: int | None = None, tick: Callable[[int], object] | None = N
     """Train, tune and verify all kinds of models for all attackers; the same on every run.
 
     Every image is judged once, by models that were trained and chosen without it. All kinds get
-    the same training rows, validation rows, parameters and sizes of tree. Plain and large-spread
-    models are chosen by accuracy on the validation rows, certified ones by proven robustness.
+    the same training rows and validation rows. Plain models are chosen by accuracy on the
+    validation rows, certified and robust ones by proven robustness.
     """
     from sklearn.utils.parallel import Parallel, delayed
 
@@ -150,7 +156,11 @@ def _judge(norm: str, budget: float, fold: tuple[Sample, Sample, Sample]) -> _Pa
 
     train, valid, test = fold
     attacker = carvegbm.Attacker(norm, budget)
-    models = {"plain": _plain(train, valid), **_trained(train, valid, attacker)}
+    models = {
+        "plain": _plain(train, valid),
+        "certified": _certified(train, valid, attacker),
+        "robust": _robust(train, valid, attacker),
+    }
     ensembles = {kind: carvegbm.load(model) for kind, model in models.items()}
     results = {
         kind: carvegbm.verify(ensemble, *test, attacker, threads=1, progress=False)
@@ -185,32 +195,40 @@ def _plain(train: Sample, valid: Sample) -> Any:
     return max(tried, key=lambda model: model.score(*valid))
 
 
-def _trained(train: Sample, valid: Sample, attacker: Attacker) -> dict[str, Any]:
-    """A large-spread and a certified model for the attacker."""
+def _certified(train: Sample, valid: Sample, attacker: Attacker) -> Any:
+    """A large-spread model that is trained to be robust, of the size that is the most robust."""
     from carvegbm.training.tuning import tune
 
-    shared: dict[str, Any] = {
-        "norm": attacker.norm,
-        "budget": attacker.budget,
-        "valid": valid,
+    return tune(
+        *train,
+        norm=attacker.norm,
+        budget=attacker.budget,
+        valid=valid,
+        certified=True,
+        clean_loss=CLEAN_LOSS,
+        quietness=QUIETNESS,
+        grid={"num_leaves": SIZES},
+        early_stopping_rounds=None,
+        n_jobs=1,
         **LEARNING,
-    }
-    shared |= {"grid": {"num_leaves": SIZES}, "early_stopping_rounds": None, "n_jobs": 1}
-    robustly: dict[str, Any] = {"certified": True, "clean_loss": CLEAN_LOSS, "quietness": QUIETNESS}
-    X, y = train
-    return {
-        "large_spread": tune(X, y, **shared).estimator,
-        "certified": tune(X, y, **shared, **robustly).estimator,
-    }
+    ).estimator
+
+
+def _robust(train: Sample, valid: Sample, attacker: Attacker) -> Any:
+    """An ensemble of any shape, grown against the attacker; robust training as it comes."""
+    from carvegbm.training.estimators import RobustClassifier
+
+    model = RobustClassifier(norm=attacker.norm, budget=attacker.budget, random_state=0, n_jobs=1)
+    return model.fit(*train, eval_set=[valid])
 
 
 def _fooled(model: Any, test: Sample, results: Mapping[str, Verification]) -> Witness | None:
-    """Of the images that only the certified model is robust on, the plain one's most certain."""
+    """Of the images that the robust model keeps and the plain one loses, its most certain."""
     import carvegbm
 
     X, y = test
-    plain, certified = results["plain"], results["certified"]
-    rows = np.flatnonzero((plain.status == "fragile") & (certified.status == "robust"))
+    plain, robust = results["plain"], results["robust"]
+    rows = np.flatnonzero((plain.status == "fragile") & (robust.status == "robust"))
     if not len(rows):
         return None
     row = rows[plain.margin[rows].argmax()]
