@@ -150,7 +150,7 @@ def robustness(found: Comparison) -> Iterator[str]:
     for kind, title in KINDS.items():
         yield mark(kind, x + 6, HEIGHT - 24)
         yield text(x + 18, HEIGHT - 20, title)
-        x += 140
+        x += 150
 
 
 def place(share: float) -> float:
