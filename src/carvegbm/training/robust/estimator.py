@@ -32,6 +32,7 @@ from carvegbm.training.robust.settings import (
     LEARNING_DEFAULTS,
     ROUNDS_OF_MANY_CLASSES,
     WITNESS_DEFAULTS,
+    WITNESS_ROUNDS_OF_MANY_CLASSES,
     RobustSettings,
     check_learning,
 )
@@ -124,11 +125,10 @@ class Robust(Estimator):
         value = getattr(self, name)
         if value is not None:
             return value
-        if str(self.norm) != "inf":
-            return WITNESS_DEFAULTS.get(name)
+        shared = str(self.norm) != "inf"
         if name == "n_estimators" and len(getattr(self, "classes_", ())) > 2:
-            return ROUNDS_OF_MANY_CLASSES
-        return LEARNING_DEFAULTS.get(name)
+            return WITNESS_ROUNDS_OF_MANY_CLASSES if shared else ROUNDS_OF_MANY_CLASSES
+        return (WITNESS_DEFAULTS if shared else LEARNING_DEFAULTS).get(name)
 
     def _why_not(self, name: str) -> str:
         """A line about a parameter that is not in the signature."""

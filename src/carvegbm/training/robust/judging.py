@@ -20,9 +20,12 @@ from carvegbm.training.data import Labelled
 from carvegbm.training.trial import ClassifierTrial, RegressorTrial, Trial
 from carvegbm.verification import verify
 
-__all__ = ["Judge", "is_better", "mean", "trial_of"]
+__all__ = ["PROOF_SECONDS", "Judge", "is_better", "mean", "trial_of"]
 
 Floats = npt.NDArray[np.float64]
+
+PROOF_SECONDS = 1.0
+"""For a row's proof; one that is not decided by then counts as not robust."""
 
 _CLEAR = 1e-6  # a margin this far above 0 is no matter of rounding; the others are verified
 
@@ -53,6 +56,7 @@ class Judge:
                 self.rows.X[open_rows],
                 labels,
                 self.attacker,
+                timeout=PROOF_SECONDS,
                 threads=self.threads,
                 progress=False,
             )

@@ -23,6 +23,7 @@ __all__ = [
     "LEARNING_DEFAULTS",
     "ROUNDS_OF_MANY_CLASSES",
     "WITNESS_DEFAULTS",
+    "WITNESS_ROUNDS_OF_MANY_CLASSES",
     "RobustSettings",
     "check_learning",
 ]
@@ -49,6 +50,9 @@ WITNESS_DEFAULTS: Mapping[str, Any] = {
 
 ROUNDS_OF_MANY_CLASSES = 24
 """In place of 120, for more than two classes: a round is a tree per class there."""
+
+WITNESS_ROUNDS_OF_MANY_CLASSES = 60
+"""In place of 360."""
 
 _MOST_THRESHOLDS = 255  # the core codes rows in bytes
 

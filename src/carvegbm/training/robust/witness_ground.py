@@ -14,6 +14,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.ranges import output_range
 from carvegbm.training.certified.quiet import crowding
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.boosting import Boosting, Reason
@@ -25,7 +26,7 @@ from carvegbm.training.refitting.batches import FreeScores
 from carvegbm.training.refitting.witness_batches import WitnessBatches
 from carvegbm.training.robust.even import even_candidates
 from carvegbm.training.robust.growing import Grown, GrowthSettings
-from carvegbm.training.robust.judging import Judge
+from carvegbm.training.robust.judging import PROOF_SECONDS, Judge
 from carvegbm.training.robust.model import template_of
 from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.robust.witness_growth import Scene, WitnessGrowth, WitnessPlan, nearby
@@ -34,13 +35,16 @@ __all__ = ["WitnessGround", "WitnessMenu", "witness_menu_of"]
 
 Floats = npt.NDArray[np.float64]
 
-_RADII = (1 / 8, 1 / 32)
-_PULLS = (3e-4,)
-_FEW_PULLS = (3e-4, 3e-3)  # where rows are few
-_STAGE = 60  # trees
+# Of many rows, and of few.
+_RADII = ((1 / 8, 1 / 32), (1 / 32,))
+_PULLS = ((3e-4,), (3e-3, 1e-2))
+_MEMBERS = (1, 5)
+_STAGES = (60, 20)  # trees
+_LEAST_ROUNDS = 10  # of a member
+
 _SCOUT_STAGES = 2
 _MANY_FEATURES = 100
-_THRESHOLDS = (255, 31)  # per feature: of few features, and of many
+_THRESHOLDS = 31  # per feature
 _NODE_SHARES = (0.5, 0.2)  # of the features, looked at per split: of few features, and of many
 
 
@@ -67,13 +71,14 @@ class WitnessMenu:
             yield WitnessPlan(radius, quietness, 1, rounds, pull)
 
     def grown_as(self, scout: WitnessPlan) -> Iterator[WitnessPlan]:
-        """Models that are grown in the way of a scout: half as long, and to the end."""
-        for rounds in sorted({max(1, self.rounds // 2), self.rounds}):
-            yield replace(scout, members=self.members, rounds=rounds)
+        """Models that are grown on in the way of a scout: to the half, and to the end."""
+        for rounds in sorted({self.rounds // 2, self.rounds}):
+            if rounds >= scout.rounds:
+                yield replace(scout, members=self.members, rounds=rounds)
 
     def small(self) -> Iterator[WitnessPlan]:
         """All models that few rows allow for: also smaller ones."""
-        sizes = sorted({max(1, self.rounds // part) for part in (4, 2, 1)})
+        sizes = sorted({max(1, self.rounds // 2), self.rounds})
         for (radius, quietness, pull), rounds in product(self._ways(), sizes):
             yield WitnessPlan(radius, quietness, self.members, rounds, pull)
 
@@ -84,15 +89,16 @@ class WitnessMenu:
 def witness_menu_of(boosting: Boosting, settings: RobustSettings, few_rows: bool) -> WitnessMenu:
     """What to try, by what is to be trained; a user's choice goes first."""
     many_features = boosting.data.X.shape[1] > _MANY_FEATURES
-    members = settings.n_members or 1
+    most = max(1, boosting.n_rounds // _LEAST_ROUNDS)
+    members = settings.n_members or min(_MEMBERS[few_rows], most)
     return WitnessMenu(
-        radii=(0.0,) if boosting.attacker.norm == 0 else _RADII,
+        radii=(0.0,) if boosting.attacker.norm == 0 else _RADII[few_rows],
         quietness=settings.quietness or (None,),
-        pulls=settings.pull or (_FEW_PULLS if few_rows else _PULLS),
+        pulls=settings.pull or _PULLS[few_rows],
         members=members,
         rounds=max(1, boosting.n_rounds // members),
-        stage=max(1, _STAGE // boosting.kind.n_outputs),
-        thresholds=min(255, settings.max_bin or _THRESHOLDS[many_features]),
+        stage=max(1, _STAGES[few_rows] // boosting.kind.n_outputs),
+        thresholds=settings.max_bin or _THRESHOLDS,
         node_share=settings.colsample_bynode or _NODE_SHARES[many_features],
     )
 
@@ -161,8 +167,20 @@ class WitnessGround:
     ) -> dict[str, float]:
         """What is proven of a model on the validation rows."""
         assert self.valid is not None
-        judge = Judge(self._boosting.attacker, self.valid, self._boosting.threads)
-        return judge.measures(model.ensemble, np.full(len(self.valid), -np.inf))
+        attacker, threads = self._boosting.attacker, self._boosting.threads
+        margins = np.full(len(self.valid), -np.inf)
+        if self._boosting.kind.task == "regression":
+            ends = output_range(
+                model.ensemble,
+                self.valid.X,
+                attacker,
+                timeout=PROOF_SECONDS,
+                threads=threads,
+                progress=False,
+            )
+            wanted = self.valid.labels
+            margins = np.minimum(ends.lowest_lower - wanted, wanted - ends.highest_upper)
+        return Judge(attacker, self.valid, threads).measures(model.ensemble, margins)
 
     def n_thresholds(self, plan: WitnessPlan) -> int:
         """How many thresholds the plan's trees may split at."""

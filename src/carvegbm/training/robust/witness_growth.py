@@ -159,8 +159,7 @@ class WitnessGrowth:
             raw = ensemble.raw_score(self._points, threads=threads).reshape(len(rows), -1)
             grower.bounds = Bounds(raw, raw.copy())
         for _ in range(rounds):
-            if not grower.round():
-                break
+            grower.round()  # one that draws no threshold of use leaves no tree, the next one may
         new = grower.grown
         if not new.trees:
             return False
