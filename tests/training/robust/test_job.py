@@ -134,6 +134,37 @@ def test_early_stopping_keeps_the_best_round_and_says_so():
     assert model.best_score_ == min(losses)
 
 
+@pytest.mark.parametrize("few_rows", [0, 10**6])
+@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
+def test_early_stopping_counts_rounds_before_all_rows_are_trained_on(
+    monkeypatch, problem, few_rows
+):
+    monkeypatch.setattr(job, "FEW_ROWS", few_rows)
+    (X, y), _ = halves(problem)
+    given = {"budget": 0.04, "n_estimators": 24, "num_leaves": 8, "n_jobs": 1, "random_state": 0}
+    model = cg.RobustClassifier(**given).fit(X, y, early_stopping_rounds=3)
+    whole = cg.RobustClassifier(**given).fit(X, y)
+    assert 1 < model.n_iter_ <= whole.n_iter_
+    assert model.score(X, y) > whole.score(X, y) - 0.1
+
+
+def test_early_stopping_of_members_that_stop_at_different_rounds():
+    train, valid = halves(n=200)
+    for seed in range(5):
+        model = cg.RobustClassifier(
+            budget=0.04, n_estimators=90, n_members=3, pull=0.0, n_jobs=1, random_state=seed
+        )
+        model.fit(*train, eval_set=[valid], early_stopping_rounds=1)
+        assert model.best_score_ in model.evals_result_["valid_0"]["worst_loss"]
+
+
+def test_a_model_without_a_split_has_no_rounds_and_brings_a_warning():
+    train, valid = halves()
+    with pytest.warns(UserWarning, match="no split helps against an attacker of norm inf"):
+        model = fitted(train, valid, budget=100.0)
+    assert model.n_iter_ == model.best_iteration_ == 0
+
+
 def test_weights_count():
     (X, y), valid = halves()
     weight = np.where(y == 1, 1.0, 0.05)

@@ -93,7 +93,7 @@ class Ground:
         self.valid = valid
         self._boosting = boosting
         self._menu = menu
-        self._patience = patience
+        self._patience = None if valid is None else patience
         options = {**boosting.parameters, "feature_fraction_bynode": menu.node_share}
         self._growth = GrowthSettings.of(options)
         self._coded: dict[tuple[float | None, float], _Coded] = {}
@@ -161,7 +161,7 @@ class Ground:
             kept = min(plan.rounds, member.best_round(self._patience))
             return member.grower.grown.first(kept * n_outputs)
         stages = [each for each in member.stages if len(each.trees) <= plan.rounds * n_outputs]
-        return self._best_stage(coded, stages) if stages else member.grower.grown
+        return self._best_stage(coded, stages or member.stages[:1])
 
     def _grow_round(self, plan: Plan, member: _Member, coded: _Coded) -> None:
         grower, stage = member.grower, self._menu.stage

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import isinf
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.boosting import Boosting, Reason
@@ -23,7 +23,9 @@ __all__ = ["SomeGround", "SomeMenu", "SomePlan", "ground_for", "menu_for"]
 
 
 class SomePlan(Protocol):
-    """How a model comes about."""
+    """How a model comes about: a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def members(self) -> int:

@@ -6,7 +6,7 @@ of every trial.
     many rows   scout every way of growing with one member; grow the best with all members, as it
                 is and refitted with every pull; the validation rows choose, and where these were
                 split off from the training rows, the chosen plan is trained on all of them
-    few rows    every plan is tried by cross-validation, and the best is trained on all rows
+    few rows    every plan is tried by cross-validation, and trained on all rows
     norms 0, 1, 2, … with many rows: certified large-spread training is tried, too
 
 The choice is the largest proven robustness, among the trials whose accuracy is no more than
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import ceil
 
 from carvegbm.training.certified.choosing import accuracy_floor, plain_accuracy_of, reason
 from carvegbm.training.data import Labelled
@@ -137,36 +138,40 @@ class RobustJob:
             raise KeyboardInterrupt
 
     def _try_by_folds(self) -> None:
-        """Try every plan on all folds, and train the best on all rows."""
-        started = time.monotonic()
+        """Try every plan on all folds, and train it on all rows."""
         rows = joined(self.boosting.data, self._valid)
         plans = list(self._menu.small())
         found: list[list[Mapping[str, float]]] = [[] for _ in plans]
+        n_trees, seconds = [0] * len(plans), [0.0] * len(plans)
         seed = int(self.boosting.parameters.get("seed", 0))
         plain: list[float] = []
         for train, valid in folds(rows, seed, self._stratify):
             ground = self._ground(train, valid)
             if self.plain_accuracy is not None:
                 plain.append(self._plain_accuracy_of(train, valid))
-            for plan, measures in zip(plans, found, strict=True):
+            for i, plan in enumerate(plans):
+                started = time.monotonic()
                 grown = ground.grow(plan)
-                measures.append(ground.measures(plan, grown, ground.model(plan, grown)))
+                found[i].append(ground.measures(plan, grown, ground.model(plan, grown)))
+                n_trees[i] += len(grown.trees)
+                seconds[i] += time.monotonic() - started
         if plain:
             self.plain_accuracy = sum(plain) / len(plain)
         whole = self._ground(rows, None)
-        for plan, measures in zip(plans, found, strict=True):
-            model = whole.model(plan, whole.grow(plan))
+        for i, plan in enumerate(plans):
+            started = time.monotonic()
+            as_long = replace(plan, rounds=self._n_rounds(plan, n_trees[i] / len(found[i])))
+            model = whole.model(plan, whole.grow(as_long))
             trial = trial_of(
-                mean(measures),
+                mean(found[i]),
                 parameters=plan.parameters(),
                 trees=model.ensemble.n_trees,
                 leaves=model.ensemble.n_leaves,
-                seconds=round(time.monotonic() - started, 3),
+                seconds=round(seconds[i] + time.monotonic() - started, 3),
                 note="",
                 model=model,
             )
             self._keep(trial, plan, whole)
-            started = time.monotonic()
 
     def _trained_on_all_rows(
         self, report: TrainingReport, boosted: Boosted, plan: SomePlan
@@ -174,14 +179,15 @@ class RobustJob:
         """The chosen plan once more, on the rows that it was chosen by, too."""
         self.tell("training the chosen one on all rows")
         ground = self._ground(joined(self.boosting.data, self._valid), None)
+        # There are no rows left that could say when to stop: the number of rounds is known by now.
+        plan = replace(plan, rounds=self._n_rounds(plan, boosted.model.ensemble.n_trees))
         model = counted(ground.model(plan, ground.grow(plan)), ground.train.X)
         n_trees, n_leaves = model.ensemble.n_trees, model.ensemble.n_leaves
         chosen = replace(report.chosen, model=model, trees=n_trees, leaves=n_leaves)
         trials = [chosen if trial is report.chosen else trial for trial in report.trials]
         why = f"{report.why}; then trained on all rows"
-        rounds = n_trees // (plan.members * self.boosting.kind.n_outputs)
         return replace(report, trials=trials, chosen=chosen, why=why), replace(
-            boosted, model=model, best_round=rounds
+            boosted, model=model, best_round=self._best_round(chosen, plan)
         )
 
     def _plain_accuracy_of(self, train: Labelled, valid: Labelled) -> float:
@@ -246,7 +252,7 @@ class RobustJob:
         self, chosen: Trial, plan: SomePlan, ground: SomeGround, interrupted: bool
     ) -> Boosted:
         losses, end = ground.history(plan)
-        rounds = chosen.trees // (plan.members * self.boosting.kind.n_outputs)
+        rounds = self._best_round(chosen, plan)
         known = ground.valid is not None and len(losses) > 0
         name = self._valid.name
         assert isinstance(chosen.model, GrownModel)
@@ -254,10 +260,18 @@ class RobustJob:
             model=chosen.model,
             stopped_because="interrupted" if interrupted else end,
             best_round=rounds,
-            best_value=losses[rounds - 1] if known and rounds else None,
+            best_value=losses[min(rounds, len(losses)) - 1] if known and rounds else None,
             history={name: {"worst_loss": losses}} if known else {},
             n_open=ground.n_thresholds(plan),
         )
+
+    def _best_round(self, trial: Trial, plan: SomePlan) -> int:
+        """Rounds of every member of a trial; 0 for a constant."""
+        return 0 if trial.leaves == trial.trees else self._n_rounds(plan, trial.trees)
+
+    def _n_rounds(self, plan: SomePlan, n_trees: float) -> int:
+        """Rounds of every member, the mean rounded up, where there are so many trees."""
+        return max(1, ceil(n_trees / (plan.members * self.boosting.kind.n_outputs)))
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 

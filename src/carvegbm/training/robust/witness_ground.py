@@ -130,7 +130,7 @@ class WitnessGround:
         self.valid = valid
         self._boosting = boosting
         self._menu = menu
-        self._patience = patience
+        self._patience = None if valid is None else patience
         options = {**boosting.parameters, "feature_fraction_bynode": menu.node_share}
         self._growth = replace(GrowthSettings.of(options), extra_trees=True)
         self._scenes: dict[tuple[float, float | None], Scene] = {}
