@@ -132,7 +132,7 @@ class RobustClassifier(Robust, Classifier):
         Rounds of boosting, of all members together. For more than two classes, where a round grows
         a tree per class, 24; for norms other than inf, 360.
     num_leaves, learning_rate, min_child_samples, reg_lambda
-        As in LightGBM, by default 32, 0.15, 10 and 1.
+        As in LightGBM, by default 32, 0.15, 10 and 1; for norms other than inf 8, 0.1, 10 and 1.
     max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \
     reg_alpha
         As in LightGBM, with its defaults.
@@ -181,7 +181,8 @@ class RobustClassifier(Robust, Classifier):
     best_score_ : float or None
         The loss of worst cases on the validation data after these rounds, where there are any.
     evals_result_ : dict
-        The same after every round of the first member, by evaluation set: ``"worst_loss"``.
+        The same after every round of the first member, by evaluation set: ``"worst_loss"``. Where
+        certified large-spread training did better (norms other than inf), both are its own.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 Comes in: a model, rows, and bounds on what an attacker can do to them. Goes out: measures by name,
 and trials in order. What the bounds leave open of a class, the verifier decides; numbers are judged
-by the bounds.
+by the bounds, and where there are none by the range of outputs that is proven.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.training.data import Labelled
+from carvegbm.training.refitting.numbers import worst_errors
 from carvegbm.training.trial import ClassifierTrial, RegressorTrial, Trial
 from carvegbm.verification import verify
 
@@ -38,16 +39,25 @@ class Judge:
     rows: Labelled
     threads: int
 
-    def measures(self, ensemble: Ensemble, margins: Floats) -> dict[str, float]:
-        """Measures of a trial; `margins` are lower bounds on the rows' worst margins.
+    def measures(self, ensemble: Ensemble, margins: Floats | None = None) -> dict[str, float]:
+        """Measures of a trial; `margins` are lower bounds on the rows' worst margins, if known.
 
         For numbers a margin is a distance, with a minus sign: of the worse end from what is wanted.
         """
         if ensemble.task == "regression":
             error = _root_mean(ensemble.raw_score(self.rows.X) - self.rows.labels)
+            if margins is None:
+                squares = worst_errors(
+                    ensemble,
+                    self.rows,
+                    self.attacker,
+                    timeout=PROOF_SECONDS,
+                    threads=self.threads,
+                )
+                return {"error": error, "worst_error": float(np.sqrt(squares.mean()))}
             return {"error": error, "worst_error": _root_mean(margins)}
         right = ensemble.decide(self.rows.X) == ensemble.classes[self.rows.labels]
-        robust = right & (margins > _CLEAR)
+        robust = np.zeros_like(right) if margins is None else right & (margins > _CLEAR)
         open_rows = np.flatnonzero(right & ~robust)
         if len(open_rows):
             labels = ensemble.classes[self.rows.labels[open_rows]]

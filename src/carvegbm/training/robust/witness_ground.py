@@ -14,7 +14,6 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.ranges import output_range
 from carvegbm.training.certified.quiet import crowding
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.boosting import Boosting, Reason
@@ -26,7 +25,7 @@ from carvegbm.training.refitting.batches import FreeScores
 from carvegbm.training.refitting.witness_batches import WitnessBatches
 from carvegbm.training.robust.even import even_candidates
 from carvegbm.training.robust.growing import Grown, GrowthSettings
-from carvegbm.training.robust.judging import PROOF_SECONDS, Judge
+from carvegbm.training.robust.judging import Judge
 from carvegbm.training.robust.model import template_of
 from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.robust.witness_growth import Scene, WitnessGrowth, WitnessPlan, nearby
@@ -71,10 +70,9 @@ class WitnessMenu:
             yield WitnessPlan(radius, quietness, 1, rounds, pull)
 
     def grown_as(self, scout: WitnessPlan) -> Iterator[WitnessPlan]:
-        """Models that are grown on in the way of a scout: to the half, and to the end."""
-        for rounds in sorted({self.rounds // 2, self.rounds}):
-            if rounds >= scout.rounds:
-                yield replace(scout, members=self.members, rounds=rounds)
+        """Models that are grown in the way of a scout: half as long, or as it, and to the end."""
+        for rounds in sorted({max(scout.rounds, self.rounds // 2), self.rounds}):
+            yield replace(scout, members=self.members, rounds=rounds)
 
     def small(self) -> Iterator[WitnessPlan]:
         """All models that few rows allow for: also smaller ones."""
@@ -167,20 +165,8 @@ class WitnessGround:
     ) -> dict[str, float]:
         """What is proven of a model on the validation rows."""
         assert self.valid is not None
-        attacker, threads = self._boosting.attacker, self._boosting.threads
-        margins = np.full(len(self.valid), -np.inf)
-        if self._boosting.kind.task == "regression":
-            ends = output_range(
-                model.ensemble,
-                self.valid.X,
-                attacker,
-                timeout=PROOF_SECONDS,
-                threads=threads,
-                progress=False,
-            )
-            wanted = self.valid.labels
-            margins = np.minimum(ends.lowest_lower - wanted, wanted - ends.highest_upper)
-        return Judge(attacker, self.valid, threads).measures(model.ensemble, margins)
+        judge = Judge(self._boosting.attacker, self.valid, self._boosting.threads)
+        return judge.measures(model.ensemble)
 
     def n_thresholds(self, plan: WitnessPlan) -> int:
         """How many thresholds the plan's trees may split at."""
@@ -211,9 +197,9 @@ class WitnessGround:
 
     def _kept(self, member: _Member, rounds: int) -> Grown:
         """The member after so many rounds, or after the best of its stages up to then."""
-        able = [i for i, done in enumerate(member.rounds) if done <= rounds]
-        if not able:
+        if not member.stages:
             return member.growth.grown
+        able = [i for i, done in enumerate(member.rounds) if done <= rounds] or [0]
         if self._patience is None:
             return member.stages[able[-1]]
         return member.stages[min(able, key=lambda i: member.losses[i])]
@@ -224,7 +210,7 @@ class WitnessGround:
         ensemble = model.ensemble
         rows = WitnessBatches(ensemble, self._boosting.attacker, self.valid, self._boosting.threads)
         found = rows.outcomes(FreeScores(ensemble).pack(ensemble.scores), 1.0)
-        return float(found["loss"].mean())
+        return float(np.average(found["loss"], weights=self.valid.weight))
 
     def _scene(self, plan: WitnessPlan) -> Scene:
         key = (plan.radius, plan.quietness)
