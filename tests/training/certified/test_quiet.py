@@ -162,3 +162,13 @@ def test_trees_never_split_at_a_threshold_more_crowded_than_the_quietness(proble
 
     assert most_crowded(quietness) <= quietness
     assert most_crowded(None) > quietness
+
+
+def test_rows_with_numbers_are_all_of_one_class():
+    X = np.linspace(0, 1, 50)[:, None]
+    candidates = Candidates((np.array([0.2, 0.5]),), np.zeros(1), np.ones(1))
+    rule = rule_for(cg.Attacker("inf", 0.1), 1)
+    as_numbers = crowding(candidates, Labelled(X, np.sin(X[:, 0])), rule)
+    as_one_class = crowding(candidates, Labelled(X, np.zeros(50, dtype=np.int64)), rule)
+    assert np.array_equal(as_numbers[0], as_one_class[0])
+    assert 0 < as_numbers[0].max() < 0.5

@@ -43,8 +43,12 @@ def width_of(norm: float) -> float:
 def crowding(
     candidates: Candidates, rows: Labelled, rule: ClosingRule, threads: int = 1
 ) -> list[Floats]:
-    """How crowded every candidate threshold is, per feature; 0 where the attacker has no access."""
-    members = [rows.labels == label for label in np.unique(rows.labels)]
+    """How crowded every candidate threshold is, per feature; 0 where the attacker has no access.
+
+    Rows with numbers to predict are all of one class.
+    """
+    classes = rows.labels if rows.labels.dtype.kind in "iu" else np.zeros(len(rows), dtype=np.int64)
+    members = [classes == label for label in np.unique(classes)]
     half = width_of(rule.norm) * rule.budget * rule.scale
     found: list[Floats] = [np.zeros(len(values)) for values in candidates.values]
 
