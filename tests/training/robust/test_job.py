@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
+from carvegbm.training.certified.job import Job
 from carvegbm.training.certified.report import CertifiedTrial
 from carvegbm.training.robust import ground as grounds
 from carvegbm.training.robust import growing, job
@@ -268,3 +269,23 @@ def test_the_rival_wins_iff_it_is_better(monkeypatch, ours):
     chosen = model.training_report_.chosen
     assert isinstance(chosen, CertifiedTrial) == (ours == 0.0)
     assert cg.is_large_spread(model.ensemble_, model.attacker_) or ours == 1.0
+
+
+@pytest.mark.parametrize("ours", [0.0, 1.0])
+def test_an_interrupt_of_the_rival_ends_training(monkeypatch, ours):
+    monkeypatch.setattr(job, "FEW_ROWS", 0)
+    true_measures, true_train = WitnessGround.measures, Job._train
+
+    def pretended(self, *given):
+        return {**true_measures(self, *given), "robustness": ours}
+
+    def impatient(self, quietness, scout):
+        yield next(true_train(self, quietness, scout))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(WitnessGround, "measures", pretended)
+    monkeypatch.setattr(Job, "_train", impatient)
+    model = fitted(halves()[0], norm=1, n_estimators=12)
+    assert model.stopped_because_ == "interrupted"
+    assert isinstance(model.training_report_.chosen, CertifiedTrial) == (ours == 0.0)
+    assert "all rows" not in model.training_report_.why

@@ -78,7 +78,7 @@ class RobustJob:
             if not self._found:
                 raise
             interrupted = True
-        chosen, plan, ground = self._choice(self._found)
+        chosen, plan, ground = self._choice()
         assert isinstance(chosen.model, GrownModel)
         written = replace(chosen, model=counted(chosen.model, ground.train.X))
         trials = [written if trial is chosen else trial for trial, _, _ in self._found]
@@ -90,7 +90,8 @@ class RobustJob:
             if has_rival(self.boosting):
                 given = self.boosting, self.settings, self.tell
                 report, boosted = with_rival(report, boosted, *given)
-            if self.settings.split_off and report.chosen is written:
+            stops = boosted.stopped_because == "interrupted"
+            if self.settings.split_off and report.chosen is written and not stops:
                 report, boosted = self._trained_on_all_rows(report, boosted, plan)
         except KeyboardInterrupt:
             boosted = replace(boosted, stopped_because="interrupted")
@@ -105,7 +106,7 @@ class RobustJob:
         if len(scouts) > 1:
             for plan in scouts:
                 self._try(ground, plan, "scout")
-            best = self._choice(self._found)[1]
+            best = self._choice()[1]
         tried = [plan for _, plan, _ in self._found]
         for plan in self._menu.grown_as(best):
             if plan not in tried:
@@ -209,12 +210,11 @@ class RobustJob:
 
     # ── choice ───────────────────────────────────────────────────────────────────────────────
 
-    def _choice(
-        self, found: Sequence[tuple[Trial, SomePlan, SomeGround]]
-    ) -> tuple[Trial, SomePlan, SomeGround]:
+    def _choice(self) -> tuple[Trial, SomePlan, SomeGround]:
+        """The best trial so far of those that are accurate enough."""
         floor = self._floor
         best = None
-        for each in found:
+        for each in self._found:
             trial = each[0]
             if floor is not None and isinstance(trial, ClassifierTrial) and trial.accuracy < floor:
                 continue

@@ -10,6 +10,7 @@ Comes in: the report of robust training. Goes out: the better of both, and a rep
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import isinf
 
 from carvegbm.training.certified.choosing import check_quietness
@@ -39,10 +40,12 @@ def with_rival(
     quietness = check_quietness(settings.quietness or QUIETNESS, boosting.attacker.norm)
     job = Job(boosting, quietness, report.plain_accuracy, settings.clean_loss, tell)
     theirs, their_boosted = job.run()
+    if their_boosted.stopped_because == "interrupted":
+        boosted = replace(boosted, stopped_because="interrupted")
     trials = [*report.trials, *theirs.trials]
     able = report.floor is None or theirs.chosen.measures["accuracy"] >= report.floor
     if not (able and is_better(theirs.chosen, report.chosen)):
-        why = f"{report.why}; no less than certified large-spread training"
+        why = f"{report.why}; certified large-spread training did no better"
         return TrainingReport(
             trials, report.chosen, why, report.floor, report.plain_accuracy
         ), boosted
