@@ -28,8 +28,6 @@ Floats = npt.NDArray[np.float64]
 PROOF_SECONDS = 1.0
 """For a row's proof; one that is not decided by then counts as not robust."""
 
-_CLEAR = 1e-6  # a margin this far above 0 is no matter of rounding; the others are verified
-
 
 @dataclass(frozen=True)
 class Judge:
@@ -55,9 +53,12 @@ class Judge:
                     threads=self.threads,
                 )
                 return {"error": error, "worst_error": float(np.sqrt(squares.mean()))}
-            return {"error": error, "worst_error": _root_mean(margins)}
+            distances = np.abs(margins) + _rounding(ensemble)
+            return {"error": error, "worst_error": _root_mean(distances)}
         right = ensemble.decide(self.rows.X) == ensemble.classes[self.rows.labels]
-        robust = np.zeros_like(right) if margins is None else right & (margins > _CLEAR)
+        robust = np.zeros_like(right)
+        if margins is not None:
+            robust = right & (margins > _rounding(ensemble))
         open_rows = np.flatnonzero(right & ~robust)
         if len(open_rows):
             labels = ensemble.classes[self.rows.labels[open_rows]]
@@ -95,6 +96,11 @@ def _rank(trial: Trial) -> tuple[float, ...]:
         return -trial.worst_error, -trial.error, -trial.leaves
     assert isinstance(trial, ClassifierTrial)
     return trial.robustness, trial.accuracy, -trial.leaves
+
+
+def _rounding(ensemble: Ensemble) -> float:
+    """What rounding can do, at most, to a margin that is summed tree by tree."""
+    return float(2 * (ensemble.n_trees + 2) * np.finfo(float).eps * ensemble.core.magnitude)
 
 
 def _root_mean(distances: npt.NDArray[Any]) -> float:

@@ -54,8 +54,10 @@ def template_of(
 
     rows = lightgbm.Dataset(np.zeros((2, n_features)), [0, 1])
     named = {name: value for name, value in asdict(settings).items() if name != "ordered"}
+    named["bagging_freq"] = 0  # LightGBM refuses a bag without a row, as a share of two rows may be
     parameters = {**named, **objective, "verbosity": -1, "num_threads": 1}
     text: str = lightgbm.train(parameters, rows, 1).model_to_string()
+    text = text.replace("[bagging_freq: 0]", f"[bagging_freq: {settings.bagging_freq}]")
     return text.replace("[num_iterations: 1]", f"[num_iterations: {n_rounds}]")
 
 

@@ -9,6 +9,7 @@ Comes in: the report of robust training. Goes out: the better of both, and a rep
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from math import isinf
@@ -17,6 +18,7 @@ from carvegbm.training.certified.choosing import check_quietness
 from carvegbm.training.certified.job import Job
 from carvegbm.training.certified.quiet import QUIETNESS
 from carvegbm.training.growing.boosting import Boosted, Boosting
+from carvegbm.training.growing.model import GrownModel
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.robust.judging import is_better
 from carvegbm.training.robust.settings import RobustSettings
@@ -54,6 +56,15 @@ def with_rival(
         f"the largest proven robustness on validation data, {share:.4f}, is that of certified "
         f"large-spread training; robust training reached {report.chosen.measures['robustness']:.4f}"
     )
-    return TrainingReport(
-        trials, theirs.chosen, why, report.floor, report.plain_accuracy
-    ), their_boosted
+    model = _of_any_threads(their_boosted.model)
+    chosen = replace(theirs.chosen, model=model)
+    trials = [chosen if trial is theirs.chosen else trial for trial in trials]
+    return TrainingReport(trials, chosen, why, report.floor, report.plain_accuracy), replace(
+        their_boosted, model=model
+    )
+
+
+def _of_any_threads(model: GrownModel) -> GrownModel:
+    """The same model; its text, LightGBM's own, does not say how many threads grew it."""
+    template = re.sub(r"\[num_threads: \d+\]", "[num_threads: 1]", model.template)
+    return replace(model, template=template)
