@@ -249,6 +249,13 @@ def test_each_kind_of_training_has_its_own_defaults():
     assert said.ensemble_ == theirs.ensemble_ != by_default.ensemble_
 
 
+@pytest.mark.parametrize("norm", ["inf", "Inf", "infinity", float("inf")])
+def test_defaults_go_by_the_norm_however_it_is_written(norm):
+    model = cg.RobustClassifier(norm=norm)
+    assert model._n_rounds() == LEARNING_DEFAULTS["n_estimators"]
+    assert model._lightgbm_parameters(1)["num_leaves"] == LEARNING_DEFAULTS["num_leaves"]
+
+
 def test_a_fit_with_large_spread_leaves_nothing_behind_in_the_next():
     X, y = problems.two_classes(100)
     model = cg.RobustClassifier(large_spread=True, n_estimators=5, quietness=None, n_jobs=1)

@@ -11,9 +11,10 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isinf
 from typing import Any
 
-from carvegbm.attacker import Attacker
+from carvegbm.attacker import Attacker, check_norm
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.spread import require_large_spread
@@ -125,7 +126,7 @@ class Robust(Estimator):
         value = getattr(self, name)
         if value is not None:
             return value
-        shared = str(self.norm) != "inf"
+        shared = not isinf(check_norm(self.norm))
         if name == "n_estimators" and len(getattr(self, "classes_", ())) > 2:
             return WITNESS_ROUNDS_OF_MANY_CLASSES if shared else ROUNDS_OF_MANY_CLASSES
         return (WITNESS_DEFAULTS if shared else LEARNING_DEFAULTS).get(name)

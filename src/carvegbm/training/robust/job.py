@@ -148,7 +148,7 @@ class RobustJob:
         plain: list[float] = []
         for train, valid in folds(rows, seed, self._stratify):
             ground = self._ground(train, valid)
-            if self.plain_accuracy is not None:
+            if self.plain_accuracy is not None and self.settings.clean_loss is not None:
                 plain.append(self._plain_accuracy_of(train, valid))
             for i, plan in enumerate(plans):
                 started = time.monotonic()
