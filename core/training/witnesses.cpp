@@ -5,20 +5,9 @@
 #include <stdexcept>
 
 #include "numbers/units.hpp"
+#include "training/bits.hpp"
 
 namespace carve {
-
-namespace {
-
-// A number of a row's own for every seed: it does not matter who takes the row up, or when.
-std::uint64_t seed_of(std::uint64_t seed, std::int32_t row) {
-    std::uint64_t z = seed + 0x9e3779b97f4a7c15U * (static_cast<std::uint64_t>(row) + 1);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31);
-}
-
-} // namespace
 
 Witnesses::Witnesses(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
                      const std::int32_t* label)
@@ -65,7 +54,8 @@ bool Witnesses::press(std::span<const std::int32_t> batch, const double* scores,
         const auto p = static_cast<std::size_t>(position);
         const std::int32_t row = batch[p];
         auto& kept = moves_[static_cast<std::size_t>(row)];
-        const std::uint64_t seed = seed_of(effort.seed, row);
+        // A number of the row's own: it does not matter who takes the row up, or when.
+        const std::uint64_t seed = scrambled(effort.seed, static_cast<std::uint64_t>(row));
         finder.load(rows_, row);
         if (static_cast<double>(seed >> 11) * 0x1p-53 >= effort.anew)
             finder.stand_at(kept);
