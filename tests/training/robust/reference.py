@@ -23,6 +23,7 @@ class Options(NamedTuple):
     l2: float = 0.0
     least_gain: float = 0.0
     feature_share: float = 1.0
+    drawn: bool = False
     ordered: bool = False
     seed: int = 0
 
@@ -85,6 +86,13 @@ class Reference:
         seed = scrambled(self.options.seed, number)
         return sorted(sorted(usable, key=lambda f: (scrambled(seed, f), f))[:count])
 
+    def positions(self, number, feature):
+        """The thresholds of a feature that a leaf looks at."""
+        count = self.n_thresholds[feature]
+        if not self.options.drawn:
+            return range(count)
+        return [scrambled(scrambled(MASK - self.options.seed, number), feature) % count]
+
     def best_cut(self, leaf, usable):
         """(gain, feature, left lower, position) or None; the first of the best."""
         rows, bounds, depth, number = leaf["rows"], leaf["bounds"], leaf["depth"], leaf["number"]
@@ -94,7 +102,7 @@ class Reference:
         before = self.fall(rows, self.value(rows, bounds)) + options.least_gain
         for f in self.looked_at(number, usable):
             for left_lower in (True, False):
-                for position in range(self.n_thresholds[f]):
+                for position in self.positions(number, f):
                     left = [i for i in rows if self.pushed_left(i, f, position, left_lower)]
                     right = [i for i in rows if not self.pushed_left(i, f, position, left_lower)]
                     if not (self.may_be_leaf(left) and self.may_be_leaf(right)):

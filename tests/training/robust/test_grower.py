@@ -56,6 +56,7 @@ def random_case(seed):
         l2=float(rng.choice([0, 0.5, 1])),
         least_gain=float(rng.choice([0, 0, 0.1])),
         feature_share=float(rng.choice([1.0, 0.5])),
+        drawn=seed % 4 == 0,
         ordered=bool(rng.integers(0, 2)),
         seed=int(rng.integers(0, 2**63)),
     )
