@@ -149,6 +149,22 @@ def test_early_stopping_counts_rounds_before_all_rows_are_trained_on(
     assert model.score(X, y) > whole.score(X, y) - 0.1
 
 
+def test_a_short_plan_that_wins_ends_with_its_own_rounds(monkeypatch):
+    true_measures = grounds.Ground.measures
+
+    def pretended(self, plan, *given):
+        found = true_measures(self, plan, *given)
+        return found if plan.rounds == 6 else {**found, "robustness": 0.0}
+
+    monkeypatch.setattr(grounds.Ground, "measures", pretended)
+    train, valid = halves(n=200)
+    model = cg.RobustClassifier(budget=0.04, n_estimators=24, n_members=1, n_jobs=1)
+    model.fit(*train, eval_set=[valid])
+    assert model.n_iter_ == 6
+    assert model.stopped_because_ == "rounds"
+    assert len(model.evals_result_["valid_0"]["worst_loss"]) == 6
+
+
 def test_early_stopping_of_members_that_stop_at_different_rounds():
     train, valid = halves(n=200)
     for seed in range(5):

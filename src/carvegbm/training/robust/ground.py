@@ -124,7 +124,8 @@ class Ground:
     def history(self, plan: Plan) -> tuple[list[float], Reason]:
         """The loss of the validation rows after every round of the first member, and its end."""
         member = self._members[self._key(plan, 0)]
-        return member.losses, member.reason
+        is_whole = plan.rounds <= member.best_round(self._patience, self._menu.stage)
+        return member.losses[: plan.rounds], "rounds" if is_whole else member.reason
 
     def measures(self, plan: Plan, grown: Grown, model: GrownModel) -> dict[str, float]:
         """What is proven of a model on the validation rows."""
