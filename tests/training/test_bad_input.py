@@ -170,7 +170,7 @@ CERTIFIED = {"large_spread": True, "n_members": None, "pull": None}
         (fit_with, {"min_data_in_leaf": 3}, "it is called min_child_samples here"),
         (fit_with, {"num_iterations": 3}, "it is called n_estimators here"),
         (fit_with, {"max_bin": 0}, "max_bin must be a whole number >= 1, got 0"),
-        (fit_with, {"max_bin": 70_000}, "max_bin must be at most 65534, got 70000"),
+        (fit_with, {"max_bin": 256}, "max_bin must be at most 255, got 256"),
         (fit_with, {"n_members": 0}, "n_members must be a whole number >= 1, got 0"),
         (fit_with, {"colsample_bynode": 0.0}, r"colsample_bynode must be a share in \(0, 1\]"),
         (fit_with, {"colsample_bytree": 1.5}, r"colsample_bytree must be a share in \(0, 1\]"),
