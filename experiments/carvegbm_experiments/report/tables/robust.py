@@ -37,8 +37,8 @@ _UNKNOWN = (
 )
 _AS_PUBLISHED = (
     "Training and test set as published; pixels are divided by 255, tables scaled to [0, 1] by "
-    "their training rows. A fifth of the training rows is for validation; on diabetes, training "
-    "cross-validates inside them"
+    "their training rows. A fifth of the training rows is for validation, and the chosen plan is "
+    "trained on all of them then; on diabetes, training cross-validates inside them"
 )
 _LIKE_A = (
     "Divided and scaled as in the table of A. On breast cancer and diabetes, training "
