@@ -159,3 +159,18 @@ def test_no_split_makes_a_constant():
     assert model.ensemble.n_leaves == 1
     X = garden.rows.X
     assert np.ptp(model.booster(X).predict(X)) == 0
+
+
+def test_a_draw_without_a_split_does_not_end_training():
+    """One feature of forty tells the classes apart, and each split looks at two of them."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((300, 40)), rng.integers(0, 2, 300)
+    X[:, 7] = y
+    attacker = cg.Attacker("inf", 0.4)
+    rows = Labelled(X, y)
+    rule = ClosingRule.against(attacker, blank_ensemble(40))
+    coded = CodedRows.of(X, find_ends(rows, rule).choose(20, None), attacker)
+    for settings in ({"feature_fraction_bynode": 0.05}, {"feature_fraction": 0.05}):
+        grower = Grower(coded, target_of("binary", rows, 1), GrowthSettings(**settings))
+        assert all(grower.round() for _ in range(5))
+        assert all((tree.feature == 7).any() for tree in grower.grown.trees)

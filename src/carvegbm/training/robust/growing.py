@@ -17,11 +17,13 @@ from carvegbm import _core
 from carvegbm.attacker import Attacker
 from carvegbm.training.growing.thresholds import Candidates
 from carvegbm.training.inputs import blank_ensemble
-from carvegbm.training.robust.targets import Bounds, Target
+from carvegbm.training.robust.targets import Bounds, Lean, Target
 
 __all__ = ["CodedRows", "Grower", "Grown", "GrowthSettings"]
 
 Floats = npt.NDArray[np.float64]
+
+_DRAWS = 20  # of rows and features, before all of them are looked at
 
 
 @dataclass(frozen=True)
@@ -205,51 +207,61 @@ class Grower:
         self.grown = Grown(target.start()) if grown is None else grown
         self.bounds = rows.bounds(self.grown)
         self._random = np.random.default_rng([settings.seed, len(self.grown.trees)])
-        self._used = np.arange(len(rows), dtype=np.int32)
 
     def round(self) -> bool:
-        """Grow a tree per output; False, and none of them is kept, if none has a split."""
-        settings = self._settings
-        n_features = self._rows.candidates.n_features
-        self._draw_rows()
-        features = np.ones(n_features, dtype=np.uint8)
-        if settings.feature_fraction < 1:
-            n_left_out = n_features - max(1, round(settings.feature_fraction * n_features))
-            features[self._random.choice(n_features, n_left_out, replace=False)] = 0
-        trees = [
-            _core.grow_tree(
-                self._rows.codes,
-                lean.down.astype(np.uint8),
-                lean.gradient,
-                lean.hessian,
-                self._used,
-                features,
-                settings.options(int(self._random.integers(2**63))),
-                self._rows.threads,
-            )
-            for lean in self._target.leans(self.bounds)
-        ]
-        if all(len(tree.values) == 1 for tree in trees):
+        """Grow a tree per output; False, and none of them is kept, if none has a split.
+
+        Where rows or features are drawn, a draw without a split does not mean that there is none:
+        others are tried, and in the end all rows and features.
+        """
+        leans = self._target.leans(self.bounds)
+        whole = replace(
+            self._settings,
+            bagging_fraction=1.0,
+            feature_fraction=1.0,
+            feature_fraction_bynode=1.0,
+        )
+        tries = [self._settings] * _DRAWS if self._settings != whole else []
+        for settings in (*tries, whole):
+            trees = self._trees(leans, settings)
+            if any(len(tree.values) > 1 for tree in trees):
+                break
+        else:
             return False
         for output, tree in enumerate(trees):
-            values = settings.learning_rate * tree.values
+            values = self._settings.learning_rate * tree.values
             self._rows.add(self.bounds, tree, output, values)
             self.grown.trees.append(tree)
             self.grown.outputs.append(output)
             self.grown.values.append(values)
         return True
 
+    def _trees(self, leans: Sequence[Lean], settings: GrowthSettings) -> list[_core.CodedTree]:
+        """A tree per output, on the rows and features that are drawn."""
+        n, n_features = len(self._rows), self._rows.candidates.n_features
+        used = np.arange(n, dtype=np.int32)
+        if settings.bagging_freq > 0 and settings.bagging_fraction < 1:
+            n_drawn = max(1, round(settings.bagging_fraction * n))
+            used = np.sort(self._random.choice(n, n_drawn, replace=False)).astype(np.int32)
+        features = np.ones(n_features, dtype=np.uint8)
+        if settings.feature_fraction < 1:
+            n_left_out = n_features - max(1, round(settings.feature_fraction * n_features))
+            features[self._random.choice(n_features, n_left_out, replace=False)] = 0
+        return [
+            _core.grow_tree(
+                self._rows.codes,
+                lean.down.astype(np.uint8),
+                lean.gradient,
+                lean.hessian,
+                used,
+                features,
+                settings.options(int(self._random.integers(2**63))),
+                self._rows.threads,
+            )
+            for lean in leans
+        ]
+
     def restart(self, grown: Grown) -> None:
         """Go on from the same trees with other scores."""
         self.grown = grown
         self.bounds = self._rows.bounds(grown)
-
-    def _draw_rows(self) -> None:
-        settings, n = self._settings, len(self._rows)
-        n_rounds = len(self.grown.trees) // self._target.n_outputs
-        if settings.bagging_freq < 1 or settings.bagging_fraction >= 1:
-            return
-        if n_rounds % settings.bagging_freq == 0:
-            n_drawn = max(1, round(settings.bagging_fraction * n))
-            drawn = self._random.choice(n, n_drawn, replace=False)
-            self._used = np.sort(drawn).astype(np.int32)

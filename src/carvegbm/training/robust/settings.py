@@ -139,6 +139,11 @@ def check_learning(given: Mapping[str, Any]) -> None:
     depth = given["max_depth"]
     if not isinstance(depth, int | np.integer) or isinstance(depth, bool):
         raise CarveError(f"max_depth must be a whole number, got {depth!r}; -1 sets no limit")
+    if given["subsample_freq"] not in (0, 1):
+        raise CarveError(
+            f"subsample_freq must be 0 or 1, got {given['subsample_freq']!r}: rows are drawn for "
+            "every round anew, or not at all"
+        )
 
 
 def _is_auto(value: Any) -> bool:
