@@ -92,6 +92,12 @@ def test_choice_keeps_to_its_limits(most, quietness):
         assert len(chosen.values[f]) == min(most, open_ones.sum()) or most == 4
 
 
+def test_one_threshold_is_a_middle_one():
+    X, y = np.arange(100.0)[:, None], np.arange(100) % 2
+    found = ends_of(X, y, cg.Attacker("inf", 0.1)).choose(1, None).values[0]
+    assert 25 < found[0] < 75
+
+
 def test_threads_do_not_change_the_thresholds():
     X, y = lattice(n=300, d=40)
     one, two = (ends_of(X, y, cg.Attacker("inf", 0.1), threads) for threads in (1, 2))

@@ -124,6 +124,16 @@ def test_clean_loss_rules_out_trials_that_are_not_accurate_enough():
     assert free.training_report_.floor is None
 
 
+def test_a_plain_accuracy_that_is_given_is_not_measured_again():
+    train, _ = halves()
+    given = {"budget": 0.04, "n_estimators": 12, "num_leaves": 8, "n_jobs": 1, "random_state": 0}
+    for accuracy in (None, 0.625):
+        model = cg.RobustClassifier(**given, clean_loss=0.1)
+        report = model.fit(*train, plain_accuracy=accuracy).training_report_
+        assert (report.plain_accuracy == 0.625) == (accuracy == 0.625)
+        assert "cross-validation" in report.why
+
+
 def test_early_stopping_keeps_the_best_round_and_says_so():
     train, valid = halves(n=200)
     model = cg.RobustClassifier(budget=0.04, n_estimators=300, n_members=1, pull=0.0, n_jobs=1)

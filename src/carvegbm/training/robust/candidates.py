@@ -113,5 +113,6 @@ def _spread_out(weight: Floats, most: int) -> npt.NDArray[np.int64]:
         return np.arange(n)
     heavy = np.argsort(-weight, kind="stable")[: int(_HEAVY * most)]
     heavy = heavy[weight[heavy] > 2 * weight.mean()]
-    even = np.linspace(0, n - 1, most - len(heavy)).round().astype(np.int64)
+    pieces = most - len(heavy)
+    even = ((np.arange(pieces) + 0.5) * n / pieces).astype(np.int64)
     return np.unique(np.concatenate([heavy, even]))

@@ -215,7 +215,9 @@ class Robust(Estimator):
 
         plain = self._plain_accuracy(boosting, settings.clean_loss, plain_accuracy)
         tell = print_line if self.verbose else lambda _: None
-        report, boosted = RobustJob(boosting, settings, plain_accuracy=plain, tell=tell).run()
+        is_given = plain_accuracy is not None
+        job = RobustJob(boosting, settings, plain_accuracy=plain, is_given=is_given, tell=tell)
+        report, boosted = job.run()
         return Trained(boosting, boosted, report, large_spread=False)
 
     def _split_off(self, data: Labelled, stratify: bool) -> tuple[Labelled, Labelled]:

@@ -55,7 +55,9 @@ class RobustJob:
     settings : RobustSettings
     plain_accuracy : float or None
         Accuracy of plain LightGBM on the validation rows; by cross-validation, once trials are
-        judged so.
+        judged so, unless `is_given`.
+    is_given : bool
+        Whether the accuracy is a user's, and not to be measured again.
     tell : callable (str) -> object
         Called with a line per trial.
     """
@@ -63,6 +65,7 @@ class RobustJob:
     boosting: Boosting
     settings: RobustSettings
     plain_accuracy: float | None = None
+    is_given: bool = False
     tell: Callable[[str], object] = lambda _: None
     _found: list[tuple[Trial, SomePlan, SomeGround]] = field(default_factory=list, init=False)
 
@@ -86,6 +89,8 @@ class RobustJob:
         boosted = self._boosted(written, plan, ground, interrupted)
         if interrupted or self._few_rows:
             return report, boosted
+        self._found.clear()  # what follows needs memory, and none of the rows as they were coded
+        del ground
         try:
             if has_rival(self.boosting):
                 given = self.boosting, self.settings, self.tell
@@ -148,7 +153,7 @@ class RobustJob:
         plain: list[float] = []
         for train, valid in folds(rows, seed, self._stratify):
             ground = self._ground(train, valid)
-            if self.plain_accuracy is not None and self.settings.clean_loss is not None:
+            if self.settings.clean_loss is not None and not self.is_given:
                 plain.append(self._plain_accuracy_of(train, valid))
             for i, plan in enumerate(plans):
                 started = time.monotonic()
