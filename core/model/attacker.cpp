@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 namespace carve {
 
@@ -74,6 +75,10 @@ double Attacker::distance(std::span<const std::int32_t> features, const double* 
 Instance::Instance(const Ensemble& ensemble, const Attacker& attacker)
     : ensemble_(ensemble), attacker_(attacker), x_(static_cast<std::size_t>(ensemble.n_features)),
       routed_(x_), limits_(x_.size()), known_(x_.size(), 0) {
+    for (const std::size_t size : {attacker.scale.size(), attacker.changeable.size(),
+                                   attacker.lower.size(), attacker.upper.size()})
+        if (size != 0 && size != x_.size())
+            throw std::invalid_argument("the attacker is for another number of features");
     const double wide = 1 + 8 * unit_roundoff; // covers the rounding of products and distances
     const auto span = [&](int feature) {
         if (!attacker.may_change(feature) || attacker.budget == 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import lightgbm
 import numpy as np
 import pytest
-import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -24,6 +23,8 @@ from carvegbm.training.data import Labelled
 from carvegbm.training.refitting.numbers import worst_errors
 from training import problems
 from training.refits import refit, robustness, same_trees
+
+xgboost = pytest.importorskip("xgboost")
 
 INF = cg.Attacker("inf", 0.05)
 

@@ -154,6 +154,10 @@ def test_bad_arrays_are_refused():
     ):
         with pytest.raises(ValueError, match=words):
             grow(**wrong)
+    narrow = blank_ensemble(1)
+    scaled = cg.Attacker("inf", 0.1, scale=[2.0]).core(narrow)
+    with pytest.raises(ValueError, match="another number of features"):
+        _core.Codes(blank_ensemble(2).core, scaled, X, np.empty(0), np.zeros(3, np.int64), 1)
     with pytest.raises(ValueError, match="255"):
         codes_of(X, [np.arange(256.0), np.empty(0)], cg.Attacker("inf", 0.1))
     with pytest.raises(ValueError, match="ascending"):
