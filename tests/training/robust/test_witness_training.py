@@ -9,7 +9,7 @@ import pytest
 import carvegbm as cg
 from carvegbm.training.certified.report import CertifiedTrial
 from carvegbm.training.robust import job, witness_growth
-from carvegbm.training.robust.even import even_candidates
+from carvegbm.training.robust.candidates import even_candidates
 from training import problems
 
 ATTACKERS = [cg.Attacker(0, 2), cg.Attacker(1, 0.2), cg.Attacker(2, 0.2)]

@@ -53,7 +53,8 @@ _OBJECTIVE_PARAMETERS = (
 class Boosted:
     """The outcome of training.
 
-    `best_round` counts the rounds kept, up to the last that has a split: 0 for a constant.
+    `best_round` counts the rounds kept, up to the last that has a split: 0 for a constant. `n_open`
+    counts the thresholds that large-spread training has left open.
     """
 
     model: GrownModel
@@ -61,7 +62,7 @@ class Boosted:
     best_round: int
     best_value: float | None
     history: dict[str, dict[str, list[float]]]
-    n_open: int
+    n_open: int | None = None
 
 
 @dataclass(frozen=True)

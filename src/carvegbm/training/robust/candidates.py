@@ -1,11 +1,18 @@
-"""Candidate thresholds for the robust grower: between the ends of what the attacker can reach.
+"""Candidate thresholds for the robust grower: where they give the attacker least.
 
+Norm inf: between the ends of what the attacker can reach.
 A row with value x can be anywhere in [x - r, x + r], r being the attacker's radius for the feature.
 What a split does to the rows changes only where a threshold passes one of these ends, so that
 thresholds are placed in the middle between consecutive ends, not between consecutive values.
 
-Comes in: labelled rows and an attacker. Goes out: `Ends`, which choose `Candidates`: at most so
-many thresholds per feature, none of them too crowded.
+Norms 0, 1, 2, …: evenly. What a move costs an attacker that shares a budget among features grows
+with its distance, without a step at some radius. Steps of the model that are spread over a
+feature's whole range then cost it most: thresholds lie evenly among the feature's values, and
+evenly between the smallest and the largest of them, so that a feature of few values has several
+thresholds between two of them.
+
+Comes in: rows, and an attacker where it counts. Goes out: `Ends`, which choose `Candidates`: at
+most so many thresholds per feature, none of them too crowded; or evenly placed `Candidates`.
 """
 
 from __future__ import annotations
@@ -20,7 +27,7 @@ from carvegbm.training.data import Labelled
 from carvegbm.training.growing.closing import ClosingRule
 from carvegbm.training.growing.thresholds import ZERO_ZONE, Candidates, for_each_column
 
-__all__ = ["Ends", "find_ends"]
+__all__ = ["Ends", "even_candidates", "find_ends"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -98,8 +105,7 @@ def _between(
     ends = ends[starts]
     place = upper[:-1] / 2 + ends[1:] / 2
     weight = np.maximum(rows[:-1], rows[1:])
-    inside = (place >= -ZERO_ZONE) & (place < ZERO_ZONE)
-    place = np.where(inside, ZERO_ZONE, place)  # LightGBM reads what is in there as 0
+    place = _outside_zero(place)
     useful = (place >= first) & (place < last) & np.r_[True, np.diff(place) > 0]
     place, weight = place[useful], weight[useful]
     chosen = _spread_out(weight, _MOST)
@@ -116,3 +122,52 @@ def _spread_out(weight: Floats, most: int) -> npt.NDArray[np.int64]:
     pieces = most - len(heavy)
     even = ((np.arange(pieces) + 0.5) * n / pieces).astype(np.int64)
     return np.unique(np.concatenate([heavy, even]))
+
+
+# ── thresholds that lie evenly ───────────────────────────────────────────────────────────────
+
+
+def even_candidates(X: npt.NDArray[np.floating], most: int, threads: int = 1) -> Candidates:
+    """At most `most` thresholds per feature, half of them between neighbouring values.
+
+    Examples
+    --------
+    >>> found = even_candidates(np.array([[0.0], [1.0], [1.0], [4.0]]), 4)
+    >>> found.values[0].tolist(), found.lower.tolist(), found.upper.tolist()
+    ([0.5, 1.3333333333333333, 2.5, 2.6666666666666665], [0.0], [4.0])
+    """
+    n_features = X.shape[1]
+    places: list[Floats] = [np.empty(0)] * n_features
+    lowest, highest = np.zeros(n_features), np.zeros(n_features)
+
+    def find(feature: int, column: Floats) -> None:
+        column = column[~np.isnan(column)]
+        column[np.abs(column) <= ZERO_ZONE] = 0.0
+        values = np.unique(column)
+        if len(values) == 0:
+            return
+        lowest[feature], highest[feature] = values[0], values[-1]
+        places[feature] = _places(values, most)
+
+    for_each_column(X, find, threads)
+    return Candidates(tuple(places), lowest, highest)
+
+
+def _places(values: Floats, most: int) -> Floats:
+    """Thresholds t, values[0] <= t < values[-1]."""
+    if len(values) == 1:
+        return np.empty(0)
+    between = values[:-1] / 2 + values[1:] / 2
+    half = max(1, most // 2)
+    if len(between) > half:
+        between = between[np.linspace(0, len(between) - 1, half).round().astype(np.int64)]
+    evenly = np.linspace(values[0], values[-1], most - len(between) + 2)[1:-1]
+    place = np.unique(_outside_zero(np.union1d(between, evenly)))
+    kept: Floats = place[(place >= values[0]) & (place < values[-1])]
+    return kept
+
+
+def _outside_zero(place: Floats) -> Floats:
+    """Thresholds outside of the zone that LightGBM reads as 0."""
+    inside = (place >= -ZERO_ZONE) & (place < ZERO_ZONE)
+    return np.where(inside, ZERO_ZONE, place)

@@ -6,9 +6,7 @@ several plans have in common (thresholds, codes, grown trees) is found once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,10 +20,10 @@ from carvegbm.training.growing.model import GrownModel
 from carvegbm.training.growing.thresholds import Candidates
 from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.refitting.descent import Defence, DescentSettings, descend
+from carvegbm.training.robust.base import GroundBase
 from carvegbm.training.robust.candidates import Ends, find_ends
-from carvegbm.training.robust.growing import CodedRows, Grower, Grown, GrowthSettings
-from carvegbm.training.robust.judging import Judge
-from carvegbm.training.robust.model import model_of, template_of
+from carvegbm.training.robust.growing import CodedRows, Grower, Grown
+from carvegbm.training.robust.model import model_of
 from carvegbm.training.robust.plan import Menu, Plan
 from carvegbm.training.robust.targets import Bounds, Target, target_of
 
@@ -67,6 +65,8 @@ class _Member:
     losses: list[float] = field(default_factory=list)
     stages: list[Grown] = field(default_factory=list)
     """The model after every refit on the way."""
+    proven: list[float] = field(default_factory=list)
+    """Of every stage: the share of the validation rows that its bounds prove to be robust."""
     reason: Reason = "rounds"
 
     def best_round(self, patience: int | None, stage: int | None = None) -> int:
@@ -78,7 +78,7 @@ class _Member:
         return min(step * (int(np.argmin(ends)) + 1), len(self.losses))
 
 
-class Ground:
+class Ground(GroundBase[Menu]):
     """Training and validation rows, and models grown on them; no validation rows: None."""
 
     def __init__(
@@ -89,13 +89,7 @@ class Ground:
         valid: Labelled | None,
         patience: int | None = None,
     ) -> None:
-        self.train = replace(train, X=np.ascontiguousarray(train.X))
-        self.valid = valid
-        self._boosting = boosting
-        self._menu = menu
-        self._patience = None if valid is None else patience
-        options = {**boosting.parameters, "feature_fraction_bynode": menu.node_share}
-        self._growth = GrowthSettings.of(options)
+        super().__init__(boosting, menu, train, valid, patience)
         self._coded: dict[tuple[float | None, float], _Coded] = {}
         self._ends: dict[float, Ends] = {}
         self._members: dict[tuple[Any, ...], _Member] = {}
@@ -133,8 +127,7 @@ class Ground:
         assert self.valid is not None
         assert coded is not None
         margins = self._target(self.valid).margins(coded.bounds(grown))
-        judge = Judge(self._boosting.attacker, self.valid, self._boosting.threads)
-        return judge.measures(model.ensemble, margins)
+        return self._judge.measures(model.ensemble, margins)
 
     def _key(self, plan: Plan, number: int) -> tuple[Any, ...]:
         """What a member's trees depend on."""
@@ -161,8 +154,7 @@ class Ground:
         if self._menu.stage is None:
             kept = min(plan.rounds, member.best_round(self._patience))
             return member.grower.grown.first(kept * n_outputs)
-        stages = [each for each in member.stages if len(each.trees) <= plan.rounds * n_outputs]
-        return self._best_stage(coded, stages or member.stages[:1])
+        return self._best_stage(member, plan.rounds * n_outputs)
 
     def _grow_round(self, plan: Plan, member: _Member, coded: _Coded) -> None:
         grower, stage = member.grower, self._menu.stage
@@ -185,20 +177,22 @@ class Ground:
         refitted = self._refitted(plan, member.grower.grown)
         member.grower.restart(refitted)
         member.stages.append(refitted.first(len(refitted.trees)))
-        if coded.valid is not None and member.losses:
-            member.bounds = coded.valid.bounds(refitted)
+        if coded.valid is None or self.valid is None:
+            return
+        member.bounds = coded.valid.bounds(refitted)
+        margins = self._target(self.valid).margins(member.bounds)
+        member.proven.append(float(np.mean(margins > 0)))
+        if member.losses:
             member.losses[-1] = self._loss(member)
 
-    def _best_stage(self, coded: _Coded, stages: Sequence[Grown]) -> Grown:
+    def _best_stage(self, member: _Member, most_trees: int) -> Grown:
         """The stage of which the bounds prove most on the validation rows; without these the last.
 
-        Of equal ones the first.
+        Of equal ones the first; the first of all where none has so few trees.
         """
-        if coded.valid is None or self.valid is None:
-            return stages[-1]
-        target = self._target(self.valid)
-        robust = [np.mean(target.margins(coded.valid.bounds(each)) > 0) for each in stages]
-        return stages[int(np.argmax(robust))]
+        able = [i for i, each in enumerate(member.stages) if len(each.trees) <= most_trees] or [0]
+        best = max(able, key=lambda i: member.proven[i]) if member.proven else able[-1]
+        return member.stages[best]
 
     def _see(self, member: _Member, coded: _Coded) -> None:
         """Add the trees of the last round to the bounds of the validation rows."""
@@ -217,15 +211,11 @@ class Ground:
         if not grown.trees:
             return grown
         ensemble = self.model(plan, grown).ensemble
-        outputs = np.repeat(grown.outputs, [len(values) for values in grown.values])
-        own = np.arange(len(outputs)), outputs
-        anchor = np.zeros_like(ensemble.scores)
-        anchor[own] = grown.starts()
         staged = self._menu.stage is not None
         settings = replace(
             _STAGE_REFIT if staged else _REFIT,
             pull=plan.pull,
-            anchor=anchor,
+            anchor=grown.anchor(),
             seed=self._growth.seed,
             threads=self._boosting.threads,
         )
@@ -234,7 +224,7 @@ class Ground:
         descent = descend(ensemble, defence, settings)
         if descent.interrupted:
             raise KeyboardInterrupt
-        return grown.with_scores(descent.scores[own])
+        return grown.with_scores(descent.scores[grown.own()])
 
     # ── what plans share ─────────────────────────────────────────────────────────────────────
 
@@ -260,18 +250,6 @@ class Ground:
         attacker = self._boosting.attacker
         return replace(attacker, budget=plan.budget_share * attacker.budget)
 
-    @cached_property
-    def _template(self) -> str:
-        names = ("objective", "num_class")
-        parameters = self._boosting.parameters
-        objective = {name: parameters[name] for name in names if name in parameters}
-        n_features = self.train.X.shape[1]
-        return template_of(objective, self._growth, n_features, self._menu.rounds)
-
     def _target(self, rows: Labelled) -> Target:
         kind = self._boosting.kind
         return target_of(kind.task, rows, kind.n_outputs)
-
-    def n_thresholds(self, plan: Plan) -> int:
-        """How many thresholds the plan's trees may split at."""
-        return sum(map(len, self._codes(plan).candidates.values))

@@ -73,9 +73,6 @@ class SomeGround(Protocol):
     def history(self, plan: Any) -> tuple[list[float], Reason]:
         """The loss of the validation rows after every round of the first member, and its end."""
 
-    def n_thresholds(self, plan: Any) -> int:
-        """How many thresholds the plan's trees may split at."""
-
 
 def menu_for(boosting: Boosting, settings: RobustSettings, few_rows: bool) -> SomeMenu:
     """What to try against the attacker."""

@@ -153,6 +153,17 @@ class Grown:
         ]
         return np.concatenate(parts)
 
+    def own(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Where the scores stand in a matrix by leaf and output."""
+        outputs = np.repeat(self.outputs, [len(values) for values in self.values])
+        return np.arange(len(outputs)), outputs
+
+    def anchor(self) -> Floats:
+        """What a refit pulls the folded scores towards, by leaf and output: the bias, and 0."""
+        anchor = np.zeros((self.n_leaves, len(self.bias)))
+        anchor[self.own()] = self.starts()
+        return anchor
+
     def with_scores(self, scores: Floats) -> Grown:
         """The same trees with other scores, one after the other in one array, and no bias."""
         ends = np.cumsum([len(values) for values in self.values])[:-1]

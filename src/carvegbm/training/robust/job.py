@@ -130,15 +130,7 @@ class RobustJob:
             grown, note, interrupted = unfinished, "unfinished", True
         model = ground.model(plan, grown)
         measures = ground.measures(plan, grown, model)
-        trial = trial_of(
-            measures,
-            parameters=plan.parameters(),
-            trees=model.ensemble.n_trees,
-            leaves=model.ensemble.n_leaves,
-            seconds=round(time.monotonic() - started, 3),
-            note=note,
-            model=model,
-        )
+        trial = _trial(plan, model, measures, time.monotonic() - started, note)
         self._keep(trial, plan, ground)
         if interrupted:
             raise KeyboardInterrupt
@@ -168,16 +160,8 @@ class RobustJob:
             started = time.monotonic()
             as_long = replace(plan, rounds=self._n_rounds(plan, n_trees[i] / len(found[i])))
             model = whole.model(plan, whole.grow(as_long))
-            trial = trial_of(
-                mean(found[i]),
-                parameters=plan.parameters(),
-                trees=model.ensemble.n_trees,
-                leaves=model.ensemble.n_leaves,
-                seconds=round(seconds[i] + time.monotonic() - started, 3),
-                note="",
-                model=model,
-            )
-            self._keep(trial, plan, whole)
+            taken = seconds[i] + time.monotonic() - started
+            self._keep(_trial(plan, model, mean(found[i]), taken), plan, whole)
 
     def _trained_on_all_rows(
         self, report: TrainingReport, boosted: Boosted, plan: SomePlan
@@ -267,7 +251,6 @@ class RobustJob:
             best_round=rounds,
             best_value=losses[min(rounds, len(losses)) - 1] if known and rounds else None,
             history={name: {"worst_loss": losses}} if known else {},
-            n_open=ground.n_thresholds(plan),
         )
 
     def _best_round(self, trial: Trial, plan: SomePlan) -> int:
@@ -290,10 +273,9 @@ class RobustJob:
 
     @cached_property
     def _few_rows(self) -> bool:
-        if not self.settings.split_off:
+        if not self.settings.split_off or len(self.boosting.data) + len(self._valid) >= FEW_ROWS:
             return False
-        rows = joined(self.boosting.data, self._valid)
-        return len(rows) < FEW_ROWS and enough_for_folds(rows, self._stratify)
+        return enough_for_folds(joined(self.boosting.data, self._valid), self._stratify)
 
     @property
     def _stratify(self) -> bool:
@@ -302,3 +284,22 @@ class RobustJob:
     @property
     def _valid(self) -> Labelled:
         return self.boosting.evaluation.sets[0]
+
+
+def _trial(
+    plan: SomePlan,
+    model: GrownModel,
+    measures: Mapping[str, float],
+    seconds: float,
+    note: str = "",
+) -> Trial:
+    """A model that was trained by a plan."""
+    return trial_of(
+        measures,
+        parameters=plan.parameters(),
+        trees=model.ensemble.n_trees,
+        leaves=model.ensemble.n_leaves,
+        seconds=round(seconds, 3),
+        note=note,
+        model=model,
+    )

@@ -24,6 +24,7 @@ __all__ = ["counted", "model_of", "template_of"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+_OBJECTIVE = ("objective", "num_class")
 _SPLITS = "2"  # LightGBM's decision type: numerical, and a missing value is read as 0
 
 
@@ -47,16 +48,21 @@ def counted(model: GrownModel, X: npt.NDArray[Any]) -> GrownModel:
 
 
 def template_of(
-    objective: Mapping[str, Any], settings: GrowthSettings, n_features: int, n_rounds: int
+    parameters: Mapping[str, Any], settings: GrowthSettings, n_features: int, n_rounds: int
 ) -> str:
-    """Text of a LightGBM model without a split: header and parameters of the one to be written."""
+    """Text of a LightGBM model without a split: header and parameters of the one to be written.
+
+    Of the parameters only the objective counts; the settings say the rest.
+    """
     import lightgbm
+
+    objective = {name: parameters[name] for name in _OBJECTIVE if name in parameters}
 
     rows = lightgbm.Dataset(np.zeros((2, n_features)), [0, 1])
     named = {name: value for name, value in asdict(settings).items() if name != "ordered"}
     named["bagging_freq"] = 0  # LightGBM refuses a bag without a row, as a share of two rows may be
-    parameters = {**named, **objective, "verbosity": -1, "num_threads": 1}
-    text: str = lightgbm.train(parameters, rows, 1).model_to_string()
+    told = {**named, **objective, "verbosity": -1, "num_threads": 1}
+    text: str = lightgbm.train(told, rows, 1).model_to_string()
     text = text.replace("[bagging_freq: 0]", f"[bagging_freq: {settings.bagging_freq}]")
     return text.replace("[num_iterations: 1]", f"[num_iterations: {n_rounds}]")
 

@@ -48,9 +48,7 @@ def with_rival(
     able = report.floor is None or theirs.chosen.measures["accuracy"] >= report.floor
     if not (able and is_better(theirs.chosen, report.chosen)):
         why = f"{report.why}; certified large-spread training did no better"
-        return TrainingReport(
-            trials, report.chosen, why, report.floor, report.plain_accuracy
-        ), boosted
+        return replace(report, trials=trials, why=why), boosted
     share = theirs.chosen.measures["robustness"]
     why = (
         f"the largest proven robustness on validation data, {share:.4f}, is that of certified "
@@ -59,9 +57,8 @@ def with_rival(
     model = _of_any_threads(their_boosted.model)
     chosen = replace(theirs.chosen, model=model)
     trials = [chosen if trial is theirs.chosen else trial for trial in trials]
-    return TrainingReport(trials, chosen, why, report.floor, report.plain_accuracy), replace(
-        their_boosted, model=model
-    )
+    better = replace(report, trials=trials, chosen=chosen, why=why)
+    return better, replace(their_boosted, model=model)
 
 
 def _of_any_threads(model: GrownModel) -> GrownModel:

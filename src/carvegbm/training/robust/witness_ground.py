@@ -23,10 +23,9 @@ from carvegbm.training.growing.thresholds import Candidates
 from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.refitting.batches import FreeScores
 from carvegbm.training.refitting.witness_batches import WitnessBatches
-from carvegbm.training.robust.even import even_candidates
-from carvegbm.training.robust.growing import Grown, GrowthSettings
-from carvegbm.training.robust.judging import Judge
-from carvegbm.training.robust.model import template_of
+from carvegbm.training.robust.base import GroundBase
+from carvegbm.training.robust.candidates import even_candidates
+from carvegbm.training.robust.growing import Grown
 from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.robust.witness_growth import Scene, WitnessGrowth, WitnessPlan, nearby
 
@@ -113,7 +112,7 @@ class _Member:
     reason: Reason = "rounds"
 
 
-class WitnessGround:
+class WitnessGround(GroundBase[WitnessMenu]):
     """Training and validation rows, and models grown on them; no validation rows: None."""
 
     def __init__(
@@ -124,13 +123,8 @@ class WitnessGround:
         valid: Labelled | None,
         patience: int | None = None,
     ) -> None:
-        self.train = replace(train, X=np.ascontiguousarray(train.X))
-        self.valid = valid
-        self._boosting = boosting
-        self._menu = menu
-        self._patience = None if valid is None else patience
-        options = {**boosting.parameters, "feature_fraction_bynode": menu.node_share}
-        self._growth = replace(GrowthSettings.of(options), extra_trees=True)
+        super().__init__(boosting, menu, train, valid, patience)
+        self._growth = replace(self._growth, extra_trees=True)
         self._scenes: dict[tuple[float, float | None], Scene] = {}
         self._members: dict[tuple[float, float | None, float, int], _Member] = {}
 
@@ -164,13 +158,7 @@ class WitnessGround:
         model: GrownModel,
     ) -> dict[str, float]:
         """What is proven of a model on the validation rows."""
-        assert self.valid is not None
-        judge = Judge(self._boosting.attacker, self.valid, self._boosting.threads)
-        return judge.measures(model.ensemble)
-
-    def n_thresholds(self, plan: WitnessPlan) -> int:
-        """How many thresholds the plan's trees may split at."""
-        return sum(map(len, self._scene(plan).candidates.values))
+        return self._judge.measures(model.ensemble)
 
     def _grow(self, plan: WitnessPlan, number: int) -> Grown:
         """A member, as many rounds of it as the plan says."""
@@ -232,10 +220,3 @@ class WitnessGround:
     @cached_property
     def _candidates(self) -> Candidates:
         return even_candidates(self.train.X, self._menu.thresholds, self._boosting.threads)
-
-    @cached_property
-    def _template(self) -> str:
-        names = ("objective", "num_class")
-        parameters = self._boosting.parameters
-        objective = {name: parameters[name] for name in names if name in parameters}
-        return template_of(objective, self._growth, self.train.X.shape[1], self._menu.rounds)

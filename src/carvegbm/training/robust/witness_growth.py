@@ -175,16 +175,12 @@ class WitnessGrowth:
         """Scores that suit the worst cases, and the witnesses against them."""
         boosting, rows, grown = self._scene.boosting, self._scene.rows, self.grown
         ensemble = self._scene.model(grown).ensemble
-        outputs = np.repeat(grown.outputs, [len(values) for values in grown.values])
-        own = np.arange(len(outputs)), outputs
-        anchor = np.zeros_like(ensemble.scores)
-        anchor[own] = grown.starts()
         settings = replace(
             _DESCENT,
             epochs=min(_DESCENT.epochs or 1, max(1, _VISITS // len(rows))),
             batch=min(_DESCENT.batch, max(_STEPS, len(rows) // _STEPS)),
             pull=self._pull,
-            anchor=anchor,
+            anchor=grown.anchor(),
             threads=boosting.threads,
         )
         batches = WitnessBatches(
@@ -199,6 +195,6 @@ class WitnessGrowth:
         descent = descend(ensemble, Defence(boosting.attacker, rows), settings, batches)
         if descent.interrupted:
             raise KeyboardInterrupt
-        scores = descent.scores[own] - grown.starts()
+        scores = descent.scores[grown.own()] - grown.starts()
         self.grown = replace(grown.with_scores(scores), bias=grown.bias)
         self._points = batches.worst_points(descent.scores)
