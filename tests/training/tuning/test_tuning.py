@@ -191,6 +191,20 @@ def test_robust_trials_that_lose_too_much_accuracy_are_not_chosen(data):
     assert (document["floor"], document["plain_accuracy"]) == (result.floor, result.plain_accuracy)
 
 
+def test_plain_lightgbm_has_as_many_rounds_as_a_fit_for_many_classes(monkeypatch):
+    rounds = []
+
+    def accuracy(*_, n_rounds, **__):
+        rounds.append(n_rounds)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trials, "plain_accuracy_of", accuracy)
+    X, y = problems.three_classes()
+    with pytest.raises(KeyboardInterrupt):
+        tune(X, y, budget=0.02, robust=True, clean_loss=0.01, n_jobs=1)
+    assert rounds == [24]
+
+
 def test_each_kind_of_training_has_its_own_rounds(monkeypatch):
     told = []
 
@@ -373,6 +387,7 @@ def test_validation_data_is_split_off_and_frames_keep_their_names():
         ({"grid": {"quietness": [0.1]}}, "quietness has no meaning without certified=True"),
         ({"certified": True, "robust": True}, "certified and robust exclude each other"),
         ({"robust": True, "grid": {"path_smooth": [1.0]}}, "path_smooth cannot be honoured: rob"),
+        ({"robust": True, "large_spread": True}, "large_spread has no meaning here: give certif"),
         ({"robust": True, "clean_loss": 2}, "clean_loss must be None or from 0 to 1, got 2"),
         ({"grid": {"num_leaves": 3}}, "num_leaves must be a list of values, got 3"),
         ({"search": "luck"}, "search must be"),

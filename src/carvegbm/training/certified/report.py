@@ -36,10 +36,10 @@ class CertifiedTrial(ClassifierTrial):
         return {**self.measures, **size, **own, "scout": self.scout, "refit": self.refit}
 
     def columns(self) -> dict[str, str]:
-        """The trial as a row of text, by heading; `leaves` are those that a tree may have."""
+        """The trial as a row of text, by heading."""
         return {
             "quietness": shown(self.quietness),
-            "leaves": str(self.num_leaves),
+            "num_leaves": str(self.num_leaves),
             "trees": str(self.trees),
             "refit": "yes" if self.refit else "no",
             "accuracy": f"{self.accuracy:.4f}",

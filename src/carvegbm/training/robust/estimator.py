@@ -241,7 +241,8 @@ class Robust(Estimator):
     def _why_constant(self) -> str:
         return (
             f"no split helps against an attacker of norm {self.norm} and budget {self.budget:g}; "
-            "lower the budget, scale the data, or name the features it can change"
+            "lower the budget, scale the data, name the features it can change, or, if you gave "
+            "quietness, raise it"
         )
 
     # ── certified large-spread training ──────────────────────────────────────────────────────

@@ -47,7 +47,8 @@ def with_rival(
     trials = [*report.trials, *theirs.trials]
     able = report.floor is None or theirs.chosen.measures["accuracy"] >= report.floor
     if not (able and is_better(theirs.chosen, report.chosen)):
-        why = f"{report.why}; certified large-spread training did no better"
+        tried = f"the {len(theirs.trials)} trials of certified large-spread training"
+        why = f"{report.why}; {tried} did no better"
         return replace(report, trials=trials, why=why), boosted
     share = theirs.chosen.measures["robustness"]
     why = (

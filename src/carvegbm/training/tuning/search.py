@@ -185,6 +185,8 @@ def tune(
     if search not in ("grid", "optuna"):
         raise CarveError(f"search must be 'grid' or 'optuna', got {search!r}")
     given = {**parameters, **(grid or {})}
+    if robust and "large_spread" in given:
+        raise CarveError("large_spread has no meaning here: give certified=True instead of robust")
     for name, is_given, remedy, holds in (
         ("weight", weight is not None, "criterion='tradeoff'", criterion == "tradeoff"),
         ("n_trials", n_trials is not None, "search='optuna'", search == "optuna"),

@@ -87,7 +87,7 @@ class Trials:
         model = clone(self.fixed).set_params(num_leaves=num_leaves)
         X, y = inputs.check_pair(model, self.X, self.y, reset=True)
         X_valid, y_valid = inputs.check_pair(model, self.X_valid, self.y_valid, what="valid")
-        classes = np.unique(y)
+        model.classes_ = classes = np.unique(y)  # the number of rounds depends on them
         return plain_accuracy_of(
             Labelled(
                 X,
