@@ -9,7 +9,7 @@ import carvegbm as cg
 from carvegbm_experiments.compute import robust as computing
 from carvegbm_experiments.compute.data import UnavailableError
 from carvegbm_experiments.compute.models import Bench
-from carvegbm_experiments.compute.robust_data import _published, divide
+from carvegbm_experiments.compute.robust_data import Part, _published, _with_copies, divide
 from carvegbm_experiments.plan.planning import plan
 from carvegbm_experiments.plan.suites import PAPER, QUICK
 from carvegbm_experiments.report import page
@@ -113,6 +113,30 @@ def test_images_are_divided_as_published(shared_data):
     assert (len(part.X_train) + len(part.X_valid), len(part.X_test)) == (11_876, 1_990)
     assert set(np.unique(part.y_test)) == {2, 6}
     assert (part.X_test.min(), part.X_test.max()) == (0, 1)
+
+
+def test_copies_are_shifted_by_a_pixel_each_in_another_direction():
+    image = np.arange(1.0, 10).reshape(3, 3)
+    down = np.array([[0, 0, 0], [1, 2, 3], [4, 5, 6]])
+    right = np.array([[0, 1, 2], [0, 4, 5], [0, 7, 8]])
+    shifts = {
+        tuple(shift.ravel())
+        for shift in (
+            down,
+            right,
+            np.array([[4, 5, 6], [7, 8, 9], [0, 0, 0]]),
+            np.array([[2, 3, 0], [5, 6, 0], [8, 9, 0]]),
+        )
+    }
+    rows = np.tile(image.ravel(), (20, 1))
+    labels = np.arange(20)
+    part = _with_copies(Part(rows, labels, rows[:2], labels[:2]), 2, seed=0)
+    assert np.array_equal(part.X_train[:20], rows)
+    assert np.array_equal(part.y_train, np.tile(labels, 3))
+    assert np.array_equal(part.X_test, rows[:2])
+    one, two = (list(map(tuple, part.X_train[start : start + 20])) for start in (20, 40))
+    assert {*one} == {*two} == shifts
+    assert all(a != b for a, b in zip(one, two, strict=True))
 
 
 # ── cells ────────────────────────────────────────────────────────────────────────────────────

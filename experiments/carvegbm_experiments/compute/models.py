@@ -92,7 +92,8 @@ class Bench:
         """The rows of robust training, as the protocol of the configuration divides them."""
         if setting["division"] != "split":
             given = setting["dataset"], self._data.folder, setting["division"]
-            return divide(*given, inner=setting["inner"], seed=setting["seed"])
+            copies = setting.get("copies", 0)
+            return divide(*given, inner=setting["inner"], copies=copies, seed=setting["seed"])
         split = self.split(setting)
         test, valid = (split.X_test, split.y_test), (split.X_valid, split.y_valid)
         return [Part(split.X_train, split.y_train, *test, *valid)]

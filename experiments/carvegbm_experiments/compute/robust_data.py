@@ -8,9 +8,10 @@ sources with a test set do, or from the whole table ("folds"), as those do that 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -59,11 +60,18 @@ class _Rows:
 
 
 def divide(
-    dataset: str, folder: Any, division: str, *, inner: bool = False, seed: int = 0
+    dataset: str,
+    folder: Any,
+    division: str,
+    *,
+    inner: bool = False,
+    copies: int = 0,
+    seed: int = 0,
 ) -> Iterator[Part]:
     """The parts of a data set, each made when it is asked for; `UnavailableError` without it.
 
-    `inner`: no validation rows are set apart, training is to choose inside its own.
+    `inner`: no validation rows are set apart, training is to choose inside its own. `copies`: as
+    many of every training image are added, each shifted by a pixel in another direction.
     """
     source = SOURCES[dataset]
     rows = _published(dataset, _place(folder))
@@ -78,12 +86,33 @@ def divide(
         if len(X_test) > _TEST_ROWS:
             X_test, _, y_test, _ = _cut(X_test, y_test, len(X_test) - _TEST_ROWS, seed)
     part = Part(X, y, X_test, y_test)
-    yield part if inner else _with_validation(part, seed)
+    if not inner:
+        part = _with_validation(part, seed)
+    yield _with_copies(part, copies, seed) if copies else part
 
 
 def _with_validation(part: Part, seed: int) -> Part:
     X, X_valid, y, y_valid = _cut(part.X_train, part.y_train, _VALIDATION, seed)
     return Part(X, y, part.X_test, part.y_test, X_valid, y_valid)
+
+
+def _with_copies(part: Part, copies: int, seed: int) -> Part:
+    """The training images, and shifted ones after them; what a shift brings in is blank."""
+    X = part.X_train
+    side = math.isqrt(X.shape[1])
+    padded = np.pad(X.reshape(-1, side, side), ((0, 0), (1, 1), (1, 1)))
+    # Where a window of the image's size begins: above, below, to the left or right of the image.
+    corners = np.array([(0, 1), (2, 1), (1, 0), (1, 2)])
+    random = np.random.default_rng(seed)
+    order = random.permuted(np.tile(np.arange(len(corners)), (len(X), 1)), axis=1)
+    shifted = np.empty((copies, *X.shape))
+    for copy, which in zip(shifted, order.T, strict=False):
+        for number, (top, left) in enumerate(corners):
+            chosen = which == number
+            window = padded[chosen, top : top + side, left : left + side]
+            copy[chosen] = window.reshape(-1, X.shape[1])
+    y = np.tile(part.y_train, copies + 1)
+    return replace(part, X_train=np.concatenate([X, *shifted]), y_train=y)
 
 
 def _folds(rows: _Rows, source: Source) -> Iterator[Part]:

@@ -240,6 +240,7 @@ class _Cells:
             "model": model,
             "parameters": parameters,
             "timeout": protocol.timeout,
+            **({"copies": row.copies} if row.copies else {}),
         }
         folds = 5 if protocol.division == "folds" else 1
         norm = {"inf": 1.0}.get(row.norm, 4.0)
