@@ -213,6 +213,8 @@ _LP = tuple(
     )
 )
 
+# Two budgets each. Accuracy that may be given up, here and for images: more at larger budgets.
+_LOSSES = (0.01, 0.04)
 _TABLES = {
     "ijcnn1": (0.003, 0.01),
     "cod-rna-part": (0.01, 0.03),
@@ -220,26 +222,26 @@ _TABLES = {
     "social-honeypot": (0.0001, 0.001),
     "spambase": (0.001, 0.005),
 }
-# Norm, budgets, accuracy that may be given up: beyond the paper's budgets it costs more.
+# Norm, budgets, accuracy that may be given up.
 _IMAGES = {
     "fmnist": (
-        ("inf", (0.005, 0.01, 0.015), 0.01),
-        ("inf", (0.03, 0.05, 0.1), 0.04),
-        ("1", (0.05, 0.1, 0.15), 0.01),
-        ("0", (1, 2, 3), 0.01),
+        ("inf", (0.005, 0.01, 0.015), _LOSSES[0]),
+        ("inf", (0.03, 0.05, 0.1), _LOSSES[1]),
+        ("1", (0.05, 0.1, 0.15), _LOSSES[0]),
+        ("0", (1, 2, 3), _LOSSES[0]),
     ),
     "mnist": (
-        ("inf", (0.01, 0.02, 0.03), 0.01),
-        ("inf", (0.1, 0.2, 0.3), 0.04),
-        ("1", (0.05, 0.1, 0.15), 0.01),
-        ("0", (1, 2, 3), 0.01),
+        ("inf", (0.01, 0.02, 0.03), _LOSSES[0]),
+        ("inf", (0.1, 0.2, 0.3), _LOSSES[1]),
+        ("1", (0.05, 0.1, 0.15), _LOSSES[0]),
+        ("0", (1, 2, 3), _LOSSES[0]),
     ),
 }
 _OURS = (
     *(
-        Row("tables", dataset, "inf", budget, clean_loss=0.01)
+        Row("tables", dataset, "inf", budget, clean_loss=loss)
         for dataset, budgets in _TABLES.items()
-        for budget in budgets
+        for budget, loss in zip(budgets, _LOSSES, strict=True)
     ),
     *(
         Row("images", dataset, norm, budget, clean_loss=loss)
