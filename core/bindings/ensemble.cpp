@@ -48,6 +48,21 @@ void bind_ensemble(nb::module_& module) {
             },
             "X"_a, "threads"_a)
         .def(
+            "leaf_counts",
+            [](const carve::Ensemble& self, const Matrix& X, int threads) {
+                const carve::Rows rows = rows_of(self, X);
+                const std::size_t leaves =
+                    self.scores.size() / static_cast<std::size_t>(self.n_outputs());
+                Owned<std::int64_t> counts(leaves);
+                std::fill_n(counts.data.get(), leaves, 0);
+                run([&](const auto& watch) {
+                    return carve::count_rows(self, rows, {counts.data.get(), leaves}, threads,
+                                             watch);
+                });
+                return counts.release<1>(leaves);
+            },
+            "X"_a, "threads"_a, "how many rows of X fall into each leaf")
+        .def(
             "first_bad_value",
             [](const carve::Ensemble& self, const Matrix& X, bool allow_infinite,
                int threads) -> std::optional<std::pair<std::int64_t, std::int64_t>> {

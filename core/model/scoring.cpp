@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -33,6 +34,31 @@ bool score_rows(const Ensemble& ensemble, const Rows& rows, double* output, int 
         }
     };
     return parallel_rows(rows.count, 256, worker_count(threads, rows.count, 256), work, watch);
+}
+
+bool count_rows(const Ensemble& ensemble, const Rows& rows, std::span<std::int64_t> counts,
+                int threads, const WatchFunction& watch) {
+    constexpr std::int64_t block = 256;
+    const int workers = worker_count(threads, rows.count, block);
+    const Attacker nobody{norm_inf, 0, {}, {}, {}, {}};
+    std::vector<std::vector<std::int64_t>> found(static_cast<std::size_t>(workers));
+    const auto work = [&](int worker, RowRange range, const std::atomic<bool>&) {
+        auto& own = found[static_cast<std::size_t>(worker)];
+        own.resize(counts.size());
+        Instance instance(ensemble, nobody);
+        for (std::int64_t i = range.begin; i < range.end; ++i) {
+            with_row(rows, i, [&](const auto* row) { instance.load(row); });
+            for (int tree = 0; tree < ensemble.n_trees(); ++tree) {
+                const auto leaf = ensemble.leaf_of(tree, instance.routed);
+                const Node& node = ensemble.nodes[static_cast<std::size_t>(leaf)];
+                ++own[static_cast<std::size_t>(node.right)];
+            }
+        }
+    };
+    const bool finished = parallel_rows(rows.count, block, workers, work, watch);
+    for (const auto& own : found)
+        std::transform(own.begin(), own.end(), counts.begin(), counts.begin(), std::plus<>());
+    return finished;
 }
 
 namespace {

@@ -171,7 +171,8 @@ class Grower {
                 for (int position = 0; position < codes_.thresholds_of(f); ++position) {
                     const Sums& bin = bins[codes_.swapped(f, position)];
                     left_sums += bin;
-                    if (drawn >= 0 && position != drawn)
+                    // Where no row is, the cut is the one before it, or none.
+                    if (drawn >= 0 ? position != drawn : bin.packed == 0)
                         continue;
                     const Sums right_sums = leaf.sums - left_sums;
                     if (!may_be_leaf(left_sums))
@@ -211,19 +212,16 @@ class Grower {
     }
 
     void choose_features(Leaf& leaf) const {
+        const std::uint64_t seed = scrambled(options_.seed, leaf.number);
+        std::vector<std::pair<std::uint64_t, int>> ranked; // those of the lowest ranks are seen
+        ranked.reserve(usable_.size());
+        for (const int f : usable_)
+            ranked.emplace_back(scrambled(seed, static_cast<std::uint64_t>(f)), f);
+        const std::size_t seen = std::min(looked_at_, ranked.size());
+        std::ranges::nth_element(ranked, ranked.begin() + static_cast<std::ptrdiff_t>(seen));
         leaf.seen.assign(static_cast<std::size_t>(codes_.features()), 0);
-        auto chosen = usable_;
-        if (looked_at_ < chosen.size()) {
-            const std::uint64_t seed = scrambled(options_.seed, leaf.number);
-            const auto rank = [&](int f) {
-                return std::pair(scrambled(seed, static_cast<std::uint64_t>(f)), f);
-            };
-            const auto end = chosen.begin() + static_cast<std::ptrdiff_t>(looked_at_);
-            std::ranges::nth_element(chosen, end, {}, rank);
-            chosen.erase(end, chosen.end());
-        }
-        for (const int f : chosen)
-            leaf.seen[static_cast<std::size_t>(f)] = 1;
+        for (std::size_t i = 0; i < seen; ++i)
+            leaf.seen[static_cast<std::size_t>(ranked[i].second)] = 1;
     }
 
     void start() {

@@ -156,8 +156,8 @@ class Row:
 
 _TEN: Parameters = {
     "num_leaves": 400,
-    "n_estimators": 72,
-    "n_members": 3,
+    "n_estimators": 144,
+    "n_members": 6,
     "subsample": 0.5,
     "subsample_freq": 1,
 }

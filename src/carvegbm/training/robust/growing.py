@@ -7,6 +7,7 @@ scores, and the treewise bounds of the rows they were grown on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -258,19 +259,20 @@ class Grower:
         if settings.feature_fraction < 1:
             n_left_out = n_features - max(1, round(settings.feature_fraction * n_features))
             features[self._random.choice(n_features, n_left_out, replace=False)] = 0
-        return [
-            _core.grow_tree(
-                self._rows.codes,
-                lean.down.astype(np.uint8),
-                lean.gradient,
-                lean.hessian,
-                used,
-                features,
-                settings.options(int(self._random.integers(2**63))),
-                self._rows.threads,
-            )
-            for lean in leans
-        ]
+        options = [settings.options(int(self._random.integers(2**63))) for _ in leans]
+        # Trees of one round need nothing of each other: threads take a tree each, if they can.
+        at_once = min(self._rows.threads, len(leans))
+        threads = self._rows.threads // at_once
+
+        def grow(lean: Lean, asked: _core.GrowerOptions) -> _core.CodedTree:
+            down = lean.down.astype(np.uint8)
+            rows = down, lean.gradient, lean.hessian, used
+            return _core.grow_tree(self._rows.codes, *rows, features, asked, threads)
+
+        if at_once == 1:
+            return list(map(grow, leans, options))
+        with ThreadPoolExecutor(at_once) as pool:
+            return list(pool.map(grow, leans, options))
 
     def restart(self, grown: Grown) -> None:
         """Go on from the same trees with other scores."""

@@ -83,7 +83,9 @@ class RobustJob:
             interrupted = True
         chosen, plan, ground = self._choice()
         assert isinstance(chosen.model, GrownModel)
-        written = replace(chosen, model=counted(chosen.model, ground.train.X))
+        written = replace(
+            chosen, model=counted(chosen.model, ground.train.X, self.boosting.threads)
+        )
         trials = [written if trial is chosen else trial for trial, _, _ in self._found]
         report = self._report(trials, written)
         boosted = self._boosted(written, plan, ground, interrupted)
@@ -171,7 +173,8 @@ class RobustJob:
         ground = self._ground(joined(self.boosting.data, self._valid), None)
         # There are no rows left that could say when to stop: the number of rounds is known by now.
         plan = replace(plan, rounds=self._n_rounds(plan, boosted.model.ensemble.n_trees))
-        model = counted(ground.model(plan, ground.grow(plan)), ground.train.X)
+        model = ground.model(plan, ground.grow(plan))
+        model = counted(model, ground.train.X, self.boosting.threads)
         n_trees, n_leaves = model.ensemble.n_trees, model.ensemble.n_leaves
         chosen = replace(report.chosen, model=model, trees=n_trees, leaves=n_leaves)
         trials = [chosen if trial is report.chosen else trial for trial in report.trials]

@@ -41,9 +41,12 @@ def model_of(grown: Grown, kind: Kind, template: str, candidates: Candidates) ->
     return GrownModel.of(trees, kind, template, candidates)
 
 
-def counted(model: GrownModel, X: npt.NDArray[Any]) -> GrownModel:
+def counted(model: GrownModel, X: npt.NDArray[Any], threads: int) -> GrownModel:
     """The same model; its text counts the rows of X where they are, as LightGBM's would."""
-    trees = [_with_counts(tree, tree.count(X)) for tree in model.trees]
+    rows = model.ensemble.core.leaf_counts(np.ascontiguousarray(X), threads)
+    ends = np.cumsum([tree.n_leaves for tree in model.trees])[:-1]
+    parts = np.split(rows, ends)
+    trees = [_with_counts(tree, own) for tree, own in zip(model.trees, parts, strict=True)]
     return replace(model, trees=trees)
 
 
