@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from carvegbm_experiments.report.comparison import highlights, scoreboard, undecided
 from carvegbm_experiments.report.lookup import Cells, Record, machine_lines, shown
+from carvegbm_experiments.report.published import tally
 from carvegbm_experiments.report.tables.chapters import as_cells, missing, sections
 from carvegbm_experiments.report.tables.table import Table, long_duration, plural
 
@@ -80,10 +81,11 @@ def table_markdown(table: Table) -> str:
 
 
 def brief(cells: Iterable[Record] | Cells) -> str:
-    """The run in two sentences, for a page that links to the report."""
+    """The run in a few sentences, for a page that links to the report."""
     found = as_cells(cells)
     tasks = shown(found)
-    return " ".join(filter(None, (*scoreboard(found, tasks)[:1], undecided(found, tasks))))
+    said = (*scoreboard(found, tasks)[:1], undecided(found, tasks), tally(found))
+    return " ".join(filter(None, said))
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from carvegbm_experiments.plan.robust import ROWS, SOURCES, Row
+from carvegbm_experiments.plan.robust import PUBLISHED, ROWS, SOURCES, Row
 from carvegbm_experiments.report.lookup import Cells, Result, attacker_text
 from carvegbm_experiments.report.tables.table import plural
 
-__all__ = ["Line", "lines", "short_notes", "standing", "title"]
+__all__ = ["Line", "lines", "short_notes", "standing", "tally", "title"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,18 @@ def standing(found: list[Line]) -> str | None:
     )
 
 
+def tally(cells: Cells) -> str | None:
+    """The same of all protocols in one sentence."""
+    found = [line for protocol in PUBLISHED for line in lines(cells, protocol) if line.result]
+    if not found:
+        return None
+    reached = sum(line.robust_reached for line in found)
+    return (
+        f"Robust training has an error under attack at or below the published one in {reached} of "
+        f"{plural(len(found), 'row')} of published results."
+    )
+
+
 def short_notes(cells: Cells, found: list[Line]) -> list[str]:
     """For every row that is not reached, by how much, and what was tried."""
     return [
@@ -106,7 +118,8 @@ def _short(cells: Cells, line: Line) -> str:
         )
     reports = [part.get("report") for part in result.get("folds", [result])]
     trials = sum(len(report.get("trials") or ()) for report in reports if report)
-    tried = f"; {plural(trials, 'trial')} were judged on validation rows" if trials else ""
+    tried = f"; {plural(trials, 'trial was', 'trials were')} judged on validation rows"
+    tried = tried if trials else ""
     where = f"{title(cells, row.dataset)}, {attacker_text(row.norm, row.budget)}"
     return f"Not reached: {where}: {' and '.join(parts)}{tried}."
 
