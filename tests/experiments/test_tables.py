@@ -10,11 +10,12 @@ import pytest
 from carvegbm import DataError
 from carvegbm_experiments.plan.cell import KINDS
 from carvegbm_experiments.plan.paper import DATASETS, MEASURES
-from carvegbm_experiments.plan.robust import ROWS, Row
+from carvegbm_experiments.plan.robust import PUBLISHED, ROWS, Row
+from carvegbm_experiments.report import published
 from carvegbm_experiments.report.comparison import accurate, best, reaches
 from carvegbm_experiments.report.lookup import Cells
 from carvegbm_experiments.report.markdown import brief, markdown
-from carvegbm_experiments.report.tables.chapters import missing, sections, tables
+from carvegbm_experiments.report.tables.chapters import as_cells, missing, sections, tables
 from carvegbm_experiments.report.tables.table import DASH, Table, duration, interval, signed, times
 from experiments.sample_cells import (
     dataset,
@@ -464,12 +465,19 @@ def test_markdown_says_how_long_it_took_on_which_machine() -> None:
     assert "Example CPU \\<3 GHz>, 2 cores, Python 3.11.9, LightGBM 4.7.0" in text
 
 
-def test_a_run_in_brief_is_two_of_the_sentences_its_report_begins_with() -> None:
+def test_a_run_in_brief_has_sentences_its_report_begins_with_and_counts_published_results() -> None:
     text = brief(sample_cells())
-    one, two = (f"{sentence.rstrip('.')}." for sentence in text.split(". "))
+    one, two, three = (f"{sentence.rstrip('.')}." for sentence in text.split(". "))
     assert "in 17 of 18 rows" in one
     assert "verdicts" in two
     assert {f"- {one}", f"- {two}"} <= set(markdown(sample_cells()).splitlines())
+    reached = [
+        line.robust_reached
+        for protocol in PUBLISHED
+        for line in published.lines(as_cells(sample_cells()), protocol)
+        if line.result
+    ]
+    assert f"in {sum(reached)} of {len(reached)} row" in three
 
 
 def test_markdown_links_to_the_page_where_there_is_one() -> None:
