@@ -240,8 +240,9 @@ class _Cells:
             "model": model,
             "parameters": parameters,
             "timeout": protocol.timeout,
-            **({"copies": row.copies} if row.copies else {}),
         }
+        if row.copies:  # a cell without keeps the name that it is stored under
+            settings["copies"] = row.copies
         folds = 5 if protocol.division == "folds" else 1
         norm = {"inf": 1.0}.get(row.norm, 4.0)
         cost = _ROBUST_COSTS.get(row.dataset, 1.0) * folds * norm

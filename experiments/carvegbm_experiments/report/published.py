@@ -67,26 +67,26 @@ def standing(found: list[Line]) -> str | None:
     done = [line for line in found if line.result]
     if not done:
         return None
-    robust = sum(line.robust_reached for line in done)
     both = sum(line.robust_reached and line.clean_reached for line in done)
     left = len(found) - len(done)
     open_text = f" ({plural(left, 'row is', 'rows are')} not computed yet)" if left else ""
     return (
-        f"Robust training has an error under attack at or below the published one in {robust} of "
-        f"{plural(len(done), 'row')}, and in {both} of them an error without attack that is not "
-        f"above the published one either{open_text}."
+        f"{_reached(done)}, and in {both} of them an error without attack that is not above the "
+        f"published one either{open_text}."
     )
 
 
 def tally(cells: Cells) -> str | None:
     """The same of all protocols in one sentence."""
     found = [line for protocol in PUBLISHED for line in lines(cells, protocol) if line.result]
-    if not found:
-        return None
-    reached = sum(line.robust_reached for line in found)
+    return f"{_reached(found)} of published results." if found else None
+
+
+def _reached(done: list[Line]) -> str:
+    robust = sum(line.robust_reached for line in done)
     return (
-        f"Robust training has an error under attack at or below the published one in {reached} of "
-        f"{plural(len(found), 'row')} of published results."
+        f"Robust training has an error under attack at or below the published one in {robust} of "
+        f"{plural(len(done), 'row')}"
     )
 
 
@@ -118,8 +118,8 @@ def _short(cells: Cells, line: Line) -> str:
         )
     reports = [part.get("report") for part in result.get("folds", [result])]
     trials = sum(len(report.get("trials") or ()) for report in reports if report)
-    tried = f"; {plural(trials, 'trial was', 'trials were')} judged on validation rows"
-    tried = tried if trials else ""
+    judged = f"; {plural(trials, 'trial was', 'trials were')} judged on validation rows"
+    tried = judged if trials else ""
     where = f"{title(cells, row.dataset)}, {attacker_text(row.norm, row.budget)}"
     return f"Not reached: {where}: {' and '.join(parts)}{tried}."
 

@@ -60,7 +60,6 @@ def template_of(
     import lightgbm
 
     objective = {name: parameters[name] for name in _OBJECTIVE if name in parameters}
-
     rows = lightgbm.Dataset(np.zeros((2, n_features)), [0, 1])
     named = {name: value for name, value in asdict(settings).items() if name != "ordered"}
     named["bagging_freq"] = 0  # LightGBM refuses a bag without a row, as a share of two rows may be
