@@ -176,9 +176,9 @@ bool Reach::walk_as(int tree, Instance& instance, bool claim, Visit& visit) {
             here = home_left ? here + 1 : node.right;
             continue;
         }
-        const double distance = home_left
-                                    ? ensemble_.next_above(node.threshold) - instance.x[feature]
-                                    : instance.x[feature] - node.threshold;
+        const double distance =
+            home_left ? ensemble_.next_above(node.feature, node.threshold) - instance.x[feature]
+                      : instance.x[feature] - node.threshold;
         const double feature_cost = costs_.of(node.feature, distance);
         const double far_cost = cost + (feature_cost - spent_[feature]);
         if (far_cost <= affordable) {

@@ -77,8 +77,9 @@ class LargeSpreadSolver final : public Solver {
                              std::int32_t leaf);
     void demands_of(std::int32_t leaf); // fills moves_ with those the instance does not meet
     double target(const Move& move) const {
-        return instance_->routed[move.feature] <= move.low ? ensemble_.next_above(move.low)
-                                                           : move.high;
+        return instance_->routed[move.feature] <= move.low
+                   ? ensemble_.next_above(move.feature, move.low)
+                   : move.high;
     }
 
     const Ensemble& ensemble_;

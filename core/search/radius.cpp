@@ -20,7 +20,7 @@ void RadiusSearch::load(const Instance& instance) {
         // What it takes to cross: from the left, up to the next number of the grid.
         const double x = instance_->x[node.feature];
         const double distance = instance_->routed[node.feature] <= node.threshold
-                                    ? ensemble_.next_above(node.threshold) - x
+                                    ? ensemble_.next_above(node.feature, node.threshold) - x
                                     : x - node.threshold;
         const double gap = distance / attacker_.scale_of(node.feature);
         if (!std::isfinite(gap))

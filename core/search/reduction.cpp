@@ -61,8 +61,8 @@ double Reduction::price(const Instance& instance, std::int32_t feature,
                         const Interval& interval) const {
     const double here = instance.routed[feature];
     if (here <= interval.low)
-        return costs_.of(feature,
-                         (ensemble_.next_above(interval.low) - instance.x[feature]) * lift_);
+        return costs_.of(
+            feature, (ensemble_.next_above(feature, interval.low) - instance.x[feature]) * lift_);
     if (here > interval.high)
         return costs_.of(feature, (instance.x[feature] - interval.high) * lift_);
     return 0;
@@ -388,8 +388,9 @@ bool Reduction::affordable(const std::vector<std::int32_t>& cells, double total)
 }
 
 double Reduction::value(const Feature& feature, std::int32_t cell) const {
-    return cell < feature.home ? cuts[feature.first_cut + cell]
-                               : ensemble_.next_above(cuts[feature.first_cut + cell - 1]);
+    return cell < feature.home
+               ? cuts[feature.first_cut + cell]
+               : ensemble_.next_above(feature.id, cuts[feature.first_cut + cell - 1]);
 }
 
 } // namespace carve

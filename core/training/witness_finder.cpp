@@ -117,7 +117,7 @@ double WitnessFinder::value_of(std::int32_t feature, std::int32_t cell) {
         return instance_.routed[feature];
     const auto cuts = trees_.cuts(feature);
     return cell < home ? cuts[static_cast<std::size_t>(cell)]
-                       : ensemble_.next_above(cuts[static_cast<std::size_t>(cell) - 1]);
+                       : ensemble_.next_above(feature, cuts[static_cast<std::size_t>(cell) - 1]);
 }
 
 double WitnessFinder::cost(std::int32_t feature, std::int32_t cell) {

@@ -299,6 +299,9 @@ class Ensemble:
             self.tie == "positive",
             self.input_precision == "float32",
             self.sum_precision == "float32",
+            np.array([], dtype=np.uint8),
+            np.array([], dtype=np.int64),
+            np.array([], dtype=np.uint64),
         )
 
     def check_data(
