@@ -148,7 +148,17 @@ class Attacker:
         limits = self.limits(ensemble) if limits is None else limits
         norm = -1 if math.isinf(self.norm) else int(self.norm)
         return _core.Attacker(
-            norm, self.budget, limits.scale, limits.changeable, limits.lower, limits.upper
+            norm,
+            self.budget,
+            limits.scale,
+            limits.changeable,
+            limits.lower,
+            limits.upper,
+            np.array([]),
+            np.array([]),
+            np.array([]),
+            np.array([], dtype=np.int64),
+            np.array([], dtype=np.uint64),
         )
 
     def check_instances(
