@@ -1,4 +1,7 @@
 // The four questions.
+#include <nanobind/stl/optional.h>
+
+#include <optional>
 #include <span>
 #include <stdexcept>
 
@@ -15,6 +18,8 @@ using carve::Engine;
 using carve::Options;
 using carve::Problem;
 using Result = nb::typed<nb::object, Decisions>;
+
+using Bounds = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 struct Solvers {}; // whose names Python knows
 
@@ -40,7 +45,10 @@ void check_single_output(const Problem& problem) {
 template <class Ask>
 Result answer(const Problem& problem, const Matrix& X, const Options& options,
               const nb::object& progress, Ask&& ask) {
-    const carve::Rows rows = rows_of(problem.ensemble, X);
+    carve::Rows rows = rows_of(problem.ensemble, X);
+    rows.bounds = options.bounds;
+    if (rows.bounds.lower != nullptr && options.bounded != rows.count * rows.columns)
+        throw std::invalid_argument("bounds of rows need the shape of X");
     if (static_cast<std::int64_t>(options.seconds.size()) != rows.count)
         throw std::invalid_argument("one limit of seconds per row is needed");
     auto* const decisions = new Decisions(rows.count, rows.columns);
@@ -73,7 +81,8 @@ void bind_decide(nb::module_& module) {
         .def(
             "__init__",
             [](Options* self, int solver, const Vector<double>& seconds, int threads, bool witness,
-               bool exact_margin, bool per_instance, bool basic, int grid) {
+               bool exact_margin, bool per_instance, bool basic, int grid,
+               const std::optional<Bounds>& lower, const std::optional<Bounds>& upper) {
                 if (solver < 0 || solver > static_cast<int>(Engine::search))
                     throw std::invalid_argument("solver must be one of Solver");
                 new (self) Options{static_cast<Engine>(solver),
@@ -84,10 +93,19 @@ void bind_decide(nb::module_& module) {
                                    per_instance,
                                    basic,
                                    grid};
+                if (!lower || !upper)
+                    return;
+                if (lower->shape(0) != upper->shape(0) || lower->shape(1) != upper->shape(1))
+                    throw std::invalid_argument("lower and upper bounds need one shape");
+                self->bounds = {lower->data(), upper->data()};
+                self->bounded = static_cast<std::int64_t>(lower->size());
             },
             "solver"_a, "seconds"_a, "threads"_a, nb::kw_only(), "witness"_a = false,
             "exact_margin"_a = false, "per_instance"_a = false, "basic"_a = false, "grid"_a = -1,
-            "seconds: a limit per row; threads: 0 for all cores");
+            "lower"_a.noconvert().none() = nb::none(), "upper"_a.noconvert().none() = nb::none(),
+            nb::keep_alive<1, 10>(), nb::keep_alive<1, 11>(),
+            "seconds: a limit per row; threads: 0 for all cores; lower, upper: what every row may "
+            "be moved within, instead of the attacker's own bounds");
 
     module.def(
         "decide",

@@ -5,12 +5,36 @@
 #include <nanobind/stl/pair.h>
 
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "bindings/arrays.hpp"
 #include "bindings/module.hpp"
 #include "bindings/running.hpp"
 #include "model/scoring.hpp"
+
+namespace {
+
+// A split by a set asks for one there is.
+void check_grid(const carve::Form& form, std::span<const carve::StoredNode> nodes) {
+    if (!form.grid.empty() && form.grid.size() != static_cast<std::size_t>(form.n_features))
+        throw std::invalid_argument("the grid is for another number of features");
+    const auto sets = form.sets.empty() ? 0.0 : static_cast<double>(form.sets.starts.size() - 1);
+    for (std::size_t i = 0; i + 1 < form.sets.starts.size(); ++i)
+        if (form.sets.starts[i] < 0 || form.sets.starts[i] > form.sets.starts[i + 1] ||
+            form.sets.starts[i + 1] > static_cast<std::int64_t>(form.sets.words.size()))
+            throw std::invalid_argument("the sets of states are not in order");
+    if (form.grid.empty())
+        return;
+    for (const auto& node : nodes)
+        if (node.feature >= 0 &&
+            form.grid[static_cast<std::size_t>(node.feature)] == carve::Grid::finite &&
+            !(0 <= node.threshold && node.threshold < sets))
+            throw std::invalid_argument("a split asks for a set that there is not");
+}
+
+} // namespace
 
 void bind_ensemble(nb::module_& module) {
     nb::class_<carve::Ensemble>(module, "Ensemble")
@@ -20,19 +44,27 @@ void bind_ensemble(nb::module_& module) {
                const Vector<std::int32_t>& roots,
                const nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>& scores,
                const Vector<double>& base_score, double threshold, int n_features, int average,
-               bool tie_positive, bool float32_inputs, bool float32_sums) {
+               bool tie_positive, bool float32_inputs, bool float32_sums,
+               const Vector<std::uint8_t>& grid, const Vector<std::int64_t>& set_starts,
+               const Vector<std::uint64_t>& set_words) {
                 const auto count = nodes.size() / sizeof(carve::StoredNode);
                 std::vector<carve::StoredNode> stored(count);
                 std::copy_n(nodes.data(), count * sizeof(carve::StoredNode),
                             reinterpret_cast<std::uint8_t*>(stored.data()));
-                const carve::Form form{threshold,    n_features,     average,
-                                       tie_positive, float32_inputs, float32_sums};
+                carve::Form form{
+                    threshold,      n_features,   average, tie_positive,
+                    float32_inputs, float32_sums, {},      {copy(set_starts), copy(set_words)}};
+                for (const auto kind : view(grid))
+                    form.grid.push_back(static_cast<carve::Grid>(kind));
+                check_grid(form, stored);
                 new (self) carve::Ensemble(stored, view(roots),
                                            {scores.data(), scores.data() + scores.size()},
                                            copy(base_score), form);
             },
             "nodes"_a, "roots"_a, "scores"_a, "base_score"_a, "threshold"_a, "n_features"_a,
-            "average"_a, "tie_positive"_a, "float32_inputs"_a, "float32_sums"_a)
+            "average"_a, "tie_positive"_a, "float32_inputs"_a, "float32_sums"_a, "grid"_a,
+            "set_starts"_a, "set_words"_a,
+            "grid: per feature 0 real, 1 whole, 2 finite, or empty; sets as bits of states")
         .def_ro("depth", &carve::Ensemble::depth)
         .def_ro("magnitude", &carve::Ensemble::magnitude)
         .def(

@@ -23,7 +23,7 @@ Ensemble::Ensemble(std::span<const StoredNode> stored, std::span<const std::int3
     std::vector<std::uint8_t> used(static_cast<std::size_t>(n_features), 0);
     for (const Node& node : nodes)
         if (!node.is_leaf())
-            used[static_cast<std::size_t>(node.feature)] = 1;
+            used[static_cast<std::size_t>(node.axis())] = 1;
     for (int feature = 0; feature < n_features; ++feature)
         if (used[static_cast<std::size_t>(feature)] != 0)
             used_features.push_back(feature);
@@ -58,7 +58,8 @@ void Ensemble::append_tree(std::span<const StoredNode> stored, std::int32_t root
             nodes.push_back({inlined, -1, from.left});
             continue;
         }
-        nodes.push_back({from.threshold, from.feature, -1});
+        const bool by_set = grid_of(from.feature) == Grid::finite;
+        nodes.push_back({from.threshold, by_set ? -2 - from.feature : from.feature, -1});
         if (missing.back() == Missing::no_rule)
             lacks_missing_rule[static_cast<std::size_t>(from.feature)] = 1;
         stack.push_back({from.right, here, true});
@@ -98,9 +99,11 @@ void Ensemble::inspect_tree(int tree) {
                 trail.pop_back();
             }
             const Node& split = nodes[static_cast<std::size_t>(above)];
-            Interval& interval = intervals[static_cast<std::size_t>(split.feature)];
-            trail.push_back({split.feature, interval});
-            if (here == above + 1)
+            Interval& interval = intervals[static_cast<std::size_t>(split.axis())];
+            trail.push_back({split.axis(), interval});
+            if (split.is_by_set())
+                ; // walks look at the sets themselves
+            else if (here == above + 1)
                 interval.high = std::min(interval.high, split.threshold);
             else
                 interval.low = std::max(interval.low, split.threshold);
@@ -112,10 +115,12 @@ void Ensemble::inspect_tree(int tree) {
             for (int output = 0; output < n_outputs(); ++output)
                 sum += std::fabs(score(here, output));
             largest = std::max(largest, sum);
-        } else {
+        } else if (!node.is_by_set()) {
             const Interval& interval = intervals[static_cast<std::size_t>(node.feature)];
             if (!(interval.low < node.threshold && node.threshold < interval.high))
                 tangled[static_cast<std::size_t>(tree)] = 1;
+        } else {
+            tangled[static_cast<std::size_t>(tree)] = 1;
         }
     }
     magnitude += largest;
@@ -127,10 +132,10 @@ std::int32_t Ensemble::leaf_of(int tree, const double* routed) const {
         const Node& node = nodes[static_cast<std::size_t>(here)];
         if (node.is_leaf())
             return here;
-        const double value = routed[node.feature];
+        const double value = routed[node.axis()];
+        const bool listed = node.is_by_set() ? lists(node, value) : value <= node.threshold;
         const bool left =
-            value <= node.threshold ||
-            (value != value && missing[static_cast<std::size_t>(here)] == Missing::left);
+            listed || (value != value && missing[static_cast<std::size_t>(here)] == Missing::left);
         here = left ? here + 1 : node.right;
     }
 }

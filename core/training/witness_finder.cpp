@@ -117,13 +117,13 @@ double WitnessFinder::value_of(std::int32_t feature, std::int32_t cell) {
         return instance_.routed[feature];
     const auto cuts = trees_.cuts(feature);
     return cell < home ? cuts[static_cast<std::size_t>(cell)]
-                       : ensemble_.next_above(cuts[static_cast<std::size_t>(cell) - 1]);
+                       : ensemble_.next_above(feature, cuts[static_cast<std::size_t>(cell) - 1]);
 }
 
 double WitnessFinder::cost(std::int32_t feature, std::int32_t cell) {
     if (cell == range(feature).home)
         return 0;
-    return costs_.of(feature, std::fabs(value_of(feature, cell) - instance_.x[feature]));
+    return costs_.of(feature, value_of(feature, cell) - instance_.x[feature]);
 }
 
 void WitnessFinder::move(std::int32_t feature, std::int32_t cell) {

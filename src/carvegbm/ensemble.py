@@ -16,11 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import DataError
-from carvegbm.instances.columns import feature_called
-from carvegbm.instances.rows import as_labels, as_rows, check_threads
-from carvegbm.trees import nested
+from carvegbm.instances.columns import feature_position
+from carvegbm.instances.rows import as_labels, check_threads
+from carvegbm.trees import nested, sets
+from carvegbm.trees.categories import in_states
+from carvegbm.trees.checking import checked_rows
+from carvegbm.trees.identity import are_equal
 from carvegbm.trees.link import class_indices
 from carvegbm.trees.nested import NODE
+from carvegbm.trees.sets import Categories, CategoryRule, Sets, UnknownCategory
 from carvegbm.trees.wellformed import check_trees, double, labels_of, whole, with_plain_leaves
 
 if TYPE_CHECKING:
@@ -33,6 +37,7 @@ Link = Literal["identity", "logistic", "softmax"]
 Precision = Literal["float64", "float32"]
 Tie = Literal["positive", "negative"]
 Compared = Literal["raw", "probability"]
+Rows = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 
 class Ensemble:
@@ -74,6 +79,16 @@ class Ensemble:
     compares : {"raw", "probability"}
         What the source library's `predict` compares, rounded; concerns `decide` only. Raw scores
         that differ by less than probabilities can show are a tie to a library that compares these.
+    categories : mapping of int to mapping of int to label, optional
+        Categorical features: a label (a text or a number) for the code (a whole number >= 0) of
+        every category the model knows. A split on such a feature holds the number of a set in
+        place of a threshold: left iff the code is in it; NaN goes where `missing` says.
+    set_starts, set_codes : arrays of int, optional
+        Set i is set_codes[set_starts[i] : set_starts[i + 1]]. They are kept once each, sorted.
+    category_rule : {"label", "truncate", "nonnegative"}
+        How a number in a categorical column becomes a code, see `carvegbm.trees.categories`.
+    unknown_category : {"right", "missing"}
+        What a value that is no label is, by the rule "label": in no set, or a missing value.
 
     Examples
     --------
@@ -99,6 +114,11 @@ class Ensemble:
     input_precision: Precision
     sum_precision: Precision
     compares: Compared
+    categories: Categories
+    set_starts: npt.NDArray[np.int64]
+    set_codes: npt.NDArray[np.int64]
+    category_rule: CategoryRule
+    unknown_category: UnknownCategory
 
     def __init__(
         self,
@@ -119,6 +139,11 @@ class Ensemble:
         input_precision: Precision = "float64",
         sum_precision: Precision = "float64",
         compares: Compared = "raw",
+        categories: Categories | None = None,
+        set_starts: npt.ArrayLike | None = None,
+        set_codes: npt.ArrayLike | None = None,
+        category_rule: CategoryRule = "label",
+        unknown_category: UnknownCategory = "right",
     ) -> None:
         score_rows = np.array(scores, dtype=np.float64, order="C")
         if score_rows.ndim == 1:
@@ -127,7 +152,10 @@ class Ensemble:
         base = np.array(base_score, dtype=np.float64)
         if base.size == 1:
             base = np.full(n_outputs, base.item())
-        _set(self, "nodes", with_plain_leaves(np.array(nodes, dtype=NODE, order="C")))
+        known = sets.kept_categories(categories, whole(n_features, "n_features"), category_rule)
+        plain = with_plain_leaves(np.array(nodes, dtype=NODE, order="C"))
+        renumbered, listed = sets.kept_sets(plain, known, set_starts, set_codes)
+        _set(self, "nodes", renumbered)
         _set(self, "roots", np.array(roots, dtype=np.int32, order="C"))
         _set(self, "scores", score_rows)
         _set(self, "base_score", base)
@@ -142,10 +170,19 @@ class Ensemble:
         _set(self, "input_precision", input_precision)
         _set(self, "sum_precision", sum_precision)
         _set(self, "compares", compares)
+        _set(self, "categories", known)
+        _set(self, "set_starts", listed.starts)
+        _set(self, "set_codes", listed.codes)
+        _set(self, "category_rule", category_rule)
+        _set(self, "unknown_category", unknown_category)
         check_trees(self)
+        if not known:  # nothing to say about what is not there
+            _set(self, "category_rule", "label")
+            _set(self, "unknown_category", "right")
         _set(self, "classes", labels_of(task, n_outputs, classes))
-        for array in (self.nodes, self.roots, self.scores, self.base_score, self.classes):
-            array.flags.writeable = False
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"an Ensemble is immutable; cannot set {name!r}")
@@ -161,34 +198,41 @@ class Ensemble:
         threshold: float = 0.0,
         base_score: npt.ArrayLike = 0.0,
         task: Task | None = None,
+        categories: Categories | None = None,
         **options: Any,
     ) -> Ensemble:
         """Build an ensemble from nested dicts.
 
         A tree is ``{"feature": f, "threshold": v, "left": …, "right": …}`` (optionally
         ``"missing": "left" | "right"``) or ``{"score": s}``, where s is a number, or a list with a
-        number per class. `options` are those of `Ensemble`. `task` defaults to "multiclass" when
-        scores are lists and to "binary" otherwise.
+        number per class. ``{"feature": f, "categories": [0, 3], "left": …, "right": …}`` sends the
+        codes it lists to the left. `options` are those of `Ensemble`. `task` defaults to
+        "multiclass" when scores are lists and to "binary" otherwise, `categories` to the codes
+        that the splits list.
         """
-        nodes, roots, scores = nested.to_arrays(trees)
+        if categories is not None:
+            rule = options.get("category_rule", "label")
+            categories = sets.kept_categories(categories, whole(n_features, "n_features"), rule)
+        fields = nested.fields_of_trees(trees, categories)
+        scores = fields.pop("scores")
         base = np.atleast_1d(np.asarray(base_score, dtype=np.float64))
         width = scores.shape[1] if len(scores) else len(base)
         if task is None:
             task = "binary" if width == 1 else "multiclass"
         return cls(
-            nodes,
-            roots,
-            scores.reshape(len(scores), width),
+            scores=scores.reshape(len(scores), width),
             n_features=n_features,
             task=task,
             threshold=threshold,
             base_score=base_score,
+            **fields,
             **options,
         )
 
     def to_trees(self) -> list[dict[str, Any]]:
         """Return the trees as nested dicts, the inverse of `from_trees`."""
-        return nested.from_arrays(self.nodes, self.roots, self.scores)
+        lists = Sets(self.set_starts, self.set_codes).lists()
+        return nested.from_arrays(self.nodes, self.roots, self.scores, lists, self.categories)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ensemble as JSON, to a path that ends in .json.
@@ -229,7 +273,7 @@ class Ensemble:
         Equals the source library's own raw prediction.
         """
         rows = self.check_data(X, allow_infinite=True, threads=threads)
-        raw = self.core.raw_score(rows, check_threads(threads))
+        raw = self.core.raw_score(self.states(rows), check_threads(threads))
         return raw[:, 0] if self.n_outputs == 1 else raw
 
     def decide(self, X: npt.ArrayLike, *, threads: int | None = None) -> npt.NDArray[Any]:
@@ -270,13 +314,7 @@ class Ensemble:
 
     def feature_index(self, feature: int | str) -> int:
         """Position of a feature given by position, or by name as the model or its data spell it."""
-        if isinstance(feature, str):
-            return feature_called(feature, self.feature_names)
-        if isinstance(feature, bool | np.bool_) or feature != int(feature):
-            raise DataError(f"a feature is a name or a whole-number position, got {feature!r}")
-        if not 0 <= int(feature) < self.n_features:
-            raise DataError(f"feature {feature} is not in 0…{self.n_features - 1}")
-        return int(feature)
+        return feature_position(feature, self.feature_names, self.n_features)
 
     @cached_property
     def known(self) -> dict[str, Any]:
@@ -286,52 +324,30 @@ class Ensemble:
     @cached_property
     def core(self) -> _core.Ensemble:
         """The same ensemble, as the C++ core holds it."""
-        from carvegbm import _core
+        from carvegbm.trees.core import core_of
 
-        return _core.Ensemble(
-            self.nodes.view(np.uint8),
-            self.roots,
-            self.scores,
-            self.base_score,
-            self.threshold,
-            self.n_features,
-            self.average,
-            self.tie == "positive",
-            self.input_precision == "float32",
-            self.sum_precision == "float32",
-        )
+        return core_of(self)
 
     def check_data(
         self, X: npt.ArrayLike, *, allow_infinite: bool = False, threads: int | None = None
-    ) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
+    ) -> Rows:
         """X as a C-ordered two-dimensional array of float64 or float32 with the right columns.
 
         The columns of a frame are taken by name where the model and the frame have names.
+        Categorical columns hold codes, see `carvegbm.trees.categories`.
         Raises `DataError` for names that do not fit, for a wrong shape, for what is no number, for
         infinite values unless `allow_infinite`, and for NaN in a feature whose splits have no rule
         for it. A memory-mapped array stays on disk.
         """
-        rows = as_rows(X, self.feature_names)
-        if rows.shape[1] != self.n_features:
-            raise DataError(
-                f"X has {rows.shape[1]} columns, the model has {self.n_features} features"
-            )
-        if len(rows) == 0:
-            raise DataError("X has no rows; give at least one instance")
-        bad = self.core.first_bad_value(rows, allow_infinite, check_threads(threads))
-        if bad is not None:
-            row, column = bad
-            value = float(rows[row, column])
-            name = self.feature_name(column)
-            remedy = (
-                "the model has no rule for missing values there; impute it"
-                if np.isnan(value)
-                else "distances from infinity have no meaning; clip it"
-                if np.isinf(value)
-                else "the model reads float32, which does not reach that far; clip it"
-            )
-            raise DataError(f"X row {row}, {name}: value {value}; {remedy}")
-        return rows
+        return checked_rows(self, X, allow_infinite, check_threads(threads))
+
+    def states(self, rows: Rows) -> Rows:
+        """Rows as `check_data` returns them, as the core takes them.
+
+        A code in a categorical column becomes its position among the codes of its feature, or -1
+        if it is none of them; NaN stays. The same object where there is no such column.
+        """
+        return in_states(self, rows)
 
     def check_labels(self, y: npt.ArrayLike, rows: int) -> npt.NDArray[np.int32]:
         """y as class indices.
@@ -348,34 +364,20 @@ class Ensemble:
         """Two ensembles are equal iff they are the same trees, however their nodes are laid out."""
         if not isinstance(other, Ensemble):
             return NotImplemented
-        mine, theirs = self._canonical(), other._canonical()
-        return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+        return are_equal(self, other, _FIELDS)
 
     def __hash__(self) -> int:
         return hash((self.n_trees, self.n_leaves, self.n_features, self.task, self.threshold))
 
-    def _canonical(self) -> tuple[Any, ...]:
-        """Everything that matters, with the nodes of every tree in depth-first order."""
-        order = nested.depth_first(self.nodes, self.roots)
-        nodes = self.nodes[order]
-        is_leaf = nodes["feature"] < 0
-        rest = [getattr(self, name) for name in _FIELDS[3:]]
-        return (
-            nodes["threshold"],
-            nodes["feature"],
-            nodes["missing"],
-            self.scores[nodes["left"][is_leaf]],
-            np.flatnonzero(np.isin(order, self.roots)),
-            *rest,
-        )
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (fields_of(self),)
+        plain = {feature: dict(labels) for feature, labels in self.categories.items()}
+        return _rebuild, ({**fields_of(self), "categories": plain},)
 
     def __repr__(self) -> str:
         return (
             f"<Ensemble: {self.task}, {self.n_trees} trees, {self.n_leaves} leaves, "
             f"{self.n_features} features"
+            + (f" ({len(self.categories)} categorical)" if self.categories else "")
             + (f", {len(self.classes)} classes" if self.task == "multiclass" else "")
             + (f", {self.input_precision} inputs" if self.input_precision == "float32" else "")
             + ">"

@@ -183,6 +183,37 @@ ENSEMBLE_JSON = b"""{
 }
 """
 
+CATEGORICAL_JSON = b"""{
+"format": "carvegbm-ensemble",
+"version": 2,
+"task": "binary",
+"classes": ["no", "yes"],
+"class_dtype": "<U3",
+"n_features": 2,
+"feature_names": ["a", "b"],
+"base_score": [0.25],
+"average": 1,
+"threshold": 0.0,
+"tie": "negative",
+"compares": "raw",
+"link": "logistic",
+"link_scale": 1.0,
+"input_precision": "float64",
+"sum_precision": "float64",
+"category_rule": "label",
+"unknown_category": "missing",
+"categories": [{"feature": 0, "codes": [0, 1, 3], "labels": ["red", 1.5, true]}],
+"roots": [0],
+"nodes": [
+{"feature": 0, "categories": [0, 3], "left": 1, "right": 2, "missing": "left"},
+{"feature": 1, "threshold": 0.5, "left": 3, "right": 4, "missing": "right"},
+{"leaf": 0, "scores": [1.5]},
+{"leaf": 1, "scores": [-0.5]},
+{"leaf": 2, "scores": [0.125]}
+]
+}
+"""
+
 
 def ubjson(value: object) -> bytes:
     """Encode as XGBoost does: typed arrays of numbers, 64-bit lengths."""
@@ -231,6 +262,7 @@ ALL = {
     "XGBoost dump": XGBOOST_DUMP,
     "SILVA": SILVA,
     "Ensemble JSON": ENSEMBLE_JSON,
+    "Ensemble JSON with categories": CATEGORICAL_JSON,
 }
 
 

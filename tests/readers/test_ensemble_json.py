@@ -18,6 +18,7 @@ import carvegbm as cg
 from asking import product_attacker
 from carvegbm.ensemble import NODE, fields_of
 from carvegbm.keeping.fingerprint import digest_of
+from categorical_trees import choice, random_ensemble, random_rows
 from conftest import REPOSITORY
 from generators import MIX, NORMS, make_case
 from plain_trees import chain, ensemble, leaf, refused, split, stump
@@ -75,6 +76,8 @@ def test_fields_fingerprint_and_verdicts_come_back(seed, norm, mix, tmp_path):
 NUMBERS = st.floats(-1e280, 1e280) | st.sampled_from([-0.0, 5e-324, -5e-324, 2.0**-1022, 0.1, 1e22])
 THRESHOLDS = st.floats(allow_nan=False) | NUMBERS
 TEXT = st.text(max_size=6)
+NAMES = TEXT | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+LABELS = st.lists(NAMES | st.booleans(), unique=True, max_size=4)
 
 
 @st.composite
@@ -82,6 +85,13 @@ def odd_ensembles(draw: st.DrawFn) -> cg.Ensemble:
     """Ensembles of any shape, numbers, names and options, with nodes in any order."""
     n_features, n_outputs = draw(st.integers(1, 4)), draw(st.sampled_from([1, 1, 2, 3]))
     narrow = draw(st.booleans())
+    codes = st.lists(st.integers(0, 2**24 - 1), unique=True, max_size=4)
+    categories = {
+        feature: dict(zip(draw(codes), draw(LABELS), strict=False))
+        for feature in range(n_features)
+        if draw(st.booleans())
+    }
+    category_rule = draw(st.sampled_from(["label", "truncate", "nonnegative"]))
     rule = st.sampled_from([{}, {"missing": "left"}, {"missing": "right"}])
 
     def tree(depth: int) -> dict[str, Any]:
@@ -90,7 +100,12 @@ def odd_ensembles(draw: st.DrawFn) -> cg.Ensemble:
             return leaf(scores if n_outputs > 1 else scores[0])
         threshold = draw(st.floats(width=32, allow_nan=False) if narrow else THRESHOLDS)
         sides = tree(depth - 1), tree(depth - 1)
-        return split(draw(st.integers(0, n_features - 1)), threshold, *sides, **draw(rule))
+        feature = draw(st.integers(0, n_features - 1))
+        if feature in categories:
+            known = list(categories[feature])
+            listed = draw(st.lists(st.sampled_from(known))) if known else []
+            return choice(feature, listed, *sides, **draw(rule))
+        return split(feature, threshold, *sides, **draw(rule))
 
     task = "multiclass" if n_outputs > 1 else draw(st.sampled_from(["binary", "regression"]))
     compares = draw(st.sampled_from(["raw", "probability"]))
@@ -118,6 +133,11 @@ def odd_ensembles(draw: st.DrawFn) -> cg.Ensemble:
         input_precision="float32" if narrow else "float64",
         sum_precision=draw(st.sampled_from(["float32", "float64"])),
         compares=compares,
+        categories=categories,
+        category_rule=category_rule,
+        unknown_category=draw(st.sampled_from(["right", "missing"]))
+        if category_rule == "label"
+        else "right",
     )
     return shuffled(model, draw(st.integers(0, 99)))
 
@@ -258,6 +278,31 @@ def test_file_is_read_however_another_program_writes_the_same_document(tmp_path)
         assert_same_fields(cg.load(tmp_path / "other"), model)
 
 
+def test_splits_by_categories_are_written_with_their_codes(tmp_path):
+    model = ensemble(
+        choice(0, [3, 0], leaf(1.0), leaf(2.0), missing="left"),
+        categories={0: {0: "größe", 3: 2.0, 4: 4}},
+        category_rule="truncate",
+    )
+    model.save(tmp_path / "e.json")
+    text = (tmp_path / "e.json").read_text("utf-8")
+    for line in (
+        '"version": 2,',
+        '"category_rule": "truncate",',
+        '"categories": [{"feature": 0, "codes": [0, 3, 4], "labels": ["größe", 2.0, 4]}],',
+        '{"feature": 0, "categories": [0, 3], "left": 1, "right": 2, "missing": "left"},',
+    ):
+        assert line in text.splitlines()
+    assert_same_fields(cg.load(tmp_path / "e.json"), model)
+
+
+def test_labels_of_categories_that_would_not_come_back_are_refused(tmp_path):
+    for label, words in (("\ud800", "surrogate"), (2**64, str(2**64))):
+        model = ensemble(choice(0, [0], leaf(1.0), leaf(2.0)), categories={0: {0: label}})
+        with refused("category of feature 0", words, kind=cg.ModelError):
+            model.save(tmp_path / "e.json")
+
+
 def test_names_are_written_as_they_are_read_by_people(tmp_path):
     ensemble(leaf(1.0), feature_names=["größe"]).save(tmp_path / "e.json")
     assert '"feature_names": ["größe"]' in (tmp_path / "e.json").read_text("utf-8")
@@ -267,17 +312,19 @@ def test_names_are_written_as_they_are_read_by_people(tmp_path):
 
 
 def test_every_field_of_an_ensemble_has_a_place_in_the_file_and_on_the_page(tmp_path):
-    model = ensemble(stump(0, 0.5, missing="left"))
+    model = ensemble(
+        stump(0, 0.5, missing="left"), choice(1, [0], leaf(1.0), leaf(2.0)), n_features=2
+    )
     model.save(tmp_path / "e.json")
     document = json.loads((tmp_path / "e.json").read_text())
-    assert set(fields_of(model)) - {"scores"} == set(document) - {
+    assert set(fields_of(model)) - {"scores", "set_starts", "set_codes"} == set(document) - {
         "format",
         "version",
         "class_dtype",
     }
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", PAGE, re.M)
     described = set(re.findall(r"\w+", " ".join(rows)))
-    keys = {key for node in document["nodes"] for key in node}
+    keys = {key for node in document["nodes"] + document["categories"] for key in node}
     assert set(document) | keys == described
 
 
@@ -333,6 +380,17 @@ def test_reader_on_the_page_computes_the_raw_score_to_the_bit(seed, norm, mix, t
     document = json.loads((tmp_path / "e.json").read_text("utf-8"))
     expected = np.atleast_2d(case.ensemble.raw_score([case.x]))
     assert page_reader()(document, case.x) == expected.ravel().tolist()
+
+
+@WITH_A_FOLDER
+@given(seed=st.integers(0, 10**6))
+def test_reader_on_the_page_knows_categories(seed, tmp_path):
+    model = random_ensemble(seed)
+    model.save(tmp_path / "e.json")
+    document = json.loads((tmp_path / "e.json").read_text("utf-8"))
+    rows = random_rows(model, seed)
+    for x, expected in zip(model.check_data(rows), model.raw_score(rows), strict=True):
+        assert page_reader()(document, x.tolist()) == np.atleast_1d(expected).tolist()
 
 
 def test_reader_on_the_page_knows_missing_values_and_float32(tmp_path):

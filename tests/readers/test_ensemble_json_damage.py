@@ -30,7 +30,8 @@ SPLIT, LEAF = ("nodes", 0), ("nodes", 2)
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        (("version",), 2, ["version 2", "version 1 is read", "update carvegbm"]),
+        (("version",), 3, ["version 3", "versions 1 and 2 are read", "update carvegbm"]),
+        (("version",), 2, ["lacks the field 'categories'"]),
         (("version",), "1", ["version '1'"]),
         (("version",), True, ["version True"]),
         (("version",), ..., ["version None"]),
@@ -127,6 +128,58 @@ def test_what_is_wrong_is_named_in_one_line(path, value, words, tmp_path):
         cg.load(file)
 
 
+CATEGORICAL = json.loads(small_models.CATEGORICAL_JSON)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("version",), 1, ["unknown field 'categories'"]),
+        (("categories",), ..., ["lacks the field 'categories'"]),
+        (("category_rule",), 1, ["category_rule is 1, not a text"]),
+        (("category_rule",), "round", ["category_rule must be", "'round'"]),
+        (("unknown_category",), None, ["unknown_category is None"]),
+        (("categories",), {}, ["categories is {}, not a list"]),
+        (("categories",), [], ["categories is []", "version 1"]),
+        (("categories", 0), 7, ["categories[0] is 7"]),
+        (("categories", 0, "labels"), ..., ["categories[0] is", "codes and labels"]),
+        (("categories", 0, "feature"), 2, ["categories[0]: feature is 2", "2 features"]),
+        (("categories", 0, "feature"), True, ["categories[0]: feature is True"]),
+        (("categories", 0, "feature"), 1, ["feature 1 is categorical", "threshold"]),
+        (("categories", 0, "codes"), "ab", ["categories[0]: codes is 'ab', not a list"]),
+        (("categories", 0, "codes"), [0, 0, 3], ["categories[0]: codes", "does not ascend"]),
+        (("categories", 0, "codes"), [-1, 0, 3], ["categories[0]: codes[0] is -1"]),
+        (("categories", 0, "codes"), [0, 1, 1 << 31], ["categories[0]: codes[2] is 2147483648"]),
+        (("categories", 0, "codes"), [0, 1, 1 << 24], ["feature 0", "code 16777216"]),
+        (("categories", 0, "codes"), [0, 1, 3.0], ["categories[0]: codes[2] is 3.0"]),
+        (("categories", 0, "codes"), [0, 1], ["2 codes and 3 labels"]),
+        (("categories", 0, "codes"), [0, 1, 2], ["feature 0", "lists the code 3"]),
+        (("categories", 0, "labels"), ["a", None, 1], ["the category None"]),
+        (("categories", 0, "labels"), ["a", "a", 1], ["feature 0", "one label"]),
+        (("nodes", 0, "categories"), 0, ["node 0: categories is 0, not a list"]),
+        (("nodes", 0, "categories"), [3, 0], ["node 0: categories", "does not ascend"]),
+        (("nodes", 0, "categories"), ["a"], ["node 0: categories[0] is 'a'"]),
+        (("nodes", 0, "categories"), [0, 2], ["feature 0", "lists the code 2"]),
+        (("nodes", 0, "feature"), 1, ["feature 1", "not in categories"]),
+        (("nodes", 0, "threshold"), 0.5, ["node 0 is", "a split has"]),
+        (("nodes", 1, "feature"), 0, ["feature 0 is categorical", "threshold"]),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_categories_is_named_in_one_line(path, value, words, tmp_path):
+    file = tmp_path / "model"
+    file.write_text(json.dumps(small_models.replaced(CATEGORICAL, path, value)))
+    with refused(f"{file}: ", *words, kind=cg.ModelError):
+        cg.load(file)
+
+
+def test_feature_that_is_listed_twice_is_refused(tmp_path):
+    document = copy.deepcopy(CATEGORICAL)
+    document["categories"] *= 2
+    (tmp_path / "model").write_text(json.dumps(document))
+    with refused("categories[1]: feature is 0", "each once", kind=cg.ModelError):
+        cg.load(tmp_path / "model")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -162,7 +215,7 @@ ANY_JSON = st.recursive(
 )
 @given(data=st.data())
 def test_document_with_anything_anywhere_is_an_ensemble_or_one_line(data, tmp_path):
-    document = copy.deepcopy(SMALL)
+    document = copy.deepcopy(data.draw(st.sampled_from([SMALL, CATEGORICAL])))
     for _ in range(data.draw(st.integers(1, 3))):
         inner: Any = document
         while True:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from carvegbm import ModelError
@@ -19,12 +18,12 @@ TREES = [
 
 
 def test_trees_come_back_as_they_went():
-    assert nested.from_arrays(*map_roots(nested.to_arrays(TREES))) == TREES
+    assert there_and_back(TREES) == TREES
 
 
 def test_scores_per_class_come_back_as_lists():
     trees = [stump(0, 0.5, [1.0, 2.0, 3.0], [4.0, 5.0, 6.0]), leaf([0.0, 0.0, 1.0])]
-    assert nested.from_arrays(*map_roots(nested.to_arrays(trees))) == trees
+    assert there_and_back(trees) == trees
 
 
 def test_subtree_used_twice_is_two_subtrees():
@@ -36,8 +35,7 @@ def test_subtree_used_twice_is_two_subtrees():
 
 
 def test_chain_of_any_length_comes_back():
-    nodes, roots, scores = nested.to_arrays([chain(5000)])
-    (tree,) = nested.from_arrays(*map_roots((nodes, roots, scores)))
+    (tree,) = there_and_back([chain(5000)])
     for below in range(5000):
         assert tree["left"] == {"score": float(below)}
         tree = tree["right"]
@@ -82,7 +80,6 @@ def test_leaves_with_different_numbers_of_scores_are_refused():
         nested.to_arrays([leaf([1.0, 2.0, 3.0]), leaf([1.0, 2.0])])
 
 
-def map_roots(arrays):
-    """Roots as the array `from_arrays` takes."""
-    nodes, roots, scores = arrays
-    return nodes, np.array(roots, dtype=np.int32), scores
+def there_and_back(trees):
+    nodes, roots, scores, sets, by_set, _ = nested.to_arrays(trees)
+    return nested.from_arrays(nodes, roots, scores, sets, by_set)

@@ -18,9 +18,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from carvegbm.errors import DataError
 
-__all__ = ["column_names", "feature_called", "is_same_name", "listed", "order_of"]
+__all__ = [
+    "column_names",
+    "feature_called",
+    "feature_position",
+    "is_same_name",
+    "listed",
+    "order_of",
+]
 
 _MADE_UP = ("{}", "f{}", "Column_{}", "column_{}")  # by pandas, XGBoost, LightGBM, polars
 _SHOWN = 8
@@ -89,6 +98,17 @@ def feature_called(name: str, names: Sequence[str] | None) -> int:
             raise DataError(f"feature {name!r} may be any of {shown}; give its position instead")
     there = "no features" if names is None else listed(names, quote=False)
     raise DataError(f"unknown feature {name!r}; the model names {there}")
+
+
+def feature_position(feature: Any, names: Sequence[str] | None, n_features: int) -> int:
+    """Position of a feature given by its name or by its position."""
+    if isinstance(feature, str):
+        return feature_called(feature, names)
+    if isinstance(feature, bool | np.bool_) or feature != int(feature):
+        raise DataError(f"a feature is a name or a whole-number position, got {feature!r}")
+    if not 0 <= int(feature) < n_features:
+        raise DataError(f"feature {feature} is not in 0…{n_features - 1}")
+    return int(feature)
 
 
 def is_same_name(one: str, other: str) -> bool:

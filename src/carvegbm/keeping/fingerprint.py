@@ -27,6 +27,7 @@ from carvegbm.ensemble import Ensemble, fields_of
 __all__ = ["digest_of", "sha256_of"]
 
 _THIS_PROCESS = uuid4().hex
+_OF_CATEGORIES = {"categories", "set_starts", "set_codes", "category_rule", "unknown_category"}
 
 
 def digest_of(value: Any) -> str:
@@ -65,7 +66,11 @@ def _size_of(piece: bytes | memoryview) -> bytes:
 
 def _pieces(value: Any) -> Iterable[bytes | memoryview]:
     if isinstance(value, Ensemble):
-        return [b"ensemble", digest_of(fields_of(value)).encode()]
+        fields = fields_of(value)
+        if not value.categories:
+            # As results were stored before there were any; these fields say nothing then.
+            fields = {name: fields[name] for name in fields.keys() - _OF_CATEGORIES}
+        return [b"ensemble", digest_of(fields).encode()]
     if isinstance(value, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(value)
         shown = np.where(mask, np.zeros(1, dtype=value.dtype), np.asarray(value))

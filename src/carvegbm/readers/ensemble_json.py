@@ -20,7 +20,15 @@ import numpy.typing as npt
 from carvegbm.ensemble import NODE, Ensemble
 from carvegbm.errors import ModelError, shown
 from carvegbm.readers.checks import Classes
-from carvegbm.trees.ensemble_json import FORMAT, VERSION, check_class_dtype, check_label, check_text
+from carvegbm.trees.ensemble_json import (
+    FORMAT,
+    VERSION,
+    WITH_CATEGORIES,
+    check_class_dtype,
+    check_label,
+    check_text,
+)
+from carvegbm.trees.sets import check_kinds, flat_sets
 from carvegbm.trees.wellformed import double
 
 __all__ = ["from_document", "is_ensemble", "parse"]
@@ -40,10 +48,15 @@ _SCALARS: dict[str, type] = {
 _FIELDS = frozenset(
     ("format", "version", *_SCALARS, "classes", "class_dtype", "feature_names", "base_score")
 ) | {"roots", "nodes"}
-_SPLIT = ("feature", "threshold", "left", "right")
-_LEAF = ("leaf", "scores")
-_IS_SPLIT = {_SPLIT: True, (*_SPLIT, "missing"): True, _LEAF: False}
-_IS_SPLIT |= {tuple(sorted(keys)): is_split for keys, is_split in _IS_SPLIT.items()}
+_OF_CATEGORIES = {"category_rule", "unknown_category", "categories"}
+_KINDS = {
+    ("feature", cut, "left", "right", *missing): cut
+    for cut in ("threshold", "categories")
+    for missing in ((), ("missing",))
+}
+_KINDS[("leaf", "scores")] = "leaf"
+_KINDS |= {tuple(sorted(keys)): kind for keys, kind in _KINDS.items()}
+"""What tells a node from those of other kinds, by its fields."""
 
 _INFINITE = ("Infinity", "-Infinity")
 _NOT_FINITE = (*_INFINITE, "NaN")
@@ -98,19 +111,27 @@ def _refuse_constant(word: str) -> float:
 def from_document(document: Mapping[str, Any], classes: Classes) -> Ensemble:
     """Read a document; `classes` rename those that it holds."""
     version = document.get("version")
-    if type(version) is not int or version != VERSION:
+    if type(version) is not int or version not in (VERSION, WITH_CATEGORIES):
         raise ModelError(
-            f"is version {shown(version)} of {FORMAT}, and version {VERSION} is read here; update "
-            "carvegbm, or save the ensemble again with this version"
+            f"is version {shown(version)} of {FORMAT}, and versions {VERSION} and "
+            f"{WITH_CATEGORIES} are read here; update carvegbm, or save the ensemble again with "
+            "this version"
         )
-    for name in sorted(_FIELDS - document.keys()):
+    fields = _FIELDS | _OF_CATEGORIES if version == WITH_CATEGORIES else _FIELDS
+    for name in sorted(fields - document.keys()):
         raise ModelError(f"lacks the field {name!r}; {_AGAIN}")
-    for name in sorted(document.keys() - _FIELDS):
+    for name in sorted(document.keys() - fields):
         raise ModelError(f"has the unknown field {shown(name)}; remove it")
     scalars = {name: _scalar(document[name], kind, name) for name, kind in _SCALARS.items()}
+    categories: dict[int, dict[int, Any]] = {}
+    if version == WITH_CATEGORIES:
+        for name in ("category_rule", "unknown_category"):
+            scalars[name] = _scalar(document[name], str, name)
+        categories = _categories(document["categories"], int(scalars["n_features"]))
     base = _doubles(_list(document["base_score"], "base_score"), "base_score[{}]".format)
     given = _list(document["nodes"], "nodes")
-    nodes, scores = _nodes(given, int(scalars["n_features"]), len(base))
+    nodes, scores, by_set = _nodes(given, int(scalars["n_features"]), len(base))
+    sets = flat_sets(_sets(given, nodes, by_set, categories))
     ensemble = Ensemble(
         nodes,
         _indices(document["roots"], len(nodes), "roots", f"one of the {len(nodes)} nodes"),
@@ -118,6 +139,9 @@ def from_document(document: Mapping[str, Any], classes: Classes) -> Ensemble:
         base_score=base,
         classes=_labels(document["classes"], document["class_dtype"], scalars["task"]),
         feature_names=_names(document["feature_names"]),
+        categories=categories,
+        set_starts=sets.starts,
+        set_codes=sets.codes,
         **scalars,
     )
     return ensemble if classes is None else ensemble.with_classes(classes)
@@ -125,22 +149,25 @@ def from_document(document: Mapping[str, Any], classes: Classes) -> Ensemble:
 
 def _nodes(
     given: Sequence[Any], n_features: int, n_outputs: int
-) -> tuple[npt.NDArray[np.void], npt.NDArray[np.float64]]:
-    """The array of nodes and that of scores."""
+) -> tuple[npt.NDArray[np.void], npt.NDArray[np.float64], list[int]]:
+    """The array of nodes, that of scores, and the places of splits by categories."""
+    by_set: list[int] = []
     at_split: list[int] = []
     at_leaf: list[int] = []
     for place, node in enumerate(given):
-        is_split = None
+        kind = None
         if type(node) is dict:
-            is_split = _IS_SPLIT.get(tuple(node))
-            if is_split is None:  # in another order
-                is_split = _IS_SPLIT.get(tuple(sorted(node)))
-        if is_split is not None:
-            (at_split if is_split else at_leaf).append(place)
+            kind = _KINDS.get(tuple(node))
+            if kind is None:  # in another order
+                kind = _KINDS.get(tuple(sorted(node)))
+        if kind is not None:
+            (at_leaf if kind == "leaf" else at_split).append(place)
+            if kind == "categories":
+                by_set.append(place)
         else:
             raise ModelError(
-                f"node {place} is {shown(node)}; a split has feature, threshold, left, right, and "
-                f"missing or not, a leaf has leaf and scores; {_AGAIN}"
+                f"node {place} is {shown(node)}; a split has feature, threshold or categories, "
+                f"left, right, and missing or not, a leaf has leaf and scores; {_AGAIN}"
             )
 
     splits = [given[place] for place in at_split]
@@ -159,7 +186,7 @@ def _nodes(
     nodes["right"][where] = whole("right", len(given), "nodes")
     nodes["missing"][where] = [_rule(*pair) for pair in zip(at_split, splits, strict=True)]
     nodes["threshold"][where] = _doubles(
-        [node["threshold"] for node in splits],
+        [node.get("threshold", 0.0) for node in splits],
         lambda index: f"node {at_split[index]}: threshold",
         _INFINITE,
     )
@@ -176,7 +203,25 @@ def _nodes(
         [score for leaf in leaves for score in leaf["scores"]],
         lambda index: f"node {at_leaf[index // n_outputs]}: a score",
     ).reshape(scores.shape)
-    return nodes, scores
+    return nodes, scores, by_set
+
+
+def _sets(
+    given: Sequence[Any],
+    nodes: npt.NDArray[np.void],
+    by_set: Sequence[int],
+    categories: Mapping[int, Any],
+) -> list[npt.NDArray[np.int64]]:
+    """The sets that the splits at `by_set` list; their numbers go into these nodes."""
+    by_threshold = np.ones(len(nodes), dtype=bool)
+    by_threshold[by_set] = False
+    check_kinds(
+        set(nodes["feature"][by_threshold].tolist()) - {-1},
+        nodes["feature"][~by_threshold].tolist(),
+        categories,
+    )
+    nodes["threshold"][by_set] = np.arange(len(by_set))
+    return [_codes(given[place]["categories"], f"node {place}: categories") for place in by_set]
 
 
 def _rule(place: int, node: Mapping[str, Any]) -> int:
@@ -207,6 +252,39 @@ def _scalar(value: Any, kind: type, name: str) -> Any:
         what = "a text" if kind is str else "a whole number"
         raise ModelError(f"{name} is {shown(value)}, not {what}; {_AGAIN}")
     return value
+
+
+def _categories(value: Any, n_features: int) -> dict[int, dict[int, Any]]:
+    """The labels by code of every categorical feature."""
+    found: dict[int, dict[int, Any]] = {}
+    for place, entry in enumerate(_list(value, "categories")):
+        where = f"categories[{place}]"
+        if type(entry) is not dict or entry.keys() != {"feature", "codes", "labels"}:
+            raise ModelError(f"{where} is {shown(entry)}, not feature, codes and labels; {_AGAIN}")
+        feature = entry["feature"]
+        if type(feature) is not int or not 0 <= feature < n_features or feature in found:
+            raise ModelError(
+                f"{where}: feature is {shown(feature)}, not one of the {n_features} features, "
+                f"each once; {_AGAIN}"
+            )
+        codes = _codes(entry["codes"], f"{where}: codes").tolist()
+        labels = _list(entry["labels"], f"{where}: labels")
+        if len(labels) != len(codes):
+            raise ModelError(f"{where} has {len(codes)} codes and {len(labels)} labels; {_AGAIN}")
+        for label in labels:
+            check_label(label, "O", "category")
+        found[feature] = dict(zip(codes, labels, strict=True))
+    if not found:
+        raise ModelError(f"categories is [], which is version {VERSION} of the format; {_AGAIN}")
+    return found
+
+
+def _codes(value: Any, name: str) -> npt.NDArray[np.int64]:
+    """Codes, ascending and each once."""
+    listed = _indices(value, 1 << 31, name, "a code from 0 to 2147483647")
+    if (np.diff(listed) <= 0).any():
+        raise ModelError(f"{name} is {shown(value)}, which does not ascend; {_AGAIN}")
+    return listed
 
 
 def _names(value: Any) -> list[str] | None:

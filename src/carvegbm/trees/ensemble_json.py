@@ -2,6 +2,7 @@
 
 Comes in: an `Ensemble`. Goes out: a file from which `readers.ensemble_json` makes an ensemble with
 the same fields, to the bit. What class labels and texts may be is said here for both directions.
+An ensemble without categorical features is written in version 1, which older readers know, too.
 """
 
 from __future__ import annotations
@@ -17,14 +18,25 @@ import numpy.typing as npt
 
 from carvegbm.errors import ModelError, shown
 from carvegbm.keeping.files import check_output, replacing
+from carvegbm.trees.sets import Sets
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["FORMAT", "VERSION", "check_class_dtype", "check_label", "check_text", "write"]
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "WITH_CATEGORIES",
+    "check_class_dtype",
+    "check_label",
+    "check_text",
+    "write",
+]
 
 FORMAT = "carvegbm-ensemble"
 VERSION = 1
+WITH_CATEGORIES = 2
+"""The version that has categorical features."""
 
 _LABELS: dict[str, set[type]] = {
     "b": {bool},
@@ -49,7 +61,7 @@ def _text(ensemble: Ensemble) -> Iterator[str]:
     """The file, one field per line and one node per line."""
     fields: dict[str, Any] = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": WITH_CATEGORIES if ensemble.categories else VERSION,
         "task": ensemble.task,
         "classes": _written_labels(ensemble.classes),
         "class_dtype": ensemble.classes.dtype.str,
@@ -64,8 +76,14 @@ def _text(ensemble: Ensemble) -> Iterator[str]:
         "link_scale": ensemble.link_scale,
         "input_precision": ensemble.input_precision,
         "sum_precision": ensemble.sum_precision,
-        "roots": ensemble.roots.tolist(),
     }
+    if ensemble.categories:
+        fields |= {
+            "category_rule": ensemble.category_rule,
+            "unknown_category": ensemble.unknown_category,
+            "categories": _written_categories(ensemble),
+        }
+    fields["roots"] = ensemble.roots.tolist()
     for name in ensemble.feature_names or ():
         check_text(name, "feature name")
     yield "{\n"
@@ -79,16 +97,28 @@ def _text(ensemble: Ensemble) -> Iterator[str]:
 def _node_lines(ensemble: Ensemble) -> Iterator[str]:
     # The shortest text that means a double is both Python's repr and a JSON number.
     scores = ensemble.scores.tolist()
+    sets = Sets(ensemble.set_starts, ensemble.set_codes).lists()
     rules = {1: ', "missing": "left"', 0: ', "missing": "right"', -1: ""}
     for threshold, feature, left, right, missing in ensemble.nodes.tolist():
         if feature < 0:
             yield f'{{"leaf": {left}, "scores": {scores[left]}}}'
         else:
-            cut = _written_number(threshold)
+            cut = f'"threshold": {_written_number(threshold)}'
+            if feature in ensemble.categories:
+                cut = f'"categories": {sets[int(threshold)]}'
             yield (
-                f'{{"feature": {feature}, "threshold": {cut}, "left": {left}, "right": {right}'
-                f"{rules[missing]}}}"
+                f'{{"feature": {feature}, {cut}, "left": {left}, "right": {right}{rules[missing]}}}'
             )
+
+
+def _written_categories(ensemble: Ensemble) -> list[dict[str, Any]]:
+    for feature, labels in ensemble.categories.items():
+        for label in labels.values():
+            check_label(label, "O", f"category of {ensemble.feature_name(feature)}")
+    return [
+        {"feature": feature, "codes": list(labels), "labels": list(labels.values())}
+        for feature, labels in ensemble.categories.items()
+    ]
 
 
 def _written_number(value: float) -> str:
@@ -124,19 +154,20 @@ def check_class_dtype(dtype: Any, size: int) -> None:
         )
 
 
-def check_label(label: Any, kind: str) -> None:
+def check_label(label: Any, kind: str, what: str = "class") -> None:
     """Refuse a label that an array of this kind does not hold, or JSON does not."""
     if (
         type(label) not in _LABELS[kind]
         or (type(label) is int and not -(2**63) <= label < 2**64)
         or (type(label) is float and not math.isfinite(label))
     ):
+        holds = f"a class_dtype of kind {kind!r}" if what == "class" else "JSON"
         raise ModelError(
-            f"the class {shown(label)} is not what a class_dtype of kind {kind!r} holds; name the "
-            "classes by texts, whole numbers, floats or booleans"
+            f"the {what} {shown(label)} is not what {holds} holds; name it by a text, a whole "
+            "number, a float or a boolean"
         )
     if type(label) is str:
-        check_text(label, "class")
+        check_text(label, what)
 
 
 def check_text(text: str, what: str) -> None:

@@ -2,24 +2,30 @@
 
 Comes in: nested dicts, or the arrays of an ensemble. Goes out: the other of the two, and in what
 order and in which tree the nodes of an ensemble are.
+
+A split is by a threshold or by a set of categories. In the arrays, both have the same field: it
+holds the threshold, or the number of the set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import ModelError
-from carvegbm.trees.wellformed import double
+from carvegbm.trees.sets import Categories, check_kinds, flat_sets
+from carvegbm.trees.wellformed import double, whole
 
-__all__ = ["NODE", "depth_first", "from_arrays", "owners", "to_arrays"]
+__all__ = ["NODE", "Arrays", "depth_first", "fields_of_trees", "from_arrays", "owners", "to_arrays"]
 
 NODE = np.dtype(
     [
-        ("threshold", "<f8"),  # x goes left iff x[feature] <= threshold
+        # x goes left iff x[feature] <= threshold; on a categorical feature: iff its code is in
+        # the set of this number
+        ("threshold", "<f8"),
         ("feature", "<i4"),  # -1 at a leaf
         ("left", "<i4"),  # index of the left child; at a leaf: the leaf's row in `scores`
         ("right", "<i4"),  # index of the right child; at a leaf: -1
@@ -32,13 +38,25 @@ NODE = np.dtype(
 _LEAVE = -1  # in place of a position: the walk leaves this split
 
 
-def to_arrays(
-    trees: Sequence[Mapping[str, Any]],
-) -> tuple[npt.NDArray[np.void], list[int], npt.NDArray[np.float64]]:
-    """Nodes, roots and scores of trees given as `Ensemble.from_trees` describes them."""
+class Arrays(NamedTuple):
+    """Trees as flat arrays."""
+
+    nodes: npt.NDArray[np.void]
+    roots: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float64]
+    sets: list[list[int]]  # codes that go left, by the number that a node holds
+    by_set: frozenset[int]  # the features with a split by categories
+    by_threshold: frozenset[int]  # those with a split by a threshold
+
+
+def to_arrays(trees: Sequence[Mapping[str, Any]]) -> Arrays:
+    """The arrays of trees given as `Ensemble.from_trees` describes them."""
     rows: list[tuple[float, int, int, int, int]] = []
     scores: list[list[float]] = []
     roots: list[int] = []
+    sets: list[list[int]] = []
+    by_set: set[int] = set()
+    by_threshold: set[int] = set()
     for index, tree in enumerate(trees):
         roots.append(len(rows))
         rows.append((0.0, -1, -1, -1, -1))
@@ -68,32 +86,77 @@ def to_arrays(
             children = (len(rows), len(rows) + 1)
             rows.extend([(0.0, -1, -1, -1, -1)] * 2)
             try:
-                rows[position] = (
-                    double(node["threshold"], "a threshold"),
-                    _feature(node["feature"]),
-                    *children,
-                    {"left": 1, "right": 0, None: -1}[node.get("missing")],
-                )
+                feature = _feature(node["feature"])
+                if "categories" in node:
+                    by_set.add(feature)
+                    cut = float(len(sets))
+                    sets.append(_codes(node))
+                else:
+                    by_threshold.add(feature)
+                    cut = double(node["threshold"], "a threshold")
+                rule = {"left": 1, "right": 0, None: -1}[node.get("missing")]
+                rows[position] = (cut, feature, *children, rule)
                 pending += [(children[1], node["right"]), (children[0], node["left"])]
             except (KeyError, TypeError, ValueError, OverflowError) as error:
                 raise ModelError(
-                    f"tree {index}: a split needs 'feature', 'threshold', 'left' and 'right' "
-                    f"(and 'missing' must be 'left' or 'right'): {error}"
+                    f"tree {index}: a split needs 'feature', 'threshold' or 'categories', 'left' "
+                    f"and 'right' (and 'missing' must be 'left' or 'right'): {error}"
                 ) from None
-    return np.array(rows, dtype=NODE), roots, np.array(scores, dtype=np.float64)
+    return Arrays(
+        np.array(rows, dtype=NODE),
+        np.array(roots, dtype=np.int32),
+        np.array(scores, dtype=np.float64),
+        sets,
+        frozenset(by_set),
+        frozenset(by_threshold),
+    )
+
+
+def fields_of_trees(
+    trees: Sequence[Mapping[str, Any]], categories: Categories | None
+) -> dict[str, Any]:
+    """What an `Ensemble` takes; without `categories`, these are the codes that splits list."""
+    arrays = to_arrays(trees)
+    if categories is None:
+        categories = _listed_codes(arrays)
+    check_kinds(arrays.by_threshold, arrays.by_set, categories)
+    sets = flat_sets(arrays.sets)
+    return {
+        "nodes": arrays.nodes,
+        "roots": arrays.roots,
+        "scores": arrays.scores,
+        "categories": categories,
+        "set_starts": sets.starts,
+        "set_codes": sets.codes,
+    }
+
+
+def _listed_codes(arrays: Arrays) -> dict[int, dict[int, int]]:
+    found: dict[int, set[int]] = {feature: set() for feature in arrays.by_set}
+    for threshold, feature, *_ in arrays.nodes.tolist():
+        if feature in found:
+            found[feature].update(arrays.sets[int(threshold)])
+    return {feature: {code: code for code in sorted(codes)} for feature, codes in found.items()}
 
 
 def from_arrays(
-    nodes: npt.NDArray[np.void], roots: npt.NDArray[np.int32], scores: npt.NDArray[np.float64]
+    nodes: npt.NDArray[np.void],
+    roots: npt.NDArray[np.int32],
+    scores: npt.NDArray[np.float64],
+    sets: Sequence[Sequence[int]] = (),
+    by_set: Collection[int] = (),
 ) -> list[dict[str, Any]]:
-    """The inverse of `to_arrays`."""
+    """The inverse of `to_arrays`; the features in `by_set` are split by sets."""
     built: list[dict[str, Any]] = []
     for threshold, feature, left, _, missing in nodes.tolist():
         if feature < 0:
             score = scores[left].tolist()
             built.append({"score": score[0] if len(score) == 1 else score})
             continue
-        built.append({"feature": feature, "threshold": threshold})
+        if feature in by_set:
+            built.append({"feature": feature, "categories": list(sets[int(threshold)])})
+        else:
+            built.append({"feature": feature, "threshold": threshold})
         if missing >= 0:
             built[-1]["missing"] = "left" if missing else "right"
     for tree, (_, feature, left, right, _) in zip(built, nodes.tolist(), strict=True):
@@ -135,6 +198,18 @@ def _feature(feature: Any) -> int:
     if position != feature or not 0 <= position < 2**31:
         raise ValueError(f"feature {feature!r} is not a position >= 0")
     return position
+
+
+def _codes(node: Mapping[str, Any]) -> list[int]:
+    """The categories of a split, each once and ascending."""
+    if "threshold" in node:
+        raise ValueError("it has both a threshold and categories")
+    if isinstance(node["categories"], str | bytes):
+        raise TypeError(f"categories must be a list of codes, got {node['categories']!r}")
+    codes = {whole(code, "a category's code") for code in node["categories"]}
+    if codes and not (min(codes) >= 0 and max(codes) < 2**31):
+        raise ValueError(f"a category's code is >= 0 and < 2^31, got {min(codes)}…{max(codes)}")
+    return sorted(codes)
 
 
 def _score_list(score: Any, tree: int) -> list[float]:

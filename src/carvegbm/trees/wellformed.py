@@ -91,6 +91,8 @@ _OPTIONS = {
     "compares": ("raw", "probability"),
     "input_precision": ("float64", "float32"),
     "sum_precision": ("float64", "float32"),
+    "category_rule": ("label", "truncate", "nonnegative"),
+    "unknown_category": ("right", "missing"),
 }
 
 
@@ -112,6 +114,11 @@ def _check_options(ensemble: Ensemble) -> None:
         raise ModelError(
             "an ensemble that compares probabilities needs the link logistic or softmax, and the "
             f"threshold 0; got {ensemble.link} and {ensemble.threshold}"
+        )
+    if ensemble.unknown_category != "right" and ensemble.category_rule != "label":
+        raise ModelError(
+            f"unknown_category {ensemble.unknown_category!r} needs the category_rule 'label', got "
+            f"{ensemble.category_rule!r}"
         )
     if ensemble.feature_names is not None:
         if len(ensemble.feature_names) != ensemble.n_features:
@@ -153,7 +160,9 @@ def _check_nodes(ensemble: Ensemble) -> None:
         raise ModelError("a split has the threshold NaN")
     with np.errstate(over="ignore"):
         narrow = splits["threshold"].astype(np.float32)
-    if ensemble.input_precision == "float32" and (narrow != splits["threshold"]).any():
+    numeric = ~np.isin(splits["feature"], np.array(list(ensemble.categories), dtype=np.int64))
+    rounded = (narrow != splits["threshold"]) & numeric
+    if ensemble.input_precision == "float32" and rounded.any():
         raise ModelError("a float32 ensemble needs float32 thresholds")
     unruly = splits["missing"][~np.isin(splits["missing"], (-1, 0, 1))]
     if len(unruly):

@@ -1,0 +1,85 @@
+"""An ensemble as the C++ core holds it.
+
+Comes in: an `Ensemble`. Goes out: the core's object, whose splits by categories are sets of states:
+rows of bits, one per feature and set, because a code has another state in another feature.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm import _core
+from carvegbm.trees.sets import Sets
+
+if TYPE_CHECKING:
+    from carvegbm.ensemble import Ensemble
+
+__all__ = ["FINITE", "StateSets", "core_of", "state_sets"]
+
+FINITE = 2
+"""In the grid: a feature whose values are states."""
+
+
+class StateSets(NamedTuple):
+    """Splits by sets of states; set i is the bits of words[starts[i] : starts[i + 1]].
+
+    Bit s of a set says that state s goes left.
+    """
+
+    nodes: npt.NDArray[np.void]  # a split on a finite feature holds the number of a set
+    grid: npt.NDArray[np.uint8]  # per feature: 0 numbers, FINITE states; empty: all 0
+    starts: npt.NDArray[np.int64]
+    words: npt.NDArray[np.uint64]
+
+
+def core_of(ensemble: Ensemble) -> _core.Ensemble:
+    """The same ensemble, in the core."""
+    sets = state_sets(ensemble)
+    return _core.Ensemble(
+        sets.nodes.view(np.uint8),
+        ensemble.roots,
+        ensemble.scores,
+        ensemble.base_score,
+        ensemble.threshold,
+        ensemble.n_features,
+        ensemble.average,
+        ensemble.tie == "positive",
+        ensemble.input_precision == "float32",
+        ensemble.sum_precision == "float32",
+        sets.grid,
+        sets.starts,
+        sets.words,
+    )
+
+
+def state_sets(ensemble: Ensemble) -> StateSets:
+    """The nodes with a set of states for every feature and set of codes that a split asks for."""
+    grid = np.zeros(ensemble.n_features if ensemble.categories else 0, dtype=np.uint8)
+    starts = np.zeros(1 if ensemble.categories else 0, dtype=np.int64)
+    words = np.zeros(0, dtype=np.uint64)
+    if not ensemble.categories:
+        return StateSets(ensemble.nodes, grid, starts, words)
+    grid[list(ensemble.categories)] = FINITE
+    nodes = ensemble.nodes.copy()
+    finite = np.isin(nodes["feature"], np.array(list(ensemble.categories)))
+    asked = np.stack([nodes["feature"][finite], nodes["threshold"][finite].astype(np.int64)])
+    pairs, numbers = np.unique(asked, axis=1, return_inverse=True)
+    nodes["threshold"][finite] = numbers.ravel()
+    lists = Sets(ensemble.set_starts, ensemble.set_codes).lists()
+    known = {feature: np.array(list(labels)) for feature, labels in ensemble.categories.items()}
+    rows = [
+        _bits(np.searchsorted(known[feature], np.array(lists[number], dtype=np.int64)))
+        for feature, number in pairs.T.tolist()
+    ]
+    starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return StateSets(nodes, grid, starts, np.concatenate([words, *rows]))
+
+
+def _bits(states: npt.NDArray[np.intp]) -> npt.NDArray[np.uint64]:
+    """Words in which the bits of the states are set."""
+    bits = np.zeros((int(states.max(initial=-1)) + 64) // 64 * 64, dtype=np.uint8)
+    bits[states] = 1
+    return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
