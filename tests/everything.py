@@ -20,7 +20,7 @@ import numpy as np
 from generators import Case
 from oracle import Tree
 
-AROUND = 45  # lattice points to either side
+AROUND = 24  # lattice points to either side
 Choice = tuple[dict[int, Any], Fraction]  # new values of some features, and the price
 
 
@@ -168,12 +168,12 @@ def _cost(prices: list[Fraction], norm: float) -> Fraction:
 
 def is_discrete(case: Case, part: tuple[int, ...]) -> bool:
     """Whether all values of a part can be tried."""
-    feature = part[0]
-    return (
-        len(part) > 1
-        or feature in case.ensemble.categories
-        or feature in (case.attacker.step or {})
-    )
+    feature, steps = part[0], case.attacker.step or {}
+    if feature in steps and case.attacker.norm != 0:
+        scale = (case.attacker.scale or [1.0] * len(case.x))[feature]
+        reach = case.attacker.budget * max(scale if isinstance(scale, tuple) else [scale])
+        return reach < AROUND // 4 * steps[feature]
+    return len(part) > 1 or feature in case.ensemble.categories or feature in steps
 
 
 def crosses_two_trees(case: Case, part: tuple[int, ...]) -> bool:

@@ -186,7 +186,12 @@ def test_any_change_of_a_category_costs_the_same():
     assert costs(one, [0.0], Attacker(0, INF, scale=[0.5])) == [0, 1]
     assert oracle.status(one, [0.0], 1, Attacker(INF, 0.99)) == "robust"
     assert oracle.status(one, [0.0], 1, Attacker(INF, 1)) == "fragile"
-    assert oracle.status(one, [NAN], 1, Attacker(0, 1)) in ("robust", "vulnerable")
+
+
+def test_missing_category_cannot_be_changed():
+    one = model(among(0, [2], missing="left"))
+    assert oracle.raw_score(one, [NAN]) == [-1]
+    assert oracle.status(one, [NAN], 0, Attacker(0, 1)) == "robust"
 
 
 def test_category_is_changed_to_allowed_ones_only():
