@@ -9,22 +9,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.errors import CarveError, DataError, shown
-from carvegbm.instances.rows import first_where
-from carvegbm.limits import (
+from carvegbm.attackers.discrete import (
+    check_kinds,
+    frozen_categories,
+    frozen_one_hot,
+    frozen_step,
+)
+from carvegbm.attackers.given import (
     LARGEST_BUDGET,
-    check_pair,
+    called,
     frozen_bounds,
     frozen_features,
     frozen_scale,
-    per_feature,
-    positions,
 )
+from carvegbm.attackers.plain import OPTIONS, from_plain, to_plain
+from carvegbm.attackers.within import first_outside
+from carvegbm.errors import CarveError, DataError, shown
+from carvegbm.limits import Limits, limits_of
 
 if TYPE_CHECKING:
     from carvegbm import _core
@@ -35,22 +42,13 @@ __all__ = ["LARGEST_BUDGET", "Attacker", "Limits", "require_attacker"]
 _LARGEST_NORM = 100
 
 
-@dataclass(frozen=True)
-class Limits:
-    """An attacker's per-feature limits for one ensemble; empty arrays where there are none."""
-
-    scale: npt.NDArray[np.float64]
-    changeable: npt.NDArray[np.uint8]
-    lower: npt.NDArray[np.float64]
-    upper: npt.NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class Attacker:
     """An attacker that moves x to any z with ‖(z − x) / scale‖_norm ≤ budget.
 
     Frozen: what is given is copied and checked, so that nothing done to it later, and no iterator
-    that can be read only once, changes what the attacker may do.
+    that can be read only once, changes what the attacker may do. Features go by name or position;
+    a pandas Series is a mapping from its labels.
 
     Parameters
     ----------
@@ -60,14 +58,24 @@ class Attacker:
         k ≥ 0; a whole number for norm 0.
     scale : float, iterable or mapping, optional
         Distances in a feature are measured in units of its scale; one number for all features,
-        one per feature, or a mapping from feature (name or position) to its scale. A pandas Series
-        is a mapping from its labels, here and below. Default 1, also of features not named.
+        one per feature, or a mapping from feature to its scale, or to a pair (down, up) where the
+        directions differ: 0 closes one. Default 1, also of features not named.
     features : iterable, optional
-        The features the attacker may change, by name or position, or a mask with a truth value per
-        feature. Default: all.
+        The features the attacker may change, or a mask with a truth value per feature. Default:
+        all.
     bounds : (lower, upper) or mapping, optional
-        z must stay within; each a number or one per feature, or a mapping from feature to its
-        (lower, upper).
+        z must stay within; each a number, one per feature, or an array with a row per instance,
+        or a mapping from feature to its (lower, upper). Categorical features have none.
+    step : number, str, iterable or mapping, optional
+        Values are whole multiples of the step, before and after: a number or a fraction such as
+        "1/255" for all features, one per feature, or a mapping from feature to its step. A float
+        stands for its shortest decimal: 0.1 is one tenth.
+    categories : mapping, optional
+        From categorical feature to the labels or codes that it may be changed to. Default: all
+        that the model knows. Any change of a categorical feature costs 1 / scale.
+    one_hot : iterable of groups, optional
+        Groups of features of which exactly one is 1 and the others 0, before and after. Moving
+        the 1 is one change, and costs 1 / scale.
 
     Examples
     --------
@@ -75,6 +83,8 @@ class Attacker:
     Attacker(norm=inf, budget=0.01)
     >>> Attacker(norm=0, budget=3, features=[0, 2], bounds=(0, 1)).norm
     0
+    >>> Attacker(1, 30, scale={"bytes": (0, 100)}, step={"bytes": 1})
+    Attacker(norm=1, budget=30, scale={'bytes': (0.0, 100.0)}, step={'bytes': 1})
     """
 
     norm: int | float
@@ -82,70 +92,79 @@ class Attacker:
     scale: Any
     features: Any
     bounds: Any
+    step: Any
+    categories: Any
+    one_hot: Any
 
     def __init__(
         self,
         norm: int | float | str,
         budget: float,
         *,
-        scale: float | Iterable[float] | Mapping[Any, float] | None = None,
+        scale: float | Iterable[float] | Mapping[Any, Any] | None = None,
         features: Iterable[int | str] | None = None,
         bounds: tuple[Any, Any] | Mapping[Any, tuple[float, float]] | None = None,
+        step: float | Fraction | str | Iterable[Any] | Mapping[Any, Any] | None = None,
+        categories: Mapping[Any, Iterable[Any]] | None = None,
+        one_hot: Iterable[Iterable[int | str]] | None = None,
     ) -> None:
         checked_norm = check_norm(norm)
-        frozen = {
-            "norm": checked_norm,
-            "budget": _check_budget(checked_norm, budget),
-            "scale": None if scale is None else frozen_scale(scale),
-            "features": None if features is None else frozen_features(features),
-            "bounds": None if bounds is None else frozen_bounds(bounds),
-        }
-        for name, value in frozen.items():
+        self._set(
+            norm=checked_norm,
+            budget=_check_budget(checked_norm, budget),
+            scale=None if scale is None else frozen_scale(scale),
+            features=None if features is None else frozen_features(features),
+            bounds=None if bounds is None else frozen_bounds(bounds),
+            step=None if step is None else frozen_step(step),
+            categories=None if categories is None else frozen_categories(categories),
+            one_hot=None if one_hot is None else frozen_one_hot(one_hot),
+        )
+        self._check_kinds()
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+    def _check_kinds(self) -> None:
+        """Refuse contradictions that show without a model: features are called the same."""
+        named = {
+            option: list(given)
+            for option in ("step", "bounds")
+            if isinstance(given := getattr(self, option), Mapping)
+        }
+        if isinstance(self.scale, Mapping):
+            named["scale"] = [f for f, scale in self.scale.items() if isinstance(scale, tuple)]
+        grouped = [feature for group in self.one_hot or () for feature in group]
+        check_kinds(named, self.categories or (), grouped, called)
 
     def with_budget(self, budget: float) -> Attacker:
         """The same attacker with another budget."""
-        return Attacker(
-            self.norm, budget, scale=self.scale, features=self.features, bounds=self.bounds
-        )
+        other = object.__new__(Attacker)
+        other._set(**{**vars(self), "budget": _check_budget(self.norm, budget)})
+        return other
 
     def limits(self, ensemble: Ensemble) -> Limits:
-        """The per-feature limits, as arrays over the ensemble's features."""
-        n = ensemble.n_features
-        scale = np.array([])
-        if self.scale is not None:
-            scale = per_feature(self.scale, ensemble, "scale", default=1.0)
-        changeable = np.array([], dtype=np.uint8)
-        if self.features is not None:
-            changeable = np.zeros(n, dtype=np.uint8)
-            for feature in positions(self.features, n):
-                changeable[ensemble.feature_index(feature)] = 1
-        lower = upper = np.array([])
-        if self.bounds is not None:
-            lower, upper = self._bounds(ensemble)
-        return Limits(scale, changeable, lower, upper)
+        """The limits, resolved to the ensemble's features."""
+        return limits_of(self, ensemble)
 
-    def _bounds(
-        self, ensemble: Ensemble
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        if isinstance(self.bounds, Mapping):
-            low: Any = {feature: pair[0] for feature, pair in self.bounds.items()}
-            high: Any = {feature: pair[1] for feature, pair in self.bounds.items()}
-        else:
-            low, high = self.bounds
-        lower = per_feature(low, ensemble, "lower bound", default=-math.inf)
-        upper = per_feature(high, ensemble, "upper bound", default=math.inf)
-        for feature in np.flatnonzero(~(lower <= upper))[:1]:
-            check_pair(
-                float(lower[feature]), float(upper[feature]), ensemble.feature_name(int(feature))
-            )
-        return lower, upper
+    def has_limits_of(self, other: Attacker) -> bool:
+        """Whether the two differ in norm and budget at most."""
+        return all(_same(getattr(self, option), getattr(other, option)) for option in OPTIONS)
 
     def core(self, ensemble: Ensemble, limits: Limits | None = None) -> _core.Attacker:
         """The attacker as the C++ core holds it; `limits` are those for the ensemble, if known."""
         from carvegbm import _core
 
         limits = self.limits(ensemble) if limits is None else limits
+        for option, used in (
+            ("scale by direction", len(limits.scale_up)),
+            ("bounds by row", limits.by_row),
+            ("step", limits.step),
+            ("categories", limits.categories),
+            ("one_hot", limits.one_hot),
+        ):
+            if used:
+                raise CarveError(f"the engines do not know {option} yet; leave it out")
         norm = -1 if math.isinf(self.norm) else int(self.norm)
         return _core.Attacker(
             norm, self.budget, limits.scale, limits.changeable, limits.lower, limits.upper
@@ -161,13 +180,18 @@ class Attacker:
         if self.bounds is None:
             return
         limits = self.limits(ensemble) if limits is None else limits
-        outside = first_where(X, lambda rows: (rows < limits.lower) | (rows > limits.upper))
+        if limits.by_row and len(limits.lower) != len(X):
+            raise DataError(
+                f"the attacker's bounds have {len(limits.lower)} rows, X has {len(X)}; give a row "
+                "of bounds per instance"
+            )
+        outside = first_outside(X, limits.lower, limits.upper)
         if outside is not None:
-            row, column = outside
+            row, column, lower, upper = outside
             raise DataError(
                 f"X row {row}, {ensemble.feature_name(column)}: value "
                 f"{X[row, column]} lies outside the attacker's bounds "
-                f"[{limits.lower[column]}, {limits.upper[column]}]; clip it or widen the bounds"
+                f"[{lower}, {upper}]; clip it or widen the bounds"
             )
 
     def distance(
@@ -177,36 +201,60 @@ class Attacker:
         return float(self.core(ensemble).distance(x, z))
 
     def to_dict(self) -> dict[str, Any]:
-        """The attacker as plain values, ready for JSON; an infinite bound becomes None."""
+        """The attacker as plain values, ready for JSON; docs/attackers.md describes them.
+
+        Examples
+        --------
+        >>> Attacker(1, 2, step={"age": 1, 3: "1/255"}, bounds=(0, float("inf"))).to_dict()
+        ... # doctest: +NORMALIZE_WHITESPACE
+        {'norm': 1, 'budget': 2.0, 'scale': None, 'features': None, 'bounds': [0.0, None],
+         'step': {'age': 1, '3': '1/255'}}
+        """
+        always, later = OPTIONS[:3], OPTIONS[3:]
         return {
             "norm": "inf" if math.isinf(self.norm) else int(self.norm),
             "budget": self.budget,
-            "scale": _plain(self.scale),
-            "features": _plain(self.features),
-            "bounds": _plain(self.bounds),
+            **{option: to_plain(getattr(self, option)) for option in always},
+            **{option: to_plain(v) for option in later if (v := getattr(self, option)) is not None},
         }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Attacker:
+        """The attacker that `to_dict` wrote, or a user, as plain values.
+
+        Examples
+        --------
+        >>> attacker = Attacker(1, 2, scale={"age": (0, 5)}, one_hot=[[0, 1]])
+        >>> Attacker.from_dict(attacker.to_dict()) == attacker
+        True
+        """
+        found = from_plain(document)
+        for key in ("norm", "budget"):
+            if key not in found:
+                raise CarveError(f"{key} of the attacker is missing; give it")
+        return cls(**found)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only mapping cannot be pickled; a dict is what it was made of.
-        given = (self.scale, self.features, self.bounds)
-        plain = (dict(value) if isinstance(value, Mapping) else value for value in given)
-        return _rebuild, (self.norm, self.budget, *plain)
+        plain = {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in vars(self).items()
+        }
+        return _rebuild, (plain,)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Attacker):
             return NotImplemented
-        return self._key() == other._key()
-
-    def _key(self) -> tuple[Any, ...]:
-        return self.norm, self.budget, self.scale, self.features, self.bounds
+        same = (self.norm, self.budget) == (other.norm, other.budget)
+        return same and self.has_limits_of(other)
 
     def __hash__(self) -> int:
         return hash((self.norm, self.budget))
 
     def __repr__(self) -> str:
         rest = "".join(
-            f", {name}={dict(value) if isinstance(value, Mapping) else value!r}"
-            for name in ("scale", "features", "bounds")
+            f", {name}={_shown(value)}"
+            for name in OPTIONS
             if (value := getattr(self, name)) is not None
         )
         return f"Attacker(norm={self.norm}, budget={self.budget:g}{rest})"
@@ -261,14 +309,26 @@ def _check_budget(norm: int | float, budget: Any) -> float:
     return value
 
 
-def _rebuild(norm: float, budget: float, scale: Any, features: Any, bounds: Any) -> Attacker:
-    return Attacker(norm, budget, scale=scale, features=features, bounds=bounds)
+def _rebuild(fields: dict[str, Any]) -> Attacker:
+    return Attacker(**fields)
 
 
-def _plain(value: Any) -> Any:
-    """Nested plain Python values, for JSON."""
+def _same(one: Any, other: Any) -> bool:
+    """Whether two options are equal; bounds by row are arrays."""
+    if isinstance(one, tuple) and any(isinstance(end, np.ndarray) for end in one):
+        return isinstance(other, tuple) and all(map(np.array_equal, one, other))
+    if isinstance(other, tuple) and any(isinstance(end, np.ndarray) for end in other):
+        return False
+    return bool(one == other)
+
+
+def _shown(value: Any) -> str:
+    """An option as it can be given again, but for bounds by row, which are too long."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return "{" + ", ".join(f"{key!r}: {_shown(item)}" for key, item in value.items()) + "}"
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and math.isinf(value) else value
+        parts = [_shown(item) for item in value]
+        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+    if isinstance(value, np.ndarray):
+        return f"<{value.shape[0]} x {value.shape[1]}>"
+    return repr(to_plain(value)) if isinstance(value, Fraction) else repr(value)

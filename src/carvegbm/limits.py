@@ -1,211 +1,281 @@
-"""The limits of an attacker as a user gives them: copied, checked, frozen.
+"""The limits of an attacker, resolved to the features of one ensemble.
 
-Comes in: numbers, iterables, mappings and pandas Series, by feature or for all of them. Goes out:
-floats, tuples and read-only mappings that nothing done to what was given can change; and, once an
-ensemble says how many features there are, one number per feature.
+Comes in: an `Attacker`, whose options go by name, by position or for all features, and an ensemble
+that knows names, numbers and categories. Goes out: `Limits`, arrays and mappings by position; what
+contradicts the ensemble, or itself, is refused by name.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Set
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.attackers.discrete import check_groups, check_kinds
+from carvegbm.attackers.given import are_ordered, check_pair
 from carvegbm.errors import CarveError, shown
+from carvegbm.instances.columns import listed
 
 if TYPE_CHECKING:
+    from carvegbm.attacker import Attacker
     from carvegbm.ensemble import Ensemble
 
-__all__ = [
-    "LARGEST_BUDGET",
-    "check_pair",
-    "frozen_bounds",
-    "frozen_features",
-    "frozen_scale",
-    "per_feature",
-    "positions",
-]
+__all__ = ["Limits", "limits_of"]
 
-LARGEST_BUDGET = 1e100
-"""Budgets and scales beyond 1e±100 have no use and would leave the range of doubles."""
+Floats = npt.NDArray[np.float64]
 
 
-def _by_label(given: Any) -> Any:
-    """A pandas Series as the mapping it is: its values belong to labels, not to places."""
-    if not _is_series(given):
-        return given
-    if not given.index.is_unique:
-        raise CarveError("a Series of limits needs a label for each value, and no label twice")
-    return dict(given.items())
+@dataclass(frozen=True)
+class Limits:
+    """An attacker's limits for one ensemble; empty where there are none.
+
+    Features that cannot be changed are in no step, category or group: nothing is asked of them.
+    """
+
+    scale: Floats
+    """(n_features,): moving down by d costs d / scale, and so does moving up, unless…"""
+    scale_up: Floats
+    """(n_features,): …moving up costs d / scale_up; 0 closes a direction, in either array."""
+    changeable: npt.NDArray[np.uint8]
+    """(n_features,): 1 where the feature may be changed; empty: all of them."""
+    lower: Floats
+    """(n_features,), or (n_instances, n_features); -inf for categorical features."""
+    upper: Floats
+    step: dict[int, Fraction]
+    categories: dict[int, tuple[int, ...]]
+    """For every categorical feature the codes that it may be changed to, ascending."""
+    one_hot: tuple[tuple[int, ...], ...]
+
+    @property
+    def by_row(self) -> bool:
+        """Whether every instance has bounds of its own."""
+        return self.lower.ndim == 2
 
 
-def _is_series(given: Any) -> bool:
-    return hasattr(given, "iloc") and not hasattr(given, "columns")
+def limits_of(attacker: Attacker, ensemble: Ensemble) -> Limits:
+    """The limits of the attacker, over the ensemble's features."""
+    known = known_categories(ensemble)
+    groups = _groups(attacker.one_hot, ensemble)
+    grouped = [feature for group in groups for feature in group]
+    check_kinds(_named(attacker, ensemble), known, grouped, ensemble.feature_name)
+    scale, scale_up = _scales(attacker.scale, ensemble)
+    changeable = _changeable(attacker.features, scale, scale_up, ensemble)
+    _check_groups_move_as_one(groups, scale, changeable, ensemble)
+    lower, upper = _bounds(attacker.bounds, ensemble)
+
+    def may_change(feature: int) -> bool:
+        return not len(changeable) or bool(changeable[feature])
+
+    allowed = _categories(attacker.categories, known, ensemble)
+    steps = _steps(attacker.step, ensemble)
+    return Limits(
+        scale,
+        scale_up,
+        changeable,
+        lower,
+        upper,
+        {f: s for f, s in steps.items() if may_change(f) and f not in known and f not in grouped},
+        {f: codes for f, codes in allowed.items() if may_change(f) and codes},
+        tuple(group for group in groups if may_change(group[0])),
+    )
 
 
-def frozen_scale(given: Any) -> Any:
-    """A scale as one float, a tuple of them, or a read-only mapping to them; all within range."""
-    given = _by_label(given)
+def known_categories(ensemble: Ensemble) -> Mapping[int, Mapping[int, Any]]:
+    """Of every categorical feature the codes that the model knows, and their labels."""
+    found: Mapping[int, Mapping[int, Any]] = getattr(ensemble, "categories", {})
+    return found
+
+
+def _named(attacker: Attacker, ensemble: Ensemble) -> dict[str, dict[int, Any]]:
+    """The features that an option says something special of, one by one."""
+    named = {
+        option: _by_position(given, ensemble, option)
+        for option in ("scale", "step", "bounds")
+        if isinstance(given := getattr(attacker, option), Mapping)
+    }
+    if "scale" in named:
+        named["scale"] = {f: s for f, s in named["scale"].items() if isinstance(s, tuple)}
+    return named
+
+
+def _by_position(given: Mapping[Any, Any], ensemble: Ensemble, what: str) -> dict[int, Any]:
+    """The same mapping from the positions of features."""
+    taken: dict[int, Any] = {}
+    for feature in given:
+        index = ensemble.feature_index(feature)
+        if index in taken:
+            raise CarveError(
+                f"{what} names {ensemble.feature_name(index)} twice, as {taken[index]!r} and "
+                f"{feature!r}"
+            )
+        taken[index] = feature
+    return {index: given[feature] for index, feature in taken.items()}
+
+
+def _per_feature(given: Any, ensemble: Ensemble, what: str, default: float) -> Floats:
+    """One number per feature of the ensemble."""
+    n = ensemble.n_features
     if isinstance(given, Mapping):
-        return MappingProxyType(
-            {_feature(f): _check_scale(_number(s, "scale", given), f) for f, s in given.items()}
+        values = np.full(n, default)
+        for index, value in _by_position(given, ensemble, what).items():
+            values[index] = value
+        return values
+    _check_length(given, n, what)
+    return np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), (n,)))
+
+
+def _check_length(given: Any, n: int, what: str) -> None:
+    if isinstance(given, tuple) and len(given) != n:
+        told = [str(item) if isinstance(item, Fraction) else item for item in given]
+        raise CarveError(
+            f"{what} must be one number, one per feature ({n}) or a mapping, got {shown(told)}"
         )
-    numbers = _numbers(given, "scale")
-    if isinstance(numbers, float):
-        return _check_scale(numbers, None)
-    return tuple(_check_scale(number, position) for position, number in enumerate(numbers))
 
 
-def _check_scale(scale: float, feature: int | str | None) -> float:
-    if 1 / LARGEST_BUDGET <= scale <= LARGEST_BUDGET:
-        return scale
-    of = "" if feature is None else f" of {_called(feature)}"
-    raise CarveError(f"scale{of} must be > 0 and finite (1e-100 to 1e100), got {scale}")
+# ── costs, and who may be changed ────────────────────────────────────────────────────────────
 
 
-def frozen_features(given: Any) -> tuple[int | str, ...] | tuple[bool, ...]:
-    """Features by name or position, or a mask of truth values, as a tuple."""
-    if _is_series(given) and all(isinstance(value, bool | np.bool_) for value in given):
-        given = [label for label, chosen in _by_label(given).items() if chosen]
-    no_list = isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable)
-    if no_list or hasattr(given, "columns") or (isinstance(given, np.ndarray) and given.ndim != 1):
-        raise CarveError(f"features must be a list of names or positions, got {shown(given)}")
-    features = list(given)
-    if features and all(isinstance(feature, bool | np.bool_) for feature in features):
-        return tuple(bool(feature) for feature in features)
-    return tuple(_feature(feature) for feature in features)
+def _scales(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats]:
+    """Scales downwards and upwards; the second is empty where they are the same."""
+    if given is None:
+        return np.array([]), np.array([])
+    if not isinstance(given, Mapping):
+        return _per_feature(given, ensemble, "scale", default=1.0), np.array([])
+    pairs = {f: s if isinstance(s, tuple) else (s, s) for f, s in given.items()}
+    down, up = (
+        _per_feature({f: pair[end] for f, pair in pairs.items()}, ensemble, "scale", default=1.0)
+        for end in (0, 1)
+    )
+    return down, np.array([]) if np.array_equal(down, up) else up
 
 
-def positions(features: tuple[int | str, ...] | tuple[bool, ...], n: int) -> list[int | str]:
+def _changeable(
+    features: Any, scale: Floats, scale_up: Floats, ensemble: Ensemble
+) -> npt.NDArray[np.uint8]:
+    """1 where the feature is among `features` and one of its directions is open."""
+    n = ensemble.n_features
+    changeable = np.array([], dtype=np.uint8)
+    if features is not None:
+        changeable = np.zeros(n, dtype=np.uint8)
+        for feature in _positions(features, n):
+            changeable[ensemble.feature_index(feature)] = 1
+    closed = (scale == 0) & (scale_up == 0 if len(scale_up) else True)
+    if closed.any():
+        changeable = changeable if len(changeable) else np.ones(n, dtype=np.uint8)
+        changeable[closed] = 0
+    return changeable
+
+
+def _positions(features: tuple[int | str, ...] | tuple[bool, ...], n: int) -> Iterable[int | str]:
     """The features, where a mask of n truth values stands for the positions it marks."""
     if features and isinstance(features[0], bool):
         if len(features) != n:
             raise CarveError(f"a mask of features needs {n} entries, got {len(features)}")
         return [position for position, chosen in enumerate(features) if chosen]
-    return list(features)
+    return features
 
 
-def frozen_bounds(given: Any) -> Any:
-    """A pair of floats or of tuples of them, or a read-only mapping to pairs; lower <= upper."""
-    given = _by_label(given)
-    if hasattr(given, "columns"):
-        raise CarveError("bounds must be a pair (lower, upper) or a mapping, got a frame")
-    if isinstance(given, Mapping):
-        pairs = {}
-        for feature, pair in given.items():
-            low, high = (_number(end, "bounds", given) for end in _pair(pair))
-            pairs[_feature(feature)] = check_pair(low, high, _called(feature))
-        return MappingProxyType(pairs)
-    low, high = map(_by_label, _pair(given))
-    if isinstance(low, Mapping) or isinstance(high, Mapping):
-        return frozen_bounds(_paired(low, high))
-    lows, highs = _numbers(low, "lower bound"), _numbers(high, "upper bound")
-    if isinstance(lows, float) and isinstance(highs, float):
-        return check_pair(lows, highs, "")
-    return lows, highs  # compared where the number of features is known
+# ── where values may go ──────────────────────────────────────────────────────────────────────
 
 
-def _paired(low: Any, high: Any) -> dict[Any, tuple[Any, Any]]:
-    """Two ends, one or both of them by label, as a mapping to pairs."""
-    labels = list(low if isinstance(low, Mapping) else high)
-    for end in (low, high):
-        if isinstance(end, Mapping):
-            if set(end) != set(labels):
-                raise CarveError("bounds by label need the same labels for both ends")
-        elif not np.isscalar(end):
-            raise CarveError(f"bounds by label need labels for both ends, got {shown(end)}")
-
-    def at(end: Any, label: Any) -> Any:
-        return end[label] if isinstance(end, Mapping) else end
-
-    return {label: (at(low, label), at(high, label)) for label in labels}
-
-
-def check_pair(low: float, high: float, feature: str) -> tuple[float, float]:
-    """The pair itself, if lower <= upper."""
-    if low <= high:
-        return low, high
-    of = f" of {feature}" if feature else ""
-    raise CarveError(f"bounds{of} must be lower <= upper, got ({low}, {high})")
-
-
-def _pair(given: Any) -> tuple[Any, Any]:
-    try:
-        if isinstance(given, Set):  # it has no first and no second
-            raise TypeError
-        low, high = given
-    except (TypeError, ValueError):
-        raise CarveError(
-            f"bounds must be a pair (lower, upper) or a mapping to such pairs, got {shown(given)}"
-        ) from None
-    return low, high
-
-
-def _feature(given: Any) -> int | str:
-    if isinstance(given, str):
-        return str(given)
-    if isinstance(given, int | np.integer) and not isinstance(given, bool):
-        return int(given)
-    raise CarveError(f"features must be names or positions, got {given!r}")
-
-
-def _called(feature: int | str) -> str:
-    return feature if isinstance(feature, str) else f"feature {feature}"
-
-
-def _numbers(given: Any, what: str) -> float | tuple[float, ...]:
-    """One number, or as many as an iterable holds."""
-    if isinstance(given, str | bytes | Mapping | Set):  # a set has no order
-        raise _no_number(given, what)
-    if isinstance(given, Iterable) and not (isinstance(given, np.ndarray) and given.ndim == 0):
-        items = list(given)
-        return tuple(_number(item, what, items) for item in items)
-    return _number(given, what, given)
-
-
-def _number(item: Any, what: str, given: Any) -> float:
-    try:
-        if isinstance(item, str | bytes | complex | np.complexfloating):  # which float() may read
-            raise TypeError
-        number = float(item)
-    except (TypeError, ValueError, OverflowError):
-        raise _no_number(given, what) from None
-    if math.isnan(number):
-        raise CarveError(f"{what} must not be NaN")
-    return number
-
-
-def _no_number(given: Any, what: str) -> CarveError:
-    return CarveError(
-        f"{what} must be one number, one per feature or a mapping, got {shown(given)}"
-    )
-
-
-def per_feature(
-    given: Any, ensemble: Ensemble, what: str, default: float
-) -> npt.NDArray[np.float64]:
-    """One number per feature of the ensemble, from what `Attacker` holds."""
+def _bounds(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats]:
+    """Both ends by feature, or by instance and feature; categorical features have none."""
+    if given is None:
+        return np.array([]), np.array([])
     n = ensemble.n_features
+    if not isinstance(given, Mapping) and isinstance(given[0], np.ndarray):
+        lower, upper = given
+        if lower.shape[1] != n:
+            raise CarveError(
+                f"bounds by row have {lower.shape[1]} columns, the model has {n} features"
+            )
+    else:
+        if isinstance(given, Mapping):
+            given = [{f: pair[end] for f, pair in given.items()} for end in (0, 1)]
+        low, high = given
+        lower = _per_feature(low, ensemble, "lower bound", default=-math.inf)
+        upper = _per_feature(high, ensemble, "upper bound", default=math.inf)
+        for feature in np.flatnonzero(~are_ordered(lower, upper))[:1].tolist():
+            name = ensemble.feature_name(feature)
+            check_pair(float(lower[feature]), float(upper[feature]), name)
+    categorical = list(known_categories(ensemble))
+    if categorical:
+        lower, upper = lower.copy(), upper.copy()
+        lower[..., categorical], upper[..., categorical] = -math.inf, math.inf
+    return lower, upper
+
+
+def _steps(given: Any, ensemble: Ensemble) -> dict[int, Fraction]:
+    if given is None:
+        return {}
     if isinstance(given, Mapping):
-        values = np.full(n, default)
-        taken: dict[int, Any] = {}
-        for feature, value in given.items():
-            index = ensemble.feature_index(feature)
-            if index in taken:
+        return _by_position(given, ensemble, "step")
+    _check_length(given, ensemble.n_features, "step")
+    each = given if isinstance(given, tuple) else [given] * ensemble.n_features
+    return dict(enumerate(each))
+
+
+def _categories(
+    given: Any, known: Mapping[int, Mapping[int, Any]], ensemble: Ensemble
+) -> dict[int, tuple[int, ...]]:
+    """The codes that the categorical features may be changed to; by default all known ones."""
+    found = {feature: tuple(sorted(codes)) for feature, codes in known.items()}
+    for feature, labels in _by_position(given or {}, ensemble, "categories").items():
+        name = ensemble.feature_name(feature)
+        if feature not in known:
+            raise CarveError(
+                f"categories of {name}: the model has no categorical split on it; leave it out, "
+                "or give step or bounds"
+            )
+        codes = {_code(label, known[feature], name) for label in labels}
+        found[feature] = tuple(sorted(codes))
+    return found
+
+
+def _code(given: Any, known: Mapping[int, Any], name: str) -> int:
+    """The code of a label, or the code itself where no label is like it."""
+    for code, label in known.items():
+        if label == given:
+            return int(code)
+    if not isinstance(given, str | bool) and given in known:
+        return int(given)
+    labels = listed([repr(label) for label in known.values()], quote=False)
+    raise CarveError(f"categories of {name}: unknown category {given!r}; the model knows {labels}")
+
+
+# ── one-hot groups ───────────────────────────────────────────────────────────────────────────
+
+
+def _groups(given: Any, ensemble: Ensemble) -> tuple[tuple[int, ...], ...]:
+    groups = tuple(tuple(map(ensemble.feature_index, group)) for group in given or ())
+    check_groups(groups, ensemble.feature_name)
+    return groups
+
+
+def _check_groups_move_as_one(
+    groups: Iterable[tuple[int, ...]],
+    scale: Floats,
+    changeable: npt.NDArray[np.uint8],
+    ensemble: Ensemble,
+) -> None:
+    """Refuse groups of which a part may be changed, or whose features have different scales."""
+    for group in groups:
+        first, *others = group
+        for feature in others:
+            names = ensemble.feature_name(first), ensemble.feature_name(feature)
+            if len(changeable) and changeable[first] != changeable[feature]:
+                there, missing = names if changeable[first] else names[::-1]
                 raise CarveError(
-                    f"{what} names {ensemble.feature_name(index)} twice, as {taken[index]!r} and "
-                    f"{feature!r}"
+                    f"features lists {there} without {missing}, of the same one-hot group; list "
+                    "all of the group or none"
                 )
-            taken[index] = feature
-            values[index] = value
-        return values
-    if isinstance(given, tuple) and len(given) != n:
-        raise CarveError(
-            f"{what} must be one number, one per feature ({n}) or a mapping, "
-            f"got {shown(list(given))}"
-        )
-    return np.array(np.broadcast_to(np.asarray(given, dtype=np.float64), (n,)))
+            if len(scale) and scale[first] != scale[feature]:
+                raise CarveError(
+                    f"scale of {names[0]} and {names[1]} differ ({scale[first]:g}, "
+                    f"{scale[feature]:g}); the features of a one-hot group need the same scale"
+                )
