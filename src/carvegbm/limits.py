@@ -40,7 +40,8 @@ class Limits:
     scale: Floats
     """(n_features,): moving down by d costs d / scale, and so does moving up, unless…"""
     scale_up: Floats
-    """(n_features,): …moving up costs d / scale_up; 0 closes a direction, in either array."""
+    """(n_features,): …moving up costs d / scale_up. If given, a 0 in one of the two closes that
+    direction."""
     changeable: npt.NDArray[np.uint8]
     """(n_features,): 1 where the feature may be changed; empty: all of them."""
     lower: Floats
@@ -63,8 +64,8 @@ def limits_of(attacker: Attacker, ensemble: Ensemble) -> Limits:
     groups = _groups(attacker.one_hot, ensemble)
     grouped = [feature for group in groups for feature in group]
     check_kinds(_named(attacker, ensemble), known, grouped, ensemble.feature_name)
-    scale, scale_up = _scales(attacker.scale, ensemble)
-    changeable = _changeable(attacker.features, scale, scale_up, ensemble)
+    scale, scale_up, closed = _scales(attacker.scale, ensemble)
+    changeable = _changeable(attacker.features, closed, ensemble)
     _check_groups_move_as_one(groups, scale, changeable, ensemble)
     lower, upper = _bounds(attacker.bounds, ensemble)
 
@@ -140,32 +141,37 @@ def _check_length(given: Any, n: int, what: str) -> None:
 # ── costs, and who may be changed ────────────────────────────────────────────────────────────
 
 
-def _scales(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats]:
-    """Scales downwards and upwards; the second is empty where they are the same."""
+def _scales(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats, npt.NDArray[np.intp]]:
+    """Scales downwards and upwards, and the features that have both directions closed.
+
+    The second is empty where it is the first. Closed features have the scale 1: it is not used.
+    """
+    none, nowhere = np.array([]), np.array([], dtype=np.intp)
     if given is None:
-        return np.array([]), np.array([])
+        return none, none, nowhere
     if not isinstance(given, Mapping):
-        return _per_feature(given, ensemble, "scale", default=1.0), np.array([])
+        return _per_feature(given, ensemble, "scale", default=1.0), none, nowhere
     pairs = {f: s if isinstance(s, tuple) else (s, s) for f, s in given.items()}
     down, up = (
         _per_feature({f: pair[end] for f, pair in pairs.items()}, ensemble, "scale", default=1.0)
         for end in (0, 1)
     )
-    return down, np.array([]) if np.array_equal(down, up) else up
+    closed = np.flatnonzero((down == 0) & (up == 0))
+    down[closed] = up[closed] = 1.0
+    return down, none if np.array_equal(down, up) else up, closed
 
 
 def _changeable(
-    features: Any, scale: Floats, scale_up: Floats, ensemble: Ensemble
+    features: Any, closed: npt.NDArray[np.intp], ensemble: Ensemble
 ) -> npt.NDArray[np.uint8]:
-    """1 where the feature is among `features` and one of its directions is open."""
+    """1 where the feature is among `features` and not closed in both directions."""
     n = ensemble.n_features
     changeable = np.array([], dtype=np.uint8)
     if features is not None:
         changeable = np.zeros(n, dtype=np.uint8)
         for feature in _positions(features, n):
             changeable[ensemble.feature_index(feature)] = 1
-    closed = (scale == 0) & (scale_up == 0 if len(scale_up) else True)
-    if closed.any():
+    if len(closed):
         changeable = changeable if len(changeable) else np.ones(n, dtype=np.uint8)
         changeable[closed] = 0
     return changeable
