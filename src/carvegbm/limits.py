@@ -60,7 +60,7 @@ class Limits:
 
 def limits_of(attacker: Attacker, ensemble: Ensemble) -> Limits:
     """The limits of the attacker, over the ensemble's features."""
-    known = known_categories(ensemble)
+    known = ensemble.categories
     groups = _groups(attacker.one_hot, ensemble)
     grouped = [feature for group in groups for feature in group]
     check_kinds(_named(attacker, ensemble), known, grouped, ensemble.feature_name)
@@ -72,7 +72,7 @@ def limits_of(attacker: Attacker, ensemble: Ensemble) -> Limits:
     def may_change(feature: int) -> bool:
         return not len(changeable) or bool(changeable[feature])
 
-    allowed = _categories(attacker.categories, known, ensemble)
+    allowed = _categories(attacker.categories, ensemble)
     steps = _steps(attacker.step, ensemble)
     return Limits(
         scale,
@@ -84,12 +84,6 @@ def limits_of(attacker: Attacker, ensemble: Ensemble) -> Limits:
         {f: codes for f, codes in allowed.items() if may_change(f) and codes},
         tuple(group for group in groups if may_change(group[0])),
     )
-
-
-def known_categories(ensemble: Ensemble) -> Mapping[int, Mapping[int, Any]]:
-    """Of every categorical feature the codes that the model knows, and their labels."""
-    found: Mapping[int, Mapping[int, Any]] = getattr(ensemble, "categories", {})
-    return found
 
 
 def _named(attacker: Attacker, ensemble: Ensemble) -> dict[str, dict[int, Any]]:
@@ -209,7 +203,7 @@ def _bounds(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats]:
         for feature in np.flatnonzero(~are_ordered(lower, upper))[:1].tolist():
             name = ensemble.feature_name(feature)
             check_pair(float(lower[feature]), float(upper[feature]), name)
-    categorical = list(known_categories(ensemble))
+    categorical = list(ensemble.categories)
     if categorical:
         lower, upper = lower.copy(), upper.copy()
         lower[..., categorical], upper[..., categorical] = -math.inf, math.inf
@@ -226,32 +220,35 @@ def _steps(given: Any, ensemble: Ensemble) -> dict[int, Fraction]:
     return dict(enumerate(each))
 
 
-def _categories(
-    given: Any, known: Mapping[int, Mapping[int, Any]], ensemble: Ensemble
-) -> dict[int, tuple[int, ...]]:
+def _categories(given: Any, ensemble: Ensemble) -> dict[int, tuple[int, ...]]:
     """The codes that the categorical features may be changed to; by default all known ones."""
-    found = {feature: tuple(sorted(codes)) for feature, codes in known.items()}
+    found = {feature: tuple(codes) for feature, codes in ensemble.categories.items()}
     for feature, labels in _by_position(given or {}, ensemble, "categories").items():
         name = ensemble.feature_name(feature)
-        if feature not in known:
+        if feature not in ensemble.categories:
             raise CarveError(
                 f"categories of {name}: the model has no categorical split on it; leave it out, "
                 "or give step or bounds"
             )
-        codes = {_code(label, known[feature], name) for label in labels}
-        found[feature] = tuple(sorted(codes))
+        found[feature] = _codes(labels, ensemble.categories[feature], name)
     return found
 
 
-def _code(given: Any, known: Mapping[int, Any], name: str) -> int:
-    """The code of a label, or the code itself where no label is like it."""
-    for code, label in known.items():
-        if label == given:
-            return int(code)
-    if not isinstance(given, str | bool) and given in known:
-        return int(given)
-    labels = listed([repr(label) for label in known.values()], quote=False)
-    raise CarveError(f"categories of {name}: unknown category {given!r}; the model knows {labels}")
+def _codes(given: Iterable[Any], known: Mapping[int, Any], name: str) -> tuple[int, ...]:
+    """The codes of labels, ascending; a code stands for itself where no label is like it."""
+    place = {label: code for code, label in known.items()}
+    codes = set()
+    for label in given:
+        code = place.get(label)
+        if code is None and not isinstance(label, str | bool) and label in known:
+            code = int(label)
+        if code is None:
+            labels = listed([repr(label) for label in place], quote=False)
+            raise CarveError(
+                f"categories of {name}: unknown category {label!r}; the model knows {labels}"
+            )
+        codes.add(code)
+    return tuple(sorted(codes))
 
 
 # ── one-hot groups ───────────────────────────────────────────────────────────────────────────

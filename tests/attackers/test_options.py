@@ -24,10 +24,8 @@ GROUP = [["own", "rent"]]
 
 def knowing(**categories: dict[int, Any]) -> cg.Ensemble:
     """The same features, some of them categorical: codes and their labels by name."""
-    model = ensemble(stump(0, 0.5), n_features=5, feature_names=NAMES)
     known = {NAMES.index(name): labels for name, labels in categories.items()}
-    object.__setattr__(model, "categories", known)
-    return model
+    return ensemble(stump(0, 0.5), n_features=5, feature_names=NAMES, categories=known)
 
 
 def limits(model: cg.Ensemble = PLAIN, **options: Any) -> Any:
