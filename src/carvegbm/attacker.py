@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from carvegbm import _core
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["LARGEST_BUDGET", "Attacker", "Limits", "require_attacker"]
+__all__ = ["LARGEST_BUDGET", "OPTIONS", "Attacker", "Limits", "require_attacker"]
 
 _LARGEST_NORM = 100
 
@@ -139,8 +139,13 @@ class Attacker:
 
     def with_budget(self, budget: float) -> Attacker:
         """The same attacker with another budget."""
+        return self.with_norm(self.norm, budget)
+
+    def with_norm(self, norm: int | float | str, budget: float) -> Attacker:
+        """The same attacker with another norm and budget."""
         other = object.__new__(Attacker)
-        other._set(**{**vars(self), "budget": _check_budget(self.norm, budget)})
+        checked = check_norm(norm)
+        other._set(**{**vars(self), "norm": checked, "budget": _check_budget(checked, budget)})
         return other
 
     def limits(self, ensemble: Ensemble) -> Limits:
