@@ -125,9 +125,12 @@ class Problem:
         return replace(rows, labels=self._answers(rows, threads) if labels is None else labels)
 
     def _rows(self, given: Array) -> Rows:
-        self.attacker.check_instances(self.ensemble, given, self.limits)
-        translation = self.translation
-        return Rows(translation.rows(given), given, bounds=translation.bounds_of_rows())
+        translation, attacker = self.translation, self.attacker
+        rows = translation.rows(given)
+        if attacker.bounds is not None:
+            exact = translation.on_lattice(given, rows)
+            attacker.check_instances(self.ensemble, exact, self.limits)
+        return Rows(rows, given, bounds=translation.bounds_of_rows())
 
     def _answers(self, rows: Rows, threads: int | None) -> npt.NDArray[np.int32]:
         """The classes the exact sums decide for.

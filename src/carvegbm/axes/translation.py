@@ -146,6 +146,15 @@ class Translation:
             found = changed
         return found
 
+    def on_lattice(self, X: Rows, rows: Rows) -> Rows:
+        """X with the very multiples where there are steps: float32 may have rounded them."""
+        if not self.lattices:
+            return X
+        exact = np.array(X, dtype=np.float64)
+        for feature, lattice in self.lattices.items():
+            exact[:, feature] = lattice.doubles(np.asarray(rows[:, feature], dtype=np.float64))
+        return exact
+
     def _multiples(self, X: Rows, feature: int, lattice: Lattice) -> Floats:
         n = lattice.numbers(X[:, feature])
         for row in np.flatnonzero(np.isinf(n))[:1].tolist():
@@ -213,16 +222,17 @@ class Translation:
         return numbers
 
     def states(self, feature: int) -> list[int]:
-        """The states that the attacker may change a finite feature to, whatever the row."""
+        """The states that the attacker may change a finite feature to, in one row or other."""
         if feature in self.ensemble.categories:
             place = {code: state for state, code in enumerate(self.ensemble.categories[feature])}
             return [place[code] for code in self.limits.categories.get(feature, ())]
         group = self.groups[feature]
-        if self.limits.by_row or not len(self.limits.lower):
+        if not len(self.limits.lower):
             return list(range(len(group)))
-        members = list(group)
-        lower, upper = self.limits.lower[members], self.limits.upper[members]
-        allowed = _allowed_members(lower[None], upper[None])[0]
+        lower, upper = (
+            np.atleast_2d(end)[:, list(group)] for end in (self.limits.lower, self.limits.upper)
+        )
+        allowed = _allowed_members(lower, upper).any(axis=0)
         return [int(state) for state in np.flatnonzero(allowed)]
 
     @cached_property
