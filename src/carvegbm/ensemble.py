@@ -20,7 +20,7 @@ from carvegbm.instances.columns import feature_position
 from carvegbm.instances.rows import as_labels, check_threads
 from carvegbm.trees import nested, sets
 from carvegbm.trees.categories import in_states
-from carvegbm.trees.checking import checked_rows
+from carvegbm.trees.checking import checked_rows, raw_scores
 from carvegbm.trees.identity import are_equal
 from carvegbm.trees.link import class_indices
 from carvegbm.trees.nested import NODE
@@ -30,13 +30,14 @@ from carvegbm.trees.wellformed import check_trees, double, labels_of, whole, wit
 if TYPE_CHECKING:
     from carvegbm import _core
 
-__all__ = ["NODE", "Compared", "Ensemble", "Link", "Precision", "Task", "Tie", "fields_of"]
+__all__ = ["NODE", "Absent", "Compared", "Ensemble", "Precision", "Task", "Tie", "fields_of"]
 
 Task = Literal["binary", "multiclass", "regression"]
 Link = Literal["identity", "logistic", "softmax"]
 Precision = Literal["float64", "float32"]
 Tie = Literal["positive", "negative"]
 Compared = Literal["raw", "probability"]
+Absent = Literal["zero", "missing"]
 Rows = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 
@@ -89,6 +90,8 @@ class Ensemble:
         How a number in a categorical column becomes a code, see `carvegbm.trees.categories`.
     unknown_category : {"right", "missing"}
         What a value that is no label is, by the rule "label": in no set, or a missing value.
+    absent : {"zero", "missing"}
+        What the source library takes an entry for that a sparse matrix leaves out.
 
     Examples
     --------
@@ -119,6 +122,7 @@ class Ensemble:
     set_codes: npt.NDArray[np.int64]
     category_rule: CategoryRule
     unknown_category: UnknownCategory
+    absent: Absent
 
     def __init__(
         self,
@@ -144,6 +148,7 @@ class Ensemble:
         set_codes: npt.ArrayLike | None = None,
         category_rule: CategoryRule = "label",
         unknown_category: UnknownCategory = "right",
+        absent: Absent = "zero",
     ) -> None:
         score_rows = np.array(scores, dtype=np.float64, order="C")
         if score_rows.ndim == 1:
@@ -160,25 +165,19 @@ class Ensemble:
         _set(self, "scores", score_rows)
         _set(self, "base_score", base)
         _set(self, "threshold", double(threshold, "threshold"))
-        _set(self, "tie", tie)
         _set(self, "n_features", whole(n_features, "n_features"))
-        _set(self, "task", task)
         _set(self, "feature_names", None if feature_names is None else tuple(feature_names))
-        _set(self, "link", link)
         _set(self, "link_scale", float(link_scale))
         _set(self, "average", whole(average, "average"))
-        _set(self, "input_precision", input_precision)
-        _set(self, "sum_precision", sum_precision)
-        _set(self, "compares", compares)
         _set(self, "categories", known)
         _set(self, "set_starts", listed.starts)
         _set(self, "set_codes", listed.codes)
-        _set(self, "category_rule", category_rule)
-        _set(self, "unknown_category", unknown_category)
+        vars(self).update(task=task, tie=tie, link=link, compares=compares, absent=absent)
+        vars(self).update(input_precision=input_precision, sum_precision=sum_precision)
+        vars(self).update(category_rule=category_rule, unknown_category=unknown_category)
         check_trees(self)
         if not known:  # nothing to say about what is not there
-            _set(self, "category_rule", "label")
-            _set(self, "unknown_category", "right")
+            vars(self).update(category_rule="label", unknown_category="right")
         _set(self, "classes", labels_of(task, n_outputs, classes))
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
@@ -272,8 +271,7 @@ class Ensemble:
 
         Equals the source library's own raw prediction.
         """
-        rows = self.check_data(X, allow_infinite=True, threads=threads)
-        raw = self.core.raw_score(self.states(rows), check_threads(threads))
+        raw = raw_scores(self, X, check_threads(threads))
         return raw[:, 0] if self.n_outputs == 1 else raw
 
     def decide(self, X: npt.ArrayLike, *, threads: int | None = None) -> npt.NDArray[Any]:
@@ -337,9 +335,10 @@ class Ensemble:
         Categorical columns hold codes, see `carvegbm.trees.categories`.
         Raises `DataError` for names that do not fit, for a wrong shape, for what is no number, for
         infinite values unless `allow_infinite`, and for NaN in a feature whose splits have no rule
-        for it. A memory-mapped array stays on disk.
+        for it. A memory-mapped array stays on disk; a sparse matrix becomes dense.
         """
-        return checked_rows(self, X, allow_infinite, check_threads(threads))
+        rows: Rows = checked_rows(self, X, allow_infinite, check_threads(threads))
+        return rows
 
     def states(self, rows: Rows) -> Rows:
         """Rows as `check_data` returns them, as the core takes them.

@@ -212,6 +212,7 @@ def build(
         base_score=[value if is_margin else _margin(value, objective) for value in base],
         input_precision="float32",
         sum_precision="float32",
+        absent="missing",
         **fields,
     )
 
