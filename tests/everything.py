@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
@@ -19,14 +20,14 @@ import numpy as np
 from generators import Case
 from oracle import Tree
 
-AROUND = 45  # lattice points to either side
+AROUND = 24  # lattice points to either side
 Choice = tuple[dict[int, Any], Fraction]  # new values of some features, and the price
 
 
 def cheapest_by_score(case: Case, most: int) -> dict[tuple[Fraction, ...], Fraction] | None:
     """The least cost of every raw score that the attacker can reach; None if there are too many."""
     norm, budget = case.attacker.norm, Fraction(case.attacker.budget)
-    limit = budget if norm in (0, math.inf) else budget ** int(norm)
+    limit = _limit(norm, budget)
     lists = [
         [choice for choice in choices if _cost([choice[1]], norm) <= limit]
         for choices in every_choice(case)
@@ -91,7 +92,8 @@ def _category_choices(case: Case, feature: int) -> Iterator[Choice]:
 def _lattice_choices(case: Case, feature: int) -> Iterator[Choice]:
     step = case.attacker.step[feature]
     here = round(Fraction(case.x[feature]) / step)
-    places = set(range(here - AROUND, here + AROUND + 1))
+    around = AROUND if case.attacker.norm != 0 else 3  # for norm 0 all are as near as any
+    places = set(range(here - around, here + around + 1))
     for number in _landmarks(case, feature):
         near = math.floor(Fraction(number) / step)
         places |= set(range(near - 3, near + 4))
@@ -149,12 +151,83 @@ def _is_within(case: Case, feature: int, value: float) -> bool:
     return bool(case.attacker.bounds[0][feature] <= value <= case.attacker.bounds[1][feature])
 
 
+def _limit(norm: float, budget: Fraction) -> Fraction:
+    return budget if norm in (0, math.inf) else budget ** int(norm)
+
+
 def _cost(prices: list[Fraction], norm: float) -> Fraction:
     if norm == 0:
         return Fraction(sum(price > 0 for price in prices))
     if norm == math.inf:
         return max(prices, default=Fraction(0))
     return sum((price ** int(norm) for price in prices), Fraction(0))
+
+
+# ── the large-spread condition ───────────────────────────────────────────────────────────────
+
+
+def is_discrete(case: Case, part: tuple[int, ...]) -> bool:
+    """Whether all values of a part can be tried."""
+    feature, steps = part[0], case.attacker.step or {}
+    if feature in steps and case.attacker.norm != 0:
+        scale = (case.attacker.scale or [1.0] * len(case.x))[feature]
+        reach = case.attacker.budget * max(scale if isinstance(scale, tuple) else [scale])
+        return reach < AROUND // 4 * steps[feature]
+    return len(part) > 1 or feature in case.ensemble.categories or feature in steps
+
+
+def crosses_two_trees(case: Case, part: tuple[int, ...]) -> bool:
+    """Whether some instance has two trees that one affordable move of a part takes elsewhere."""
+    return any(_crossed(replace(case, x=x), part) > 1 for x in _every_instance(case, part))
+
+
+def _crossed(case: Case, part: tuple[int, ...]) -> int:
+    """The number of trees of which a split sends the part of x elsewhere after some move of it."""
+    norm, budget = case.attacker.norm, Fraction(case.attacker.budget)
+    crossed = set()
+    for choices in every_choice(case):
+        for values, price in choices[1:]:
+            if set(values) <= set(part) and _cost([price], norm) <= _limit(norm, budget):
+                crossed |= {
+                    index
+                    for index, tree in enumerate(case.ensemble.to_trees())
+                    for node in _nodes(tree)
+                    if (f := node["feature"]) in values
+                    and side(case.ensemble, node, case.x[f]) != side(case.ensemble, node, values[f])
+                }
+    return len(crossed)
+
+
+def _every_instance(case: Case, part: tuple[int, ...]) -> Iterator[list[Any]]:
+    """The case's x with every value that a part can have before the attack."""
+    x, ensemble = list(case.x), case.ensemble
+    if len(part) > 1:
+        for state in product([0.0, 1.0], repeat=len(part)):
+            values = dict(zip(part, state, strict=True))
+            if sum(state) == 1 and all(_is_within(case, f, v) for f, v in values.items()):
+                yield [values.get(feature, value) for feature, value in enumerate(x)]
+        return
+    (feature,) = part
+    if feature in ensemble.categories:
+        labels = ensemble.categories[feature]
+        spelled = labels.values() if ensemble.category_rule == "label" else labels
+        values_of_it = [*map(float, spelled), 54321.0]
+    else:
+        step = case.attacker.step[feature]
+        places = {
+            math.floor(Fraction(mark) / step) + n
+            for mark in _landmarks(case, feature)
+            for n in range(-AROUND // 2, AROUND // 2)
+        }
+        values_of_it = [
+            value
+            for n in sorted(places)
+            if abs(n * step.numerator) <= 2**50
+            and _is_within(case, feature, value := float(n * step))
+        ]
+    for value in values_of_it:
+        x[feature] = value
+        yield list(x)
 
 
 # ── what the ensemble says ───────────────────────────────────────────────────────────────────

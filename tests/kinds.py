@@ -89,7 +89,7 @@ def _random_case(
     ground = _random_ground(rng, norm, narrow=narrow, plain=limit == "directions")
     parts = _random_parts(ground, limit)
     attacker = attacker_of(ground, parts)
-    missing = chance(rng, 0.25)
+    holes = chance(rng, 0.25)
     n_outputs = int(rng.integers(2, 5)) if task == "multiclass" else 1
     n_features = sum(len(part.features) for part in parts)
     categories = {p.features[0]: p.labels for p in parts if isinstance(p, Category)}
@@ -102,7 +102,8 @@ def _random_case(
             "unknown_category": ground.unknown_category,
         }
     grower = Grower(rng, parts, attacker, Ensemble.from_trees([], **more), apart=apart)
-    grower.missing, grower.n_outputs, grower.score = missing, n_outputs, score
+    grower.missing = holes or ground.unknown_category == "missing"
+    grower.n_outputs, grower.score = n_outputs, score
     trees = [grower.tree(index, int(rng.integers(1, 4))) for index in range(rng.integers(2, 6))]
     ensemble = Ensemble.from_trees(
         trees,
@@ -114,7 +115,7 @@ def _random_case(
     )
     x: list[Any] = [0.0] * n_features
     for part in parts:
-        hole = missing and chance(rng, 0.25) and not isinstance(part, OneHot)
+        hole = holes and chance(rng, 0.25) and not isinstance(part, OneHot)
         for feature, value in zip(part.features, part.value(), strict=True):
             x[feature] = math.nan if hole else value
     label = random_label(rng, ensemble, x)

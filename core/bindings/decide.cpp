@@ -1,7 +1,4 @@
 // The four questions.
-#include <nanobind/stl/optional.h>
-
-#include <optional>
 #include <span>
 #include <stdexcept>
 
@@ -81,8 +78,7 @@ void bind_decide(nb::module_& module) {
         .def(
             "__init__",
             [](Options* self, int solver, const Vector<double>& seconds, int threads, bool witness,
-               bool exact_margin, bool per_instance, bool basic, int grid,
-               const std::optional<Bounds>& lower, const std::optional<Bounds>& upper) {
+               bool exact_margin, bool per_instance, bool basic, int grid) {
                 if (solver < 0 || solver > static_cast<int>(Engine::search))
                     throw std::invalid_argument("solver must be one of Solver");
                 new (self) Options{static_cast<Engine>(solver),
@@ -93,19 +89,22 @@ void bind_decide(nb::module_& module) {
                                    per_instance,
                                    basic,
                                    grid};
-                if (!lower || !upper)
-                    return;
-                if (lower->shape(0) != upper->shape(0) || lower->shape(1) != upper->shape(1))
-                    throw std::invalid_argument("lower and upper bounds need one shape");
-                self->bounds = {lower->data(), upper->data()};
-                self->bounded = static_cast<std::int64_t>(lower->size());
             },
             "solver"_a, "seconds"_a, "threads"_a, nb::kw_only(), "witness"_a = false,
             "exact_margin"_a = false, "per_instance"_a = false, "basic"_a = false, "grid"_a = -1,
-            "lower"_a.noconvert().none() = nb::none(), "upper"_a.noconvert().none() = nb::none(),
-            nb::keep_alive<1, 10>(), nb::keep_alive<1, 11>(),
-            "seconds: a limit per row; threads: 0 for all cores; lower, upper: what every row may "
-            "be moved within, instead of the attacker's own bounds");
+            "seconds: a limit per row; threads: 0 for all cores")
+        .def(
+            "bound",
+            [](Options& self, const Bounds& lower, const Bounds& upper) {
+                if (lower.shape(0) != upper.shape(0) || lower.shape(1) != upper.shape(1))
+                    throw std::invalid_argument("lower and upper bounds need one shape");
+                self.bounds = {lower.data(), upper.data()};
+                self.bounded = static_cast<std::int64_t>(lower.size());
+            },
+            "lower"_a.noconvert(), "upper"_a.noconvert(), nb::keep_alive<1, 2>(),
+            nb::keep_alive<1, 3>(),
+            "What every row may be moved within, instead of the attacker's "
+            "own bounds.");
 
     module.def(
         "decide",

@@ -36,7 +36,7 @@ Reach::Fork Reach::fork_at(std::int32_t split, const Instance& instance, double 
                                : ensemble_.lists(node, state);
     if (!instance.may_switch(node.axis()))
         return {home_left ? left : node.right, -1, 0, 0};
-    const Sides sides = sides_of(ensemble_, attacker_, split, state);
+    const Sides sides = sides_of(ensemble_, instance, split, state);
     const bool go_left = sides.home ? home_left : sides.left;
     const std::int32_t on = go_left ? left : node.right;
     if (!(go_left ? sides.right : sides.left))

@@ -52,8 +52,8 @@ class RoundedCosts {
 // Scratch space of one worker; one per thread.
 class Reach {
   public:
-    Reach(const Ensemble& ensemble, const Attacker& attacker, const RoundedCosts& costs)
-        : ensemble_(ensemble), attacker_(attacker), costs_(costs),
+    Reach(const Ensemble& ensemble, const RoundedCosts& costs)
+        : ensemble_(ensemble), costs_(costs),
           spent_(static_cast<std::size_t>(ensemble.n_features), 0.0),
           interval_(static_cast<std::size_t>(ensemble.n_features)),
           owner_(static_cast<std::size_t>(ensemble.n_features), nobody) {}
@@ -106,7 +106,6 @@ class Reach {
     void unwind(std::size_t size);
 
     const Ensemble& ensemble_;
-    const Attacker& attacker_;
     const RoundedCosts& costs_;
     std::vector<double> spent_; // per feature: its cost on the current path
     std::vector<Interval> interval_;

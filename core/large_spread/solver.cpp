@@ -15,7 +15,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 LargeSpreadSolver::LargeSpreadSolver(const Ensemble& ensemble, const Attacker& attacker,
                                      const Mode& mode)
     : ensemble_(ensemble), attacker_(attacker), per_instance_(mode.per_instance),
-      costs_(ensemble, attacker), reach_(ensemble, attacker, costs_),
+      costs_(ensemble, attacker), reach_(ensemble, costs_),
       home_(static_cast<std::size_t>(ensemble.n_trees())), leaf_(home_),
       move_of_(static_cast<std::size_t>(ensemble.n_features), -1),
       stack_(static_cast<std::size_t>(ensemble.depth) + 1),
@@ -260,7 +260,7 @@ void LargeSpreadSolver::demands_of(std::int32_t leaf) {
     std::ranges::sort(states_);
     states_.erase(std::ranges::unique(states_).begin(), states_.end());
     for (const auto feature : states_) // "not above -inf, so down to `high`" is any state
-        moves_.push_back({feature, -infinity, open_state(ensemble_, attacker_, leaf, feature)});
+        moves_.push_back({feature, -infinity, open_state(ensemble_, *instance_, leaf, feature)});
 }
 
 ExactCosts LargeSpreadSolver::exact_costs() {

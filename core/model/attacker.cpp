@@ -161,10 +161,27 @@ void Instance::load(const Instance& other) {
     routed = other.routed;
     has_missing = other.has_missing;
     bounds_ = other.bounds_;
+    row_states_ = other.row_states_;
+}
+
+void Instance::find_states() {
+    row_states_ = attacker_.states;
+    for (std::size_t f = 0; f < x_.size(); ++f) {
+        const auto begin = attacker_.column_starts[f];
+        for (std::int32_t i = begin; i < attacker_.column_starts[f + 1]; ++i) {
+            const auto state = static_cast<std::size_t>(i - begin);
+            const auto column = attacker_.state_columns[static_cast<std::size_t>(i)];
+            const auto word = static_cast<std::size_t>(row_states_.starts[f]) + state / 64;
+            if (!(bounds_.upper[column] > 0) && !row_states_[f].empty())
+                row_states_.words[word] &= ~(std::uint64_t{1} << (state % 64));
+        }
+    }
 }
 
 void Instance::finish_load() {
     ++row_;
+    if (bounds_.lower != nullptr && !attacker_.column_starts.empty())
+        find_states();
     const std::size_t n = x_.size();
     int missing = 0;
     for (std::size_t f = 0; f < n; ++f)
@@ -230,7 +247,8 @@ bool Instance::allows(std::int32_t feature, double value) {
         return limit.low <= value && value <= limit.high;
     }
     const auto f = static_cast<std::size_t>(feature);
-    return value == x[f] || (may_switch(feature) && attacker_.states.holds(f, value));
+    const StateSets& states = row_states_.empty() ? attacker_.states : row_states_;
+    return value == x[f] || (may_switch(feature) && states.holds(f, value));
 }
 
 ExactCosts::ExactCosts(const Attacker& attacker, std::span<const std::int32_t> features)

@@ -38,6 +38,10 @@ struct Attacker {
     std::vector<double> step_denominator{};
     // Of finite features, the states that they may be changed to: set f; empty where none.
     StateSets states{};
+    // Where every row has bounds of its own: state s of finite feature f is open to a row iff its
+    // upper bound in column state_columns[column_starts[f] + s] is above 0; empty: always.
+    std::vector<std::int32_t> column_starts{};
+    std::vector<std::int32_t> state_columns{};
 
     double scale_of(std::int32_t feature, bool up) const {
         const auto& own = up && !scale_up.empty() ? scale_up : scale;
@@ -119,12 +123,16 @@ class Instance {
     bool may_cross(std::int32_t feature, double threshold) const {
         return spans().may_cross(feature, threshold);
     }
-    // May the attacker change the state of a finite feature, and to this one?
+    // May the attacker change the state of a finite feature, and to which ones?
     bool may_switch(std::int32_t feature) const {
         const auto f = static_cast<std::size_t>(feature);
-        return !can_switch_.empty() && can_switch_[f] != 0 && x[f] == x[f] &&
-               !(bounds_.lower != nullptr && bounds_.lower[f] == bounds_.upper[f]);
+        return !can_switch_.empty() && can_switch_[f] != 0 && x[f] == x[f];
     }
+    std::span<const std::uint64_t> states_of(std::int32_t feature) const {
+        return row_states_.empty() ? attacker_.states_of(feature)
+                                   : row_states_[static_cast<std::size_t>(feature)];
+    }
+    // May the attacker give the feature this value?
     bool allows(std::int32_t feature, double value);
     // What the attacker may do to the feature, exactly; found out when first asked for.
     const Limits& limits(std::int32_t feature) {
@@ -139,6 +147,7 @@ class Instance {
     Limits real_limits(std::int32_t feature) const;
     Limits whole_limits(std::int32_t feature) const;
     void finish_load();
+    void find_states();
 
     const Ensemble& ensemble_;
     const Attacker& attacker_;
@@ -148,6 +157,7 @@ class Instance {
     std::vector<std::uint32_t> known_; // the row for which limits_ hold
     std::uint32_t row_ = 0;
     RowBounds bounds_;
+    StateSets row_states_;                 // empty: those of the attacker
     std::vector<std::uint8_t> can_switch_; // per feature: finite, and the budget is enough
     std::vector<Limits> steps_;            // per feature, if whole: -how many down, how many up
     double span_ = 0;                      // no feature can be moved further than this, …

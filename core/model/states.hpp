@@ -34,9 +34,9 @@ inline bool leaves_open(const Ensemble& ensemble, std::int32_t node, std::int32_
 
 // 64 states that the attacker may change the feature to, as bits, less those that the way to the
 // node has closed.
-inline std::uint64_t open_states(const Ensemble& ensemble, const Attacker& attacker,
+inline std::uint64_t open_states(const Ensemble& ensemble, const Instance& instance,
                                  std::int32_t node, std::int32_t feature, std::size_t word) {
-    std::uint64_t open = attacker.states_of(feature)[word];
+    std::uint64_t open = instance.states_of(feature)[word];
     for_sets_above(ensemble, node, feature, [&](const Node& split, bool goes_left) {
         const std::uint64_t listed = ensemble.listed(split, word);
         open &= goes_left ? listed : ~listed;
@@ -45,7 +45,7 @@ inline std::uint64_t open_states(const Ensemble& ensemble, const Attacker& attac
 }
 
 // A state that the attacker may change the feature to and that leads to the node; -1: none.
-double open_state(const Ensemble& ensemble, const Attacker& attacker, std::int32_t node,
+double open_state(const Ensemble& ensemble, const Instance& instance, std::int32_t node,
                   std::int32_t feature);
 
 // Where the attacker can go at a split by a set, whose feature it can change.
@@ -54,7 +54,7 @@ struct Sides {
     bool left;
     bool right;
 };
-Sides sides_of(const Ensemble& ensemble, const Attacker& attacker, std::int32_t split,
+Sides sides_of(const Ensemble& ensemble, const Instance& instance, std::int32_t split,
                double home_state);
 
 } // namespace carve

@@ -45,7 +45,7 @@ StateMask Reduction::mask_of(const Demand& demand) const {
     return {masks_.data() + demand.mask, attacker_.states_of(demand.feature).size() + 1};
 }
 
-void Reduction::add_finite_feature(std::size_t& crossed) {
+void Reduction::add_finite_feature(std::size_t& crossed, const Instance& instance) {
     const std::int32_t id = crossed_[crossed].first;
     while (crossed < crossed_.size() && crossed_[crossed].first == id)
         ++crossed;
@@ -60,7 +60,7 @@ void Reduction::add_finite_feature(std::size_t& crossed) {
     const auto last = std::ranges::unique(
         masks, [](StateMask a, StateMask b) { return std::ranges::equal(a, b); });
     masks.erase(last.begin(), last.end());
-    cells_.push_back(std::make_unique<StateCells>(attacker_.states_of(id), masks));
+    cells_.push_back(std::make_unique<StateCells>(instance.states_of(id), masks));
     const StateCells& cells = *cells_.back();
     features.push_back({id, cells.home(), static_cast<std::int32_t>(cost.size()), cells.count(),
                         static_cast<std::int32_t>(cuts.size()), 0, 0, true});
@@ -73,66 +73,48 @@ void Reduction::add_finite_feature(std::size_t& crossed) {
 bool Reduction::split_leaves(const Instance& instance, const Stopwatch& stopwatch) {
     const std::vector<Leaf> whole = std::exchange(leaves, {});
     const std::vector<Demand> asked = std::exchange(demands_, {});
-    const double affordable = costs_.capacity() + slack_;
-    struct Choice { // of the runs of one finite feature
-        std::size_t demand;
-        std::vector<StateCells::Run> runs;
-        std::size_t taken;
-    };
-    std::vector<Choice> choices;
-    std::vector<StateCells::Run> runs;
+    std::vector<Demand> chosen; // of one leaf
     for (Tree& tree : trees) {
-        if (stopwatch.expired() || demands_.size() > units::most_demands)
-            return false;
         const std::int32_t begin = tree.leaf_begin;
         const std::int32_t end = tree.leaf_end;
         tree.leaf_begin = static_cast<std::int32_t>(leaves.size());
         for (std::int32_t i = begin; i < end; ++i) {
+            if (stopwatch.expired() || demands_.size() > units::most_demands)
+                return false;
             const Leaf& leaf = whole[i];
-            double fixed_cost = 0;
-            choices.clear();
-            for (std::int32_t d = leaf.entry_begin; d < leaf.entry_end; ++d) {
-                if (asked[d].mask < 0) {
-                    if (has_costs())
-                        fixed_cost += price(instance, asked[d].feature, asked[d].interval);
-                    continue;
-                }
-                cells_[local_[asked[d].feature]]->runs(mask_of(asked[d]), runs);
-                choices.push_back({static_cast<std::size_t>(d), runs, 0});
-            }
-            // Every combination of runs that can be paid for.
-            for (;;) {
-                double total = fixed_cost;
-                for (const Choice& choice : choices) {
-                    const Feature& feature = features[local_[asked[choice.demand].feature]];
-                    const auto& run = choice.runs[choice.taken];
-                    if (run.low > feature.home || run.high < feature.home)
-                        total += cost[feature.first + run.low];
-                }
-                if (total <= affordable) {
-                    const auto first = static_cast<std::int32_t>(demands_.size());
-                    demands_.insert(demands_.end(), asked.begin() + leaf.entry_begin,
-                                    asked.begin() + leaf.entry_end);
-                    for (const Choice& choice : choices) {
-                        const auto& run = choice.runs[choice.taken];
-                        demands_[first + choice.demand - leaf.entry_begin].interval = {
-                            static_cast<double>(run.low), static_cast<double>(run.high)};
-                    }
-                    leaves.push_back({leaf.value, leaf.node, leaf.rank, first,
-                                      static_cast<std::int32_t>(demands_.size())});
-                    if (demands_.size() > units::most_demands)
-                        return false;
-                }
-                std::size_t next = 0;
-                while (next < choices.size() && ++choices[next].taken == choices[next].runs.size())
-                    choices[next++].taken = 0;
-                if (next == choices.size())
-                    break;
-            }
+            chosen.assign(asked.begin() + leaf.entry_begin, asked.begin() + leaf.entry_end);
+            double spent = 0;
+            for (const Demand& demand : chosen)
+                if (has_costs() && demand.mask < 0)
+                    spent += price(instance, demand.feature, demand.interval);
+            choose_runs(leaf, chosen, 0, spent);
         }
         tree.leaf_end = static_cast<std::int32_t>(leaves.size());
     }
-    return true;
+    return demands_.size() <= units::most_demands;
+}
+
+// Appends the leaf once for every combination of runs, from demand `next` on, that can be paid for.
+void Reduction::choose_runs(const Leaf& leaf, std::vector<Demand>& chosen, std::size_t next,
+                            double spent) {
+    if (spent > costs_.capacity() + slack_ || demands_.size() > units::most_demands)
+        return;
+    while (next < chosen.size() && chosen[next].mask < 0)
+        ++next;
+    if (next == chosen.size()) {
+        const auto first = static_cast<std::int32_t>(demands_.size());
+        demands_.insert(demands_.end(), chosen.begin(), chosen.end());
+        leaves.push_back(
+            {leaf.value, leaf.node, leaf.rank, first, static_cast<std::int32_t>(demands_.size())});
+        return;
+    }
+    const std::int32_t local = local_[chosen[next].feature];
+    const Feature feature = features[local];
+    for (const auto& [low, high] : cells_[local]->runs(mask_of(chosen[next]))) {
+        const bool stays = low <= feature.home && feature.home <= high;
+        chosen[next].interval = {static_cast<double>(low), static_cast<double>(high)};
+        choose_runs(leaf, chosen, next + 1, stays ? spent : spent + cost[feature.first + low]);
+    }
 }
 
 bool Reduction::number(const Instance& instance, const Stopwatch& stopwatch) {
@@ -149,7 +131,7 @@ bool Reduction::number(const Instance& instance, const Stopwatch& stopwatch) {
     for (std::size_t i = 0; i < crossed_.size();) {
         local_[crossed_[i].first] = static_cast<std::int32_t>(features.size());
         if (ensemble_.grid_of(crossed_[i].first) == Grid::finite)
-            add_finite_feature(i);
+            add_finite_feature(i, instance);
         else
             add_feature(i, instance);
     }
@@ -281,9 +263,10 @@ bool Reduction::affordable(const std::vector<std::int32_t>& cells, double total)
 }
 
 double Reduction::value(const Feature& feature, std::int32_t cell) const {
-    return cell < feature.home
-               ? cuts[feature.first_cut + cell]
-               : ensemble_.next_above(feature.id, cuts[feature.first_cut + cell - 1]);
+    const double* const own = cuts.data() + feature.first_cut;
+    if (feature.finite)
+        return cell == feature.home ? x_[feature.id] : own[cell];
+    return cell < feature.home ? own[cell] : ensemble_.next_above(feature.id, own[cell - 1]);
 }
 
 } // namespace carve

@@ -170,8 +170,8 @@ bool Reduction::walk(std::int32_t tree, Instance& instance, const Stopwatch& sto
     return true;
 }
 
-// At a split by a set: the node to go on to, its cost in `cost`; another one in reach is pending.
-std::int32_t Reduction::fork(std::int32_t split, double& cost, const Instance& instance) {
+// At a split by a set: the node to go on to, at no more cost; another one in reach is pending.
+std::int32_t Reduction::fork(std::int32_t split, double cost, const Instance& instance) {
     const Node& node = ensemble_.nodes[split];
     const std::int32_t f = node.axis();
     const double state = instance.routed[f];
@@ -180,7 +180,7 @@ std::int32_t Reduction::fork(std::int32_t split, double& cost, const Instance& i
                                          : ensemble_.lists(node, state);
         return left ? split + 1 : node.right;
     }
-    const Sides sides = sides_of(ensemble_, attacker_, split, state);
+    const Sides sides = sides_of(ensemble_, instance, split, state);
     const bool on_left = sides.home ? ensemble_.lists(node, state) : sides.left;
     const std::int32_t on = on_left ? split + 1 : node.right;
     if (!(sides.left && sides.right))
@@ -210,8 +210,8 @@ void Reduction::ask(std::int32_t leaf, const Instance& instance) {
                         [&](const Demand& demand) { return demand.feature == f; }))
             continue;
         demands_.push_back({f, {}, static_cast<std::int64_t>(masks_.size())});
-        for (std::size_t word = 0; word < attacker_.states_of(f).size(); ++word)
-            masks_.push_back(open_states(ensemble_, attacker_, leaf, f, word));
+        for (std::size_t word = 0; word < instance.states_of(f).size(); ++word)
+            masks_.push_back(open_states(ensemble_, instance, leaf, f, word));
         masks_.push_back(leaves_open(ensemble_, leaf, f, instance.routed[f]) ? 1 : 0);
     }
     leaves.push_back({0, leaf, 0, begin, static_cast<std::int32_t>(demands_.size())});

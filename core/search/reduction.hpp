@@ -159,7 +159,7 @@ class Reduction {
         Interval interval;
     };
     bool walk(std::int32_t tree, Instance& instance, const Stopwatch& stopwatch);
-    std::int32_t fork(std::int32_t split, double& cost, const Instance& instance);
+    std::int32_t fork(std::int32_t split, double cost, const Instance& instance);
     void ask(std::int32_t leaf, const Instance& instance);
     StateMask mask_of(const Demand& demand) const;
     void enter(const Pending& step);
@@ -167,10 +167,11 @@ class Reduction {
     void settle(std::int32_t tree, const Objective& objective, bool keep,
                 std::size_t crossed_before);
     void add_feature(std::size_t& crossed, const Instance& instance);
-    void add_finite_feature(std::size_t& crossed);
+    void add_finite_feature(std::size_t& crossed, const Instance& instance);
     // Leaves that ask a finite feature for several runs of cells become as many leaves; false iff
     // there are too many.
     bool split_leaves(const Instance& instance, const Stopwatch& stopwatch);
+    void choose_runs(const Leaf& leaf, std::vector<Demand>& chosen, std::size_t next, double spent);
     void add_slots(Tree& tree);
     std::int32_t cell_above(const Feature& feature, double threshold) const;
 

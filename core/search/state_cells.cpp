@@ -59,8 +59,8 @@ StateCells::StateCells(std::span<const std::uint64_t> allowed,
         states_.push_back(place == places[0] ? -1 : static_cast<double>(place));
 }
 
-void StateCells::runs(StateMask mask, std::vector<Run>& found) const {
-    found.clear();
+std::vector<StateCells::Run> StateCells::runs(StateMask mask) const {
+    std::vector<Run> found;
     for (std::int32_t cell = 0; cell < count(); ++cell) {
         if (!holds(mask, place_[static_cast<std::size_t>(cell)]))
             continue;
@@ -69,6 +69,7 @@ void StateCells::runs(StateMask mask, std::vector<Run>& found) const {
         else
             found.push_back({cell, cell});
     }
+    return found;
 }
 
 } // namespace carve

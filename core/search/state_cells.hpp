@@ -24,16 +24,15 @@ class StateCells {
     StateCells(std::span<const std::uint64_t> allowed, const std::vector<StateMask>& masks);
 
     std::int32_t count() const { return static_cast<std::int32_t>(states_.size()); }
-    std::int32_t home() const { return home_; }
+    std::int32_t home() const { return 0; }
     // A state that stands for the cell; of that of the instance, -1.
     double state(std::int32_t cell) const { return states_[static_cast<std::size_t>(cell)]; }
     // The cells of a mask, which must be one of those asked for.
-    void runs(StateMask mask, std::vector<Run>& found) const;
+    std::vector<Run> runs(StateMask mask) const;
 
   private:
     std::vector<double> states_;
     std::vector<std::size_t> place_; // per cell: the bit of a mask that stands for it
-    std::int32_t home_ = 0;
 };
 
 } // namespace carve

@@ -20,7 +20,7 @@ class ReachByCosts {
     ReachByCosts(const Ensemble& ensemble, const Attacker& attacker, const RoundedCosts& costs,
                  const LeafNumbers& numbers)
         : ensemble_(ensemble), numbers_(numbers), instance_(ensemble, attacker),
-          reach_(ensemble, attacker, costs) {}
+          reach_(ensemble, costs) {}
 
     // `chosen` are the block's rows.
     void find(const Rows& rows, std::span<const std::int64_t> chosen, Reached& reached);

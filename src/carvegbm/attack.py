@@ -91,9 +91,15 @@ class Attack(Result):
         status = named(found.status)
         success = flipped(status)
         borderline = np.zeros(len(rows), dtype=bool)
-        witnesses = witnesses_of(rows, found["witness"]) if rows.is_sparse else found["witness"]
+        witnesses = found["witness"]
+        if rows.is_sparse:
+            witnesses = witnesses_of(rows, witnesses)
         if success.any():
-            raw = ensemble.raw_score(witnesses[success])
+            z = witnesses[success]
+            if not rows.is_sparse:
+                z = problem.witnesses(z, rows.take(np.flatnonzero(success)))
+                witnesses[success] = z
+            raw = ensemble.scores_of(z)
             kept = (class_indices(ensemble, raw) == labels[success]) == found["right"][success]
             borderline[success] = kept | may_round_to_a_tie(ensemble, raw)
         return cls(

@@ -31,13 +31,14 @@ from carvegbm.attackers.given import (
 from carvegbm.attackers.plain import OPTIONS, from_plain, to_plain
 from carvegbm.attackers.within import first_outside
 from carvegbm.errors import CarveError, DataError, shown
+from carvegbm.instances.sparse import Csr
 from carvegbm.limits import Limits, limits_of
 
 if TYPE_CHECKING:
     from carvegbm import _core
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["LARGEST_BUDGET", "Attacker", "Limits", "require_attacker"]
+__all__ = ["LARGEST_BUDGET", "OPTIONS", "Attacker", "Limits", "require_attacker"]
 
 _LARGEST_NORM = 100
 
@@ -139,8 +140,13 @@ class Attacker:
 
     def with_budget(self, budget: float) -> Attacker:
         """The same attacker with another budget."""
+        return self.with_norm(self.norm, budget)
+
+    def with_norm(self, norm: int | float | str, budget: float) -> Attacker:
+        """The same attacker with another norm and budget."""
         other = object.__new__(Attacker)
-        other._set(**{**vars(self), "budget": _check_budget(self.norm, budget)})
+        checked = check_norm(norm)
+        other._set(**{**vars(self), "norm": checked, "budget": _check_budget(checked, budget)})
         return other
 
     def limits(self, ensemble: Ensemble) -> Limits:
@@ -153,49 +159,29 @@ class Attacker:
 
     def core(self, ensemble: Ensemble, limits: Limits | None = None) -> _core.Attacker:
         """The attacker as the C++ core holds it; `limits` are those for the ensemble, if known."""
-        from carvegbm import _core
+        from carvegbm.axes.translation import Translation
 
         limits = self.limits(ensemble) if limits is None else limits
-        for option, used in (
-            ("scale by direction", len(limits.scale_up)),
-            ("bounds by row", limits.by_row),
-            ("step", limits.step),
-            ("categories", limits.categories),
-            ("one_hot", limits.one_hot),
-        ):
-            if used:
-                raise CarveError(f"the engines do not know {option} yet; leave it out")
-        norm = -1 if math.isinf(self.norm) else int(self.norm)
-        return _core.Attacker(
-            norm,
-            self.budget,
-            limits.scale,
-            limits.changeable,
-            limits.lower,
-            limits.upper,
-            np.array([]),
-            np.array([]),
-            np.array([]),
-            np.array([], dtype=np.int64),
-            np.array([], dtype=np.uint64),
-        )
+        return Translation(ensemble, limits).core_attacker(self)
 
     def check_instances(
         self,
         ensemble: Ensemble,
-        X: npt.NDArray[np.float64] | npt.NDArray[np.float32],
+        X: npt.NDArray[np.float64] | npt.NDArray[np.float32] | Csr,
         limits: Limits | None = None,
     ) -> None:
         """Refuse instances outside the bounds; `limits` are those for the ensemble, if known."""
         if self.bounds is None:
             return
         limits = self.limits(ensemble) if limits is None else limits
-        if limits.by_row and len(limits.lower) != len(X):
+        count = X.shape[0]
+        if limits.by_row and len(limits.lower) != count:
             raise DataError(
-                f"the attacker's bounds have {len(limits.lower)} rows, X has {len(X)}; give a row "
+                f"the attacker's bounds have {len(limits.lower)} rows, X has {count}; give a row "
                 "of bounds per instance"
             )
-        outside = first_outside(X, limits.lower, limits.upper)
+        is_zero = ensemble.absent == "zero"
+        outside = first_outside(X, limits.lower, limits.upper, absent_is_zero=is_zero)
         if outside is not None:
             row, column, lower, upper = outside
             raise DataError(
@@ -207,8 +193,12 @@ class Attacker:
     def distance(
         self, ensemble: Ensemble, x: npt.NDArray[np.float64], z: npt.NDArray[np.float64]
     ) -> float:
-        """The smallest budget that affords moving x to z, exactly."""
-        return float(self.core(ensemble).distance(x, z))
+        """The smallest budget that affords moving x to z, exactly; both in code space."""
+        from carvegbm.axes.translation import Translation
+
+        translation = Translation(ensemble, self.limits(ensemble))
+        here, there = np.asarray(translation.rows(np.stack([x, z])), dtype=np.float64)
+        return float(translation.core_attacker(self).distance(here, there))
 
     def to_dict(self) -> dict[str, Any]:
         """The attacker as plain values, ready for JSON; docs/attackers.md describes them.

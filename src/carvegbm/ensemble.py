@@ -20,7 +20,8 @@ from carvegbm.instances.columns import feature_position
 from carvegbm.instances.rows import as_labels, check_threads
 from carvegbm.trees import nested, sets
 from carvegbm.trees.categories import in_states
-from carvegbm.trees.checking import checked_rows, raw_scores
+from carvegbm.trees.checking import checked_rows
+from carvegbm.trees.compact import raw_scores
 from carvegbm.trees.identity import are_equal
 from carvegbm.trees.link import class_indices
 from carvegbm.trees.nested import NODE
@@ -160,25 +161,23 @@ class Ensemble:
         known = sets.kept_categories(categories, whole(n_features, "n_features"), category_rule)
         plain = with_plain_leaves(np.array(nodes, dtype=NODE, order="C"))
         renumbered, listed = sets.kept_sets(plain, known, set_starts, set_codes)
-        _set(self, "nodes", renumbered)
-        _set(self, "roots", np.array(roots, dtype=np.int32, order="C"))
-        _set(self, "scores", score_rows)
-        _set(self, "base_score", base)
-        _set(self, "threshold", double(threshold, "threshold"))
-        _set(self, "n_features", whole(n_features, "n_features"))
-        _set(self, "feature_names", None if feature_names is None else tuple(feature_names))
-        _set(self, "link_scale", float(link_scale))
-        _set(self, "average", whole(average, "average"))
-        _set(self, "categories", known)
-        _set(self, "set_starts", listed.starts)
-        _set(self, "set_codes", listed.codes)
+        vars(self).update(
+            nodes=renumbered,
+            roots=np.array(roots, dtype=np.int32, order="C"),
+            threshold=double(threshold, "threshold"),
+            n_features=whole(n_features, "n_features"),
+            feature_names=None if feature_names is None else tuple(feature_names),
+            average=whole(average, "average"),
+        )
+        vars(self).update(scores=score_rows, base_score=base, link_scale=float(link_scale))
+        vars(self).update(categories=known, set_starts=listed.starts, set_codes=listed.codes)
         vars(self).update(task=task, tie=tie, link=link, compares=compares, absent=absent)
         vars(self).update(input_precision=input_precision, sum_precision=sum_precision)
         vars(self).update(category_rule=category_rule, unknown_category=unknown_category)
         check_trees(self)
         if not known:  # nothing to say about what is not there
             vars(self).update(category_rule="label", unknown_category="right")
-        _set(self, "classes", labels_of(task, n_outputs, classes))
+        vars(self).update(classes=labels_of(task, n_outputs, classes))
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
@@ -271,7 +270,12 @@ class Ensemble:
 
         Equals the source library's own raw prediction.
         """
-        raw = raw_scores(self, X, check_threads(threads))
+        rows = checked_rows(self, X, True, check_threads(threads), sparse=True)
+        return self.scores_of(rows, threads=threads)
+
+    def scores_of(self, rows: Any, *, threads: int | None = None) -> npt.NDArray[np.float64]:
+        """Raw score per row, of rows as `check_data` returns them, or of CSR."""
+        raw = raw_scores(self, rows, check_threads(threads))
         return raw[:, 0] if self.n_outputs == 1 else raw
 
     def decide(self, X: npt.ArrayLike, *, threads: int | None = None) -> npt.NDArray[Any]:
@@ -279,10 +283,11 @@ class Ensemble:
 
         Equals the source library's own `predict`, ties and its rounding included.
         """
-        raw = self.raw_score(X, threads=threads)
-        if self.task == "regression":
-            return raw
-        return self.classes[class_indices(self, raw)]
+        return self.labels_of(self.raw_score(X, threads=threads))
+
+    def labels_of(self, raw: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+        """Predicted label per row of raw scores; these themselves for regression."""
+        return raw if self.task == "regression" else self.classes[class_indices(self, raw)]
 
     # ── what others need to know ─────────────────────────────────────────────────────────────
 
@@ -389,10 +394,6 @@ _FIELDS = tuple(Ensemble.__annotations__)
 def fields_of(ensemble: Ensemble) -> dict[str, Any]:
     """All that an ensemble consists of, by name: Ensemble(**fields_of(e)) == e."""
     return {name: getattr(ensemble, name) for name in _FIELDS}
-
-
-def _set(ensemble: Ensemble, name: str, value: object) -> None:
-    object.__setattr__(ensemble, name, value)
 
 
 def _rebuild(fields: dict[str, Any]) -> Ensemble:

@@ -40,7 +40,8 @@ class Limits:
     scale: Floats
     """(n_features,): moving down by d costs d / scale, and so does moving up, unless…"""
     scale_up: Floats
-    """(n_features,): …moving up costs d / scale_up; 0 closes a direction, in either array."""
+    """(n_features,): …moving up costs d / scale_up. If given, a 0 in one of the two closes that
+    direction."""
     changeable: npt.NDArray[np.uint8]
     """(n_features,): 1 where the feature may be changed; empty: all of them."""
     lower: Floats
@@ -59,19 +60,19 @@ class Limits:
 
 def limits_of(attacker: Attacker, ensemble: Ensemble) -> Limits:
     """The limits of the attacker, over the ensemble's features."""
-    known = known_categories(ensemble)
+    known = ensemble.categories
     groups = _groups(attacker.one_hot, ensemble)
     grouped = [feature for group in groups for feature in group]
     check_kinds(_named(attacker, ensemble), known, grouped, ensemble.feature_name)
-    scale, scale_up = _scales(attacker.scale, ensemble)
-    changeable = _changeable(attacker.features, scale, scale_up, ensemble)
+    scale, scale_up, closed = _scales(attacker.scale, ensemble)
+    changeable = _changeable(attacker.features, closed, ensemble)
     _check_groups_move_as_one(groups, scale, changeable, ensemble)
     lower, upper = _bounds(attacker.bounds, ensemble)
 
     def may_change(feature: int) -> bool:
         return not len(changeable) or bool(changeable[feature])
 
-    allowed = _categories(attacker.categories, known, ensemble)
+    allowed = _categories(attacker.categories, ensemble)
     steps = _steps(attacker.step, ensemble)
     return Limits(
         scale,
@@ -83,12 +84,6 @@ def limits_of(attacker: Attacker, ensemble: Ensemble) -> Limits:
         {f: codes for f, codes in allowed.items() if may_change(f) and codes},
         tuple(group for group in groups if may_change(group[0])),
     )
-
-
-def known_categories(ensemble: Ensemble) -> Mapping[int, Mapping[int, Any]]:
-    """Of every categorical feature the codes that the model knows, and their labels."""
-    found: Mapping[int, Mapping[int, Any]] = getattr(ensemble, "categories", {})
-    return found
 
 
 def _named(attacker: Attacker, ensemble: Ensemble) -> dict[str, dict[int, Any]]:
@@ -140,32 +135,37 @@ def _check_length(given: Any, n: int, what: str) -> None:
 # ── costs, and who may be changed ────────────────────────────────────────────────────────────
 
 
-def _scales(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats]:
-    """Scales downwards and upwards; the second is empty where they are the same."""
+def _scales(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats, npt.NDArray[np.intp]]:
+    """Scales downwards and upwards, and the features that have both directions closed.
+
+    The second is empty where it is the first. Closed features have the scale 1: it is not used.
+    """
+    none, nowhere = np.array([]), np.array([], dtype=np.intp)
     if given is None:
-        return np.array([]), np.array([])
+        return none, none, nowhere
     if not isinstance(given, Mapping):
-        return _per_feature(given, ensemble, "scale", default=1.0), np.array([])
+        return _per_feature(given, ensemble, "scale", default=1.0), none, nowhere
     pairs = {f: s if isinstance(s, tuple) else (s, s) for f, s in given.items()}
     down, up = (
         _per_feature({f: pair[end] for f, pair in pairs.items()}, ensemble, "scale", default=1.0)
         for end in (0, 1)
     )
-    return down, np.array([]) if np.array_equal(down, up) else up
+    closed = np.flatnonzero((down == 0) & (up == 0))
+    down[closed] = up[closed] = 1.0
+    return down, none if np.array_equal(down, up) else up, closed
 
 
 def _changeable(
-    features: Any, scale: Floats, scale_up: Floats, ensemble: Ensemble
+    features: Any, closed: npt.NDArray[np.intp], ensemble: Ensemble
 ) -> npt.NDArray[np.uint8]:
-    """1 where the feature is among `features` and one of its directions is open."""
+    """1 where the feature is among `features` and not closed in both directions."""
     n = ensemble.n_features
     changeable = np.array([], dtype=np.uint8)
     if features is not None:
         changeable = np.zeros(n, dtype=np.uint8)
         for feature in _positions(features, n):
             changeable[ensemble.feature_index(feature)] = 1
-    closed = (scale == 0) & (scale_up == 0 if len(scale_up) else True)
-    if closed.any():
+    if len(closed):
         changeable = changeable if len(changeable) else np.ones(n, dtype=np.uint8)
         changeable[closed] = 0
     return changeable
@@ -203,7 +203,7 @@ def _bounds(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats]:
         for feature in np.flatnonzero(~are_ordered(lower, upper))[:1].tolist():
             name = ensemble.feature_name(feature)
             check_pair(float(lower[feature]), float(upper[feature]), name)
-    categorical = list(known_categories(ensemble))
+    categorical = list(ensemble.categories)
     if categorical:
         lower, upper = lower.copy(), upper.copy()
         lower[..., categorical], upper[..., categorical] = -math.inf, math.inf
@@ -220,32 +220,35 @@ def _steps(given: Any, ensemble: Ensemble) -> dict[int, Fraction]:
     return dict(enumerate(each))
 
 
-def _categories(
-    given: Any, known: Mapping[int, Mapping[int, Any]], ensemble: Ensemble
-) -> dict[int, tuple[int, ...]]:
+def _categories(given: Any, ensemble: Ensemble) -> dict[int, tuple[int, ...]]:
     """The codes that the categorical features may be changed to; by default all known ones."""
-    found = {feature: tuple(sorted(codes)) for feature, codes in known.items()}
+    found = {feature: tuple(codes) for feature, codes in ensemble.categories.items()}
     for feature, labels in _by_position(given or {}, ensemble, "categories").items():
         name = ensemble.feature_name(feature)
-        if feature not in known:
+        if feature not in ensemble.categories:
             raise CarveError(
                 f"categories of {name}: the model has no categorical split on it; leave it out, "
                 "or give step or bounds"
             )
-        codes = {_code(label, known[feature], name) for label in labels}
-        found[feature] = tuple(sorted(codes))
+        found[feature] = _codes(labels, ensemble.categories[feature], name)
     return found
 
 
-def _code(given: Any, known: Mapping[int, Any], name: str) -> int:
-    """The code of a label, or the code itself where no label is like it."""
-    for code, label in known.items():
-        if label == given:
-            return int(code)
-    if not isinstance(given, str | bool) and given in known:
-        return int(given)
-    labels = listed([repr(label) for label in known.values()], quote=False)
-    raise CarveError(f"categories of {name}: unknown category {given!r}; the model knows {labels}")
+def _codes(given: Iterable[Any], known: Mapping[int, Any], name: str) -> tuple[int, ...]:
+    """The codes of labels, ascending; a code stands for itself where no label is like it."""
+    place = {label: code for code, label in known.items()}
+    codes = set()
+    for label in given:
+        code = place.get(label)
+        if code is None and not isinstance(label, str | bool) and label in known:
+            code = int(label)
+        if code is None:
+            labels = listed([repr(label) for label in place], quote=False)
+            raise CarveError(
+                f"categories of {name}: unknown category {label!r}; the model knows {labels}"
+            )
+        codes.add(code)
+    return tuple(sorted(codes))
 
 
 # ── one-hot groups ───────────────────────────────────────────────────────────────────────────

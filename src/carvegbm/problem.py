@@ -8,7 +8,7 @@ the ensemble is large-spread), found once and kept; and rows as the engines take
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker, Limits, require_attacker
-from carvegbm.attackers.compact import check_sparse, compact_options
+from carvegbm.attackers.compact import compact_options
+from carvegbm.axes.sparse import on_lattice
+from carvegbm.axes.translation import Bounds, Translation
 from carvegbm.ensemble import Ensemble
 from carvegbm.instances.rows import check_threads
 from carvegbm.instances.sparse import Csr, is_sparse
@@ -36,26 +38,43 @@ Array = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Instances as the engines take them, checked; for questions about labels, with these."""
+    """Instances as the engines take them, checked; for questions about labels, with these.
+
+    Sparse ones are CSR, as they were given; `Problem.dense` makes the others of them, by parts.
+    """
 
     X: Array | Csr
+    """As the core takes them, see `carvegbm.axes`."""
+    given: Array | Csr
+    """In code space, as `Ensemble.check_data` returns them."""
     labels: npt.NDArray[np.int32] | None = None
     """The position of each row's label among the classes."""
+    bounds: Bounds | None = None
+    """Of every row, where they have bounds of their own, as the core takes them."""
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     @property
     def is_sparse(self) -> bool:
-        """Whether X is CSR; `Problem.dense` gives parts of it as the core takes them."""
+        """Whether they are CSR."""
         return is_sparse(self.X)
 
     def take(self, which: npt.NDArray[np.int64]) -> Rows:
         """Some of the rows; not copied if they are all."""
         if len(which) == len(self):
             return self
-        X: Any = self.X[which] if self.is_sparse else np.ascontiguousarray(self.X[which])
-        return Rows(X, None if self.labels is None else self.labels[which])
+
+        def some(array: Any) -> Any:
+            return array[which] if is_sparse(array) else np.ascontiguousarray(array[which])
+
+        X = some(self.X)
+        return Rows(
+            X,
+            X if self.given is self.X else some(self.given),
+            None if self.labels is None else self.labels[which],
+            None if self.bounds is None else (some(self.bounds[0]), some(self.bounds[1])),
+        )
 
 
 class Problem:
@@ -77,16 +96,21 @@ class Problem:
         return self.attacker.limits(self.ensemble)
 
     @cached_property
+    def translation(self) -> Translation:
+        """The way to what the C++ core sees, and back."""
+        return Translation(self.ensemble, self.limits)
+
+    @cached_property
     def core(self) -> _core.Problem:
         """The problem as the C++ core holds it."""
         from carvegbm import _core
 
-        return _core.Problem(self.ensemble.core, self.core_attacker)
+        return _core.Problem(self.translation.core_ensemble, self.core_attacker)
 
     @cached_property
     def core_attacker(self) -> _core.Attacker:
         """The attacker as the C++ core holds it."""
-        return self.attacker.core(self.ensemble, self.limits)
+        return self.translation.core_attacker(self.attacker)
 
     @cached_property
     def is_large_spread(self) -> bool:
@@ -106,22 +130,29 @@ class Problem:
 
     def instances(self, X: npt.ArrayLike) -> Rows:
         """The instances, which must be within the attacker's bounds."""
-        return Rows(self._check_instances(checked_rows(self.ensemble, X, False, 0, sparse=True)))
+        return self._rows(checked_rows(self.ensemble, X, False, 0, sparse=True))
 
     def rows(self, X: npt.ArrayLike, y: npt.ArrayLike | None, threads: int | None = None) -> Rows:
         """The instances with their labels; without any, the model's own answers are right."""
         found = checked_rows(self.ensemble, X, False, 0, sparse=True)
         labels = None if y is None else self.ensemble.check_labels(y, found.shape[0])
-        self._check_instances(found)
-        return Rows(found, self._answers(found, threads) if labels is None else labels)
+        rows = self._rows(found)
+        return replace(rows, labels=self._answers(rows, threads) if labels is None else labels)
 
-    def _check_instances(self, X: Array | Csr) -> Array | Csr:
-        """X itself, if it is within the attacker's bounds."""
-        if is_sparse(X):
-            check_sparse(self.ensemble, X, self.limits)
-        else:
-            self.attacker.check_instances(self.ensemble, X, self.limits)
-        return X
+    def _rows(self, given: Array | Csr) -> Rows:
+        translation, attacker = self.translation, self.attacker
+        if is_sparse(given):
+            attacker.check_instances(self.ensemble, on_lattice(translation, given), self.limits)
+            small, columns = self.compact
+            if self.limits.one_hot:
+                for which, block in columns.blocks(given):
+                    small.translation.rows(block, first=which.start)
+            return Rows(given, given, bounds=small.translation.bounds_of_rows())
+        rows = translation.rows(given)
+        if attacker.bounds is not None:
+            exact = translation.on_lattice(given, rows)
+            attacker.check_instances(self.ensemble, exact, self.limits)
+        return Rows(rows, given, bounds=translation.bounds_of_rows())
 
     @cached_property
     def compact(self) -> tuple[Problem, Columns]:
@@ -140,24 +171,29 @@ class Problem:
         if not rows.is_sparse:
             yield slice(0, len(rows)), self, rows
             return
-        problem, columns = self.compact
+        small, columns = self.compact
         for which, block in columns.blocks(rows.X):
-            labels = None if rows.labels is None else rows.labels[which]
-            yield which, problem, Rows(in_codes(problem.ensemble, block), labels)
+            given = in_codes(small.ensemble, block)
+            part = replace(rows, X=small.translation.rows(given), given=given)
+            if rows.labels is not None:
+                part = replace(part, labels=rows.labels[which])
+            if rows.bounds is not None:
+                part = replace(part, bounds=(rows.bounds[0][which], rows.bounds[1][which]))
+            yield which, small, part
 
-    def _answers(self, X: Array | Csr, threads: int | None) -> npt.NDArray[np.int32]:
+    def _answers(self, rows: Rows, threads: int | None) -> npt.NDArray[np.int32]:
         """The classes the exact sums decide for.
 
         They are those of the library's own predict, unless that rounds to a tie or across one.
         """
-        own = self.ensemble.decide(X, threads=threads)
-        labels = self.ensemble.check_labels(own, X.shape[0])
-        open_ = self._wrong(Rows(X, labels), threads)
+        own = self.ensemble.labels_of(self.ensemble.scores_of(rows.given, threads=threads))
+        labels = self.ensemble.check_labels(own, len(rows))
+        open_ = self._wrong(replace(rows, labels=labels), threads)
         for label in range(len(self.ensemble.classes)):
             if len(open_) == 0:
                 break
             labels[open_] = label
-            open_ = open_[self._wrong(Rows(X, labels).take(open_), threads)]
+            open_ = open_[self._wrong(replace(rows, labels=labels).take(open_), threads)]
         return labels
 
     def _wrong(self, rows: Rows, threads: int | None) -> npt.NDArray[np.int64]:
@@ -179,3 +215,7 @@ class Problem:
         assert rows.labels is not None
         options = _core.Options(_core.Solver.none, np.zeros(len(rows)), check_threads(threads))
         return _core.decide(self.core, rows.X, rows.labels, options, None)
+
+    def witnesses(self, found: npt.NDArray[np.float64], rows: Rows) -> npt.NDArray[np.float64]:
+        """Witnesses of these rows that the engines found, in code space."""
+        return self.translation.witnesses(found, rows.X, rows.given)

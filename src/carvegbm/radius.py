@@ -29,6 +29,9 @@ def radius(
     scale: Any = None,
     features: Any = None,
     bounds: Any = None,
+    step: Any = None,
+    categories: Any = None,
+    one_hot: Any = None,
     max_budget: float | None = None,
     engine: EngineName = "auto",
     timeout: float = 10.0,
@@ -42,7 +45,8 @@ def radius(
     sought up to `max_budget`. The large-spread engine can tell up to the largest budget for which
     the ensemble is large-spread; beyond it, "auto" hands over to search, which has `timeout`
     seconds per instance. Where the radius is not found, `lower` and `upper` say what is known.
-    `norm`, `scale`, `features` and `bounds` are those of `Attacker`, the rest is as in `verify`.
+    `norm`, `scale`, `features`, `bounds`, `step`, `categories` and `one_hot` are those of
+    `Attacker`, the rest is as in `verify`.
 
     Examples
     --------
@@ -54,7 +58,16 @@ def radius(
     """
     settings = Settings(engine, timeout, threads)
     p = check_norm(norm)
-    kind = Attacker(p, 0, scale=scale, features=features, bounds=bounds)
+    kind = Attacker(
+        p,
+        0,
+        scale=scale,
+        features=features,
+        bounds=bounds,
+        step=step,
+        categories=categories,
+        one_hot=one_hot,
+    )
     problem = Problem(model, kind)
     everything = float(max(1, problem.ensemble.n_features)) if p == 0 else LARGEST_BUDGET
     wanted = everything if max_budget is None else min(everything, Attacker(p, max_budget).budget)
@@ -128,6 +141,9 @@ def robustness_curve(
     scale: Any = None,
     features: Any = None,
     bounds: Any = None,
+    step: Any = None,
+    categories: Any = None,
+    one_hot: Any = None,
     engine: EngineName = "auto",
     timeout: float = 10.0,
     threads: int | None = None,
@@ -157,6 +173,9 @@ def robustness_curve(
         scale=scale,
         features=features,
         bounds=bounds,
+        step=step,
+        categories=categories,
+        one_hot=one_hot,
         max_budget=float(checked.max()),
         engine=engine,
         timeout=timeout,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -25,6 +26,10 @@ DIFFERENT = [
     0.0,
     -0.0,
     float("nan"),
+    Fraction(1, 2),
+    Fraction(1, 3),
+    Fraction(1),
+    "1/2",
     "",
     b"",
     b"1",

@@ -1,8 +1,7 @@
 """An attacker over the features that matter, for instances that are sparse.
 
-Comes in: an attacker's limits for an ensemble, and the features that are kept; instances as CSR.
-Goes out: the attacker of the ensemble over these features, or a word about instances that lie
-outside the bounds.
+Comes in: an attacker's limits for an ensemble, and the features that are kept. Goes out: the
+options of the attacker of the ensemble over these features.
 
 Nothing is lost if all features are kept that splits test, and all members of one-hot groups. Let z
 be in reach of x: then x with z's values of these features has z's raw score and is in reach,
@@ -18,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.errors import DataError
-from carvegbm.instances.sparse import Csr, first_absent, first_stored, places_of
+from carvegbm.instances.sparse import places_of
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
     from carvegbm.limits import Limits
 
-__all__ = ["check_sparse", "compact_options"]
+__all__ = ["compact_options"]
 
 Positions = npt.NDArray[np.int64]
 
@@ -57,26 +55,8 @@ def compact_options(limits: Limits, ensemble: Ensemble, features: Positions) -> 
         up = limits.scale_up if len(limits.scale_up) else limits.scale
         pairs = zip(limits.scale[features].tolist(), up[features].tolist(), strict=True)
         options["scale"] = {
-            place: (down, up) if down != up or down == 0 else down
-            for place, (down, up) in enumerate(pairs)
+            place: (down, up) if down != up else down for place, (down, up) in enumerate(pairs)
         }
     if len(limits.lower):
         options["bounds"] = (limits.lower[..., features], limits.upper[..., features])
     return options
-
-
-def check_sparse(ensemble: Ensemble, csr: Csr, limits: Limits) -> None:
-    """Refuse instances outside the attacker's bounds, in whatever feature, stored or left out."""
-    lower, upper = limits.lower, limits.upper
-    if len(lower) == 0:
-        return
-    places = [first_stored(csr, lambda values, f: (values < lower[f]) | (values > upper[f]))]
-    if ensemble.absent == "zero":
-        places.append(first_absent(csr, (lower > 0) | (upper < 0)))
-    row, column = min((place for place in places if place is not None), default=(-1, -1))
-    if row < 0:
-        return
-    raise DataError(
-        f"X row {row}, {ensemble.feature_name(column)}: value {csr[row, column]} lies outside the "
-        f"attacker's bounds [{lower[column]}, {upper[column]}]; clip it or widen the bounds"
-    )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from carvegbm.engines.decisions import Decisions, Indices
 from carvegbm.engines.task import Listen, Task
 from carvegbm.instances.sparse import Csr, changed_rows
-from carvegbm.problem import Rows
+from carvegbm.problem import Problem, Rows
 
 __all__ = ["decide_in_blocks", "witnesses_of"]
 
@@ -31,7 +31,11 @@ def decide_in_blocks(task: Task, rows: Rows, listen: Listen | None, decide: Deci
     for which, problem, part in task.problem.dense(rows):
 
         def hear(
-            found: Decisions, finished: Indices, which: slice = which, part: Rows = part
+            found: Decisions,
+            finished: Indices,
+            which: slice = which,
+            problem: Problem = problem,
+            part: Rows = part,
         ) -> None:
             nonlocal known
             if known is None:
@@ -39,7 +43,7 @@ def decide_in_blocks(task: Task, rows: Rows, listen: Listen | None, decide: Deci
             at = which.start + finished
             for name, column in known.columns.items():
                 if name == "witness":
-                    column[at] = _changes(found, part.X, finished, chosen)
+                    column[at] = _changes(found, problem, part, finished, chosen)
                 else:
                     column[at] = found[name][finished]
             if listen is not None:
@@ -75,12 +79,15 @@ def _empty(like: Decisions, count: int) -> Decisions:
 
 
 def _changes(
-    found: Decisions, X: npt.NDArray[Any], rows: Indices, features: Indices
+    found: Decisions, problem: Problem, part: Rows, rows: Indices, features: Indices
 ) -> npt.NDArray[Any]:
-    """What makes these rows of X their witnesses; None where there is none."""
+    """What makes these rows of a part their witnesses; None where there is none."""
     changes = np.full(len(rows), None, dtype=object)
-    for place in np.flatnonzero(~np.isnan(found["distance"][rows])).tolist():
-        z = found["witness"][rows[place]]
-        moved = np.flatnonzero((z != X[rows[place]]) & ~np.isnan(z))
-        changes[place] = features[moved], z[moved]
+    places = np.flatnonzero(~np.isnan(found["distance"][rows]))
+    flipped = rows[places]
+    some = Rows(part.X[flipped], part.given[flipped])
+    witnesses = problem.witnesses(found["witness"][flipped], some)
+    moved = (witnesses != some.given) & ~np.isnan(some.given)
+    for place, z, changed in zip(places.tolist(), witnesses, moved, strict=True):
+        changes[place] = features[changed], z[changed]
     return changes

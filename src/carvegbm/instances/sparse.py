@@ -27,6 +27,8 @@ __all__ = [
     "first_stored",
     "is_sparse",
     "places_of",
+    "row_of",
+    "rows_of",
 ]
 
 Csr = Any
@@ -83,7 +85,7 @@ def dense(csr: Csr, places: npt.NDArray[np.int32], width: int, absent: float) ->
     found = np.full((csr.shape[0], width), absent, dtype=csr.dtype)
     at = places[csr.indices]
     kept = at >= 0
-    found[_rows(csr)[kept], at[kept]] = csr.data[kept]
+    found[rows_of(csr)[kept], at[kept]] = csr.data[kept]
     return found
 
 
@@ -101,8 +103,12 @@ def first_stored(
     found = np.flatnonzero(test(csr.data, csr.indices))
     if len(found) == 0:
         return None
-    row = int(np.searchsorted(csr.indptr, found[0], side="right")) - 1
-    return row, int(csr.indices[found[0]])
+    return row_of(csr, int(found[0])), int(csr.indices[found[0]])
+
+
+def row_of(csr: Csr, entry: int) -> int:
+    """The row of a stored value."""
+    return int(np.searchsorted(csr.indptr, entry, side="right")) - 1
 
 
 def first_absent(csr: Csr, columns: npt.NDArray[np.bool_]) -> Place | None:
@@ -117,7 +123,7 @@ def first_absent(csr: Csr, columns: npt.NDArray[np.bool_]) -> Place | None:
     wanted = int(np.count_nonzero(columns))
     if wanted == 0:
         return None
-    stored = np.bincount(_rows(csr)[columns[csr.indices]], minlength=csr.shape[0])
+    stored = np.bincount(rows_of(csr)[columns[csr.indices]], minlength=csr.shape[0])
     lacking = np.flatnonzero(stored < wanted)
     if len(lacking) == 0:
         return None
@@ -137,8 +143,8 @@ def changed_rows(csr: Csr, rows: Places, columns: Places, values: npt.NDArray[np
     ([[0.0, 2.0]], 2)
     """
     width = np.int64(csr.shape[1])
-    kept = ~np.isin(_rows(csr) * width + csr.indices, rows * width + columns)
-    all_rows = np.concatenate([_rows(csr)[kept], rows])
+    kept = ~np.isin(rows_of(csr) * width + csr.indices, rows * width + columns)
+    all_rows = np.concatenate([rows_of(csr)[kept], rows])
     all_columns = np.concatenate([csr.indices[kept].astype(np.int64), columns])
     all_values = np.concatenate([csr.data[kept].astype(np.float64), values])
     order = np.lexsort((all_columns, all_rows))
@@ -146,6 +152,6 @@ def changed_rows(csr: Csr, rows: Places, columns: Places, values: npt.NDArray[np
     return type(csr)((all_values[order], all_columns[order], ends), shape=csr.shape)
 
 
-def _rows(csr: Csr) -> Places:
+def rows_of(csr: Csr) -> Places:
     """The row of each stored value."""
     return np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))

@@ -1,7 +1,7 @@
 """Fingerprints: digests by which a stored result is tied to all that it depends on.
 
-Comes in: numbers, texts, bytes, arrays, frames, ensembles, and lists, sets and mappings of them; or
-bytes as they are. Goes out: 64 hexadecimal digits.
+Comes in: numbers, fractions, texts, bytes, arrays, frames, ensembles, and lists, sets and mappings
+of them; or bytes as they are. Goes out: 64 hexadecimal digits.
 
     digest_of(a) == digest_of(b)   iff   a and b are the same values of the same kinds
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any
 from uuid import uuid4
 
@@ -85,6 +86,8 @@ def _pieces(value: Any) -> Iterable[bytes | memoryview]:
         return [type(value).__name__.encode(), repr(value).encode("utf-8", "backslashreplace")]
     if isinstance(value, bytes):
         return [b"bytes", value]
+    if isinstance(value, Fraction):
+        return [b"fraction", str(value).encode()]
     if isinstance(value, set | frozenset):
         return [b"set", *sorted(digest_of(item).encode() for item in value)]
     if isinstance(value, Mapping):

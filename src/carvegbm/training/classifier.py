@@ -15,6 +15,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from carvegbm.attack import Attack, attack
+from carvegbm.attacker import OPTIONS
 from carvegbm.ensemble import Task
 from carvegbm.errors import CarveError, DataError
 from carvegbm.radius import Curve, Radius, radius, robustness_curve
@@ -189,7 +190,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     def radius(self, X: Any, y: Any = None, **options: Any) -> Radius:
         """The smallest budget that flips each instance; 0 where it is wrong already.
 
-        Of an attacker with the norm, scale, features and bounds the model was trained for.
+        Of an attacker with the norm and the limits that the model was trained for.
         `options` are those of `carvegbm.radius`.
         """
         rows, y = self._instances(X, y, options)
@@ -215,8 +216,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     def _attackers_ways(self) -> dict[str, Any]:
         """All of the attacker but the budget."""
-        names = ("norm", "scale", "features", "bounds")
-        return {name: getattr(self.attacker_, name) for name in names}
+        return {name: getattr(self.attacker_, name) for name in ("norm", *OPTIONS)}
 
     def robust_score(self, X: Any, y: Any) -> float:
         """Share of instances proven robust.

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from carvegbm.attacker import Attacker
+from carvegbm.attacker import OPTIONS, Attacker
 from carvegbm.ensemble import Ensemble, Task
 from carvegbm.errors import DataError
 from carvegbm.training import inputs
@@ -71,6 +71,9 @@ class Estimator(Parameterised):
     scale: Any
     features: Any
     bounds: Any
+    step: Any
+    categories: Any
+    one_hot: Any
     n_jobs: int | None
     verbose: int
 
@@ -134,9 +137,7 @@ class Estimator(Parameterised):
         return Kind(task, n_outputs, safe_names(columns), classes)
 
     def _attacker(self, names: Sequence[str] | None) -> Attacker:
-        given = Attacker(
-            self.norm, self.budget, scale=self.scale, features=self.features, bounds=self.bounds
-        )
+        given = Attacker(self.norm, self.budget, **{name: getattr(self, name) for name in OPTIONS})
         return inputs.resolve_attacker(given, self.n_features_in_, names)
 
     def _plain_accuracy(

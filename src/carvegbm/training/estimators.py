@@ -27,7 +27,7 @@ class LargeSpreadClassifier(LargeSpread, Classifier):
 
     Parameters
     ----------
-    norm, budget, scale, features, bounds
+    norm, budget, scale, features, bounds, step, categories, one_hot
         The attacker to verify against, see `carvegbm.Attacker`.
     n_estimators : int, default 100
         Rounds of boosting; a round grows one tree, or one per class for more than two classes.
@@ -126,7 +126,7 @@ class RobustClassifier(Robust, Classifier):
 
     Parameters
     ----------
-    norm, budget, scale, features, bounds
+    norm, budget, scale, features, bounds, step, categories, one_hot
         The attacker to be robust against, see `carvegbm.Attacker`.
     n_estimators : int, default 120
         Rounds of boosting, of all members together. For more than two classes, where a round grows

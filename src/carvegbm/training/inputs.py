@@ -246,13 +246,25 @@ def weigh_classes(
 
 def resolve_attacker(attacker: Attacker, n_features: int, names: Sequence[str] | None) -> Attacker:
     """The same attacker with limits per position instead of by name."""
-    limits = attacker.limits(blank_ensemble(n_features, names))
+    blank = blank_ensemble(n_features, names)
+    limits = attacker.limits(blank)
+    if limits.by_row:
+        raise CarveError(
+            "bounds with a row per instance fit the instances they were made for alone; train with "
+            "bounds for all rows, and verify with those"
+        )
+    scale: Any = limits.scale
+    if len(limits.scale_up):
+        scale = dict(enumerate(zip(limits.scale, limits.scale_up, strict=True)))
     return Attacker(
         attacker.norm,
         attacker.budget,
-        scale=limits.scale if len(limits.scale) else None,
-        features=np.flatnonzero(limits.changeable) if attacker.features is not None else None,
+        scale=scale if len(scale) else None,
+        features=np.flatnonzero(limits.changeable) if len(limits.changeable) else None,
         bounds=(limits.lower, limits.upper) if len(limits.lower) else None,
+        step=limits.step,
+        categories={blank.feature_index(f): c for f, c in (attacker.categories or {}).items()},
+        one_hot=limits.one_hot,
     )
 
 

@@ -41,6 +41,9 @@ class LargeSpread(Estimator):
         scale: Any = None,
         features: Any = None,
         bounds: Any = None,
+        step: Any = None,
+        categories: Any = None,
+        one_hot: Any = None,
         n_estimators: int = 100,
         num_leaves: int = 31,
         max_depth: int = -1,
@@ -69,6 +72,9 @@ class LargeSpread(Estimator):
         self.scale = scale
         self.features = features
         self.bounds = bounds
+        self.step = step
+        self.categories = categories
+        self.one_hot = one_hot
         self.n_estimators = n_estimators
         self.num_leaves = num_leaves
         self.max_depth = max_depth

@@ -1,7 +1,7 @@
 """Instances as an ensemble reads them.
 
 Comes in: what a user gives as X. Goes out: rows with the ensemble's features as columns and codes
-in categorical ones, or a `DataError` that names the row and the feature; or raw scores.
+in categorical ones, or a `DataError` that names the row and the feature.
 """
 
 from __future__ import annotations
@@ -9,19 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from carvegbm.errors import DataError
 from carvegbm.instances.rows import as_rows
 from carvegbm.instances.sparse import is_sparse
-from carvegbm.trees import compact
 from carvegbm.trees.categories import in_codes
 from carvegbm.trees.compact import columns_of, first_bad_value
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["checked_rows", "raw_scores"]
+__all__ = ["checked_rows"]
 
 
 def checked_rows(
@@ -47,14 +45,6 @@ def checked_rows(
     rows = in_codes(ensemble, given)
     _refuse(ensemble, given, ensemble.core.first_bad_value(rows, allow_infinite, threads))
     return rows
-
-
-def raw_scores(ensemble: Ensemble, X: Any, threads: int) -> npt.NDArray[np.float64]:
-    """The raw scores (n, n_outputs) of X."""
-    rows = checked_rows(ensemble, X, True, threads, sparse=True)
-    if is_sparse(rows):
-        return compact.raw_scores(ensemble, rows, threads)
-    return ensemble.core.raw_score(ensemble.states(rows), threads)
 
 
 def _refuse(ensemble: Ensemble, given: Any, bad: tuple[int, int] | None) -> None:

@@ -23,6 +23,7 @@ from carvegbm.instances.sparse import (
     dense,
     first_absent,
     first_stored,
+    is_sparse,
     places_of,
 )
 from carvegbm.trees.categories import in_codes
@@ -78,13 +79,15 @@ def columns_of(ensemble: Ensemble, features: Positions | None = None) -> Columns
     return Columns(chosen, ensemble.n_features, 0.0 if ensemble.absent == "zero" else np.nan)
 
 
-def raw_scores(ensemble: Ensemble, csr: Csr, threads: int) -> npt.NDArray[np.float64]:
-    """The raw scores (n, n_outputs) of rows that are checked."""
+def raw_scores(ensemble: Ensemble, rows: Any, threads: int) -> npt.NDArray[np.float64]:
+    """The raw scores (n, n_outputs) of rows in code space, or of CSR, which are checked."""
+    if not is_sparse(rows):
+        return ensemble.core.raw_score(ensemble.states(rows), threads)
     small, columns = compacted(ensemble)
     return np.concatenate(
         [
             small.core.raw_score(small.states(in_codes(small, block)), threads)
-            for _, block in columns.blocks(csr)
+            for _, block in columns.blocks(rows)
         ]
     )
 

@@ -56,6 +56,9 @@ class Robust(Estimator):
         scale: Any = None,
         features: Any = None,
         bounds: Any = None,
+        step: Any = None,
+        categories: Any = None,
+        one_hot: Any = None,
         n_estimators: int | None = None,
         num_leaves: int | None = None,
         max_depth: int = -1,
@@ -86,6 +89,9 @@ class Robust(Estimator):
         self.scale = scale
         self.features = features
         self.bounds = bounds
+        self.step = step
+        self.categories = categories
+        self.one_hot = one_hot
         self.n_estimators = n_estimators
         self.num_leaves = num_leaves
         self.max_depth = max_depth

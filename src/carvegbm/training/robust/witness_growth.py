@@ -114,13 +114,7 @@ class Scene:
 
 def nearby(attacker: Attacker, radius: float) -> Attacker:
     """An attacker of norm inf that reaches so many budgets, or scales for norm 0, per feature."""
-    return Attacker(
-        "inf",
-        radius if attacker.norm == 0 else radius * attacker.budget,
-        scale=attacker.scale,
-        features=attacker.features,
-        bounds=attacker.bounds,
-    )
+    return attacker.with_norm("inf", radius if attacker.norm == 0 else radius * attacker.budget)
 
 
 class WitnessGrowth:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.attacker import OPTIONS
 from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.keeping.records import make_folder, read_record, write_record
 from carvegbm.training import inputs
@@ -35,7 +36,7 @@ Tunable = LargeSpreadClassifier | RobustClassifier
 
 _FORMAT = 5  # of the files in a work folder
 _IGNORED = {"n_jobs", "verbose"}  # parameters that do not change a model
-_OURS = {"norm", "budget", "scale", "features", "bounds", "certified", "quietness", "clean_loss"}
+_OURS = {"norm", "budget", *OPTIONS, "certified", "quietness", "clean_loss"}
 _OURS |= {"large_spread", "colsample_bynode", "n_members", "pull"}
 # … and those that plain LightGBM is not told
 
