@@ -54,7 +54,11 @@ def high_confidence(
         )
     rows = problem.rows(X, None, settings.threads)
     found = np.full(len(rows), "holds", dtype="<U7")
-    asked = np.flatnonzero(_is_confident(problem, rows, level, settings.threads))
+    confident = [
+        _is_confident(part_of, part, level, settings.threads)
+        for _, part_of, part in problem.dense(rows)
+    ]
+    asked = np.flatnonzero(np.concatenate(confident))
     if len(asked):
         with showing(progress, len(asked), "verifying") as listen:
             decided = decide(Task(problem, settings), rows.take(asked), listen)
