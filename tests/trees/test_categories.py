@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import carvegbm as cg
 from carvegbm.trees.categories import codes_of_labels, in_codes, in_states, labels_of_codes
 from categorical_trees import choice, code_of, random_ensemble, random_rows
 from plain_trees import ensemble, leaf, refused
@@ -142,6 +143,13 @@ def test_labels_of_any_kind_become_codes():
     same(codes_of_labels(model, 0, [pandas.NA, pandas.NaT, "a"]), [NAN, NAN, 0])
     missing = model_with({0: "a"}, unknown_category="missing")
     same(codes_of_labels(missing, 0, ["b", "a"]), [NAN, 0])
+
+
+def test_unknown_label_of_xgboost_is_refused_with_those_it_knows():
+    model = model_with({0: "a", 1: 7}, category_rule="nonnegative", feature_names=["colour"])
+    same(codes_of_labels(model, 0, np.array([7, None, "a"], dtype=object)), [1, NAN, 0])
+    with refused("colour: unknown category 'b'", "knows 'a', 7", kind=cg.DataError):
+        codes_of_labels(model, 0, ["a", "b"])
 
 
 def test_codes_become_labels_again():

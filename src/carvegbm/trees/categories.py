@@ -20,12 +20,14 @@ A missing value (NaN) is missing in all three. How a number becomes a code is th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.errors import DataError, shown
+from carvegbm.instances.columns import listed
 from carvegbm.trees.sets import Label, plain
 
 if TYPE_CHECKING:
@@ -37,17 +39,29 @@ Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 
-def codes_of_labels(ensemble: Ensemble, feature: int, labels: Iterable[Any]) -> Floats:
+def codes_of_labels(
+    ensemble: Ensemble, feature: int, labels: Sequence[Any] | npt.NDArray[Any]
+) -> Floats:
     """The code of every label: NaN where it is missing (None, NaN, NA).
 
-    An unknown label is -1, or NaN where the ensemble takes unknown categories for missing.
+    An unknown label is -1, or NaN where the ensemble takes unknown categories for missing. By the
+    rule "nonnegative" it is a `DataError`: XGBoost, whose rule it is, refuses it in a frame, too.
     """
-    place = {label: float(code) for code, label in ensemble.categories[feature].items()}
+    known = ensemble.categories[feature]
+    place = {label: float(code) for code, label in known.items()}
     unknown = _unknown(ensemble)
-    return np.array(
-        [np.nan if _is_missing(label) else place.get(plain(label), unknown) for label in labels],
-        dtype=np.float64,
+    found = np.array(
+        [np.nan if _is_missing(label) else place.get(plain(label), np.inf) for label in labels]
     )
+    is_unknown = np.isinf(found)
+    if ensemble.category_rule == "nonnegative" and is_unknown.any():
+        first = list(labels)[int(is_unknown.argmax())]
+        raise DataError(
+            f"{ensemble.feature_name(feature)}: unknown category {shown(first)}; the model knows "
+            f"{listed(map(repr, known.values()), quote=False)}; leave the row out or map it to one"
+        )
+    found[is_unknown] = unknown
+    return found
 
 
 def labels_of_codes(ensemble: Ensemble, feature: int, codes: npt.ArrayLike) -> list[Label | None]:
