@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carvegbm as cg
-from carvegbm.trees.categories import codes_of_labels, in_codes, in_states, labels_of_codes
+from carvegbm.trees.categories import (
+    codes_of_labels,
+    in_codes,
+    in_numbers,
+    in_states,
+    labels_of_codes,
+)
 from categorical_trees import choice, code_of, random_ensemble, random_rows
 from plain_trees import ensemble, leaf, refused
 
@@ -86,9 +92,10 @@ def test_float_labels_are_met_by_what_rounds_to_them_and_whole_ones_are_not():
     assert states(whole, [2**24, 2**24 + 1, 2**24 + 3]) == [0, 1, -1]
 
 
-def test_numbers_are_codes_where_all_labels_are_texts():
+def test_numbers_are_codes_where_labels_are_texts():
     model = model_with({0: "a", 7: "b"})
     assert states(model, [0, 7, 1, 0.5]) == [0, 1, -1, -1]
+    assert states(model_with({0: "a", 1: 7, 2: "b", 7: "c"}), [0, 1, 7, 2]) == [0, -1, 1, 2]
     assert in_codes(model, np.array([[0.0], [7.0], [3.0]])).ravel().tolist() == [0, 7, -1]
 
 
@@ -133,6 +140,18 @@ def test_rows_keep_their_precision_and_are_not_changed(kind):
     codes = model.check_data(rows)
     assert model.states(codes).dtype == kind
     assert codes.ravel().tolist() == [0, 1, -1]
+
+
+def test_codes_become_the_numbers_that_lead_back_to_them():
+    for labels in ({0: 0.5, 1: -3, 4: 7}, {0: -1.0, 2: 1.5}, {0: "a", 7: "b"}, {3: 3, 4: 4}, {}):
+        for unknown in ("right", "missing"):
+            model = model_with(labels, unknown_category=unknown)
+            codes = np.array([[NAN], *([code] for code in labels)])
+            if unknown == "right":
+                codes = np.vstack([codes, [[-1.0]]])
+            same(in_codes(model, in_numbers(model, codes)), codes)
+    model = model_with({0: 0.5, 1: -3, 4: 7})
+    assert in_numbers(model, np.array([[4.0], [1.0], [-1.0]])).ravel().tolist() == [7, -3, -4]
 
 
 def test_labels_of_any_kind_become_codes():
