@@ -17,6 +17,7 @@ from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
 from carvegbm.results import Result
 from carvegbm.statuses import flipped, named
+from carvegbm.trees.categories import in_numbers
 from carvegbm.trees.link import class_indices, may_round_to_a_tie
 
 __all__ = ["FORMATS", "Attack", "attack"]
@@ -98,7 +99,7 @@ class Attack(Result):
             z = witnesses[success]
             if not rows.is_sparse:
                 z = problem.witnesses(z, rows.take(np.flatnonzero(success)))
-                witnesses[success] = z
+                witnesses[success] = in_numbers(ensemble, z)
             raw = ensemble.scores_of(z)
             kept = (class_indices(ensemble, raw) == labels[success]) == found["right"][success]
             borderline[success] = kept | may_round_to_a_tie(ensemble, raw)

@@ -18,6 +18,7 @@ from carvegbm.engines.decisions import Decisions, Indices
 from carvegbm.engines.task import Listen, Task
 from carvegbm.instances.sparse import Csr, changed_rows
 from carvegbm.problem import Problem, Rows
+from carvegbm.trees.categories import in_numbers
 
 __all__ = ["decide_in_blocks", "witnesses_of"]
 
@@ -88,6 +89,7 @@ def _changes(
     some = Rows(part.X[flipped], part.given[flipped])
     witnesses = problem.witnesses(found["witness"][flipped], some)
     moved = (witnesses != some.given) & ~np.isnan(some.given)
-    for place, z, changed in zip(places.tolist(), witnesses, moved, strict=True):
+    numbers = in_numbers(problem.ensemble, witnesses)  # beside what sparse rows were given as
+    for place, z, changed in zip(places.tolist(), numbers, moved, strict=True):
         changes[place] = features[changed], z[changed]
     return changes
