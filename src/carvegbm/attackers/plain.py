@@ -61,10 +61,20 @@ def from_plain(document: Any) -> dict[str, Any]:
     found = {key: value for key, value in document.items() if value is not None}
     for key in _BY_FEATURE:
         if isinstance(found.get(key), Mapping):
-            found[key] = {_feature(name): value for name, value in found[key].items()}
+            found[key] = _by_feature(key, found[key])
     if "bounds" in found:
         found["bounds"] = _bounds(found["bounds"])
     return found
+
+
+def _by_feature(key: str, given: Mapping[Any, Any]) -> dict[int | str, Any]:
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            whole = f"{name}.{next(iter(value), '')}"
+            raise CarveError(
+                f"{key} of {name} is a table; if the feature is called {whole}, put that in quotes"
+            )
+    return {_feature(name): value for name, value in given.items()}
 
 
 def _unknown(key: str) -> str:

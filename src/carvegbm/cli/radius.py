@@ -24,7 +24,8 @@ def radius(
     model: options.Model,
     data: options.Data = None,
     *,
-    norm: options.Norm = "inf",
+    attacker: options.AttackerFile = None,
+    norm: options.Norm = None,
     scale: options.Scale = None,
     features: options.Features = None,
     bounds: options.Bounds = None,
@@ -47,18 +48,17 @@ def radius(
     """
     import carvegbm
 
-    read = inputs.files_read(model=model, data=data, label=label, scale=scale, bounds=bounds)
+    attacking = inputs.Attacking(attacker, norm, None, scale, features, bounds)
+    read = inputs.files_read(model=model, data=data, label=label, attacking=attacking)
     inputs.check_outputs({"--output": out}, read)
+    ways = attacking.arguments(budget=False)
     reading = inputs.Reading(label, classes, n_features, zero_based, rows)
     given = inputs.load_inputs(model, data, reading)
     result = carvegbm.radius(
         given.model,
         given.X,
         given.y,
-        norm=options.norm(norm),
-        scale=options.scale(scale),
-        features=options.features(features),
-        bounds=options.bounds(bounds),
+        **ways,
         max_budget=max_budget,
         engine=engine,
         timeout=timeout,
@@ -69,7 +69,7 @@ def radius(
     if json:
         output.print_json({"model": model, "data": data or model, **result.to_dict()})
         return
-    output.print_table(f"{given.title}, norm {norm}", _table(result, max_budget))
+    output.print_table(f"{given.title}, norm {result.norm}", _table(result, max_budget))
     output.say_written(out)
 
 

@@ -19,7 +19,8 @@ def add_to(app: typer.Typer) -> None:
 def spread(
     model: options.Model,
     *,
-    norm: options.Norm = "inf",
+    attacker: options.AttackerFile = None,
+    norm: options.Norm = None,
     budget: options.OptionalBudget = None,
     scale: options.Scale = None,
     features: options.Features = None,
@@ -38,13 +39,18 @@ def spread(
     value = carvegbm.spread(ensemble)
     document: dict[str, Any] = {"model": model, "spread": value}
     rows = [("spread", output.number(value))]
-    if check_norm(options.norm(norm)) != 0:  # whose budget is a number of features
+    attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
+    asks = budget is not None or attacker is not None
+    against = attacking.attacker() if asks else None
+    p = check_norm(attacking.arguments(budget=False)["norm"])
+    if p != 0:  # whose budget is a number of features
         rows.append(("large-spread for budgets below", output.number(value / 2)))
-    if budget is not None:
-        attacker = inputs.load_attacker(norm, budget, scale=scale, features=features, bounds=bounds)
-        answer = bool(carvegbm.is_large_spread(ensemble, attacker))
-        document |= {"norm": norm, "budget": budget, "large_spread": answer}
-        rows.append((f"large-spread for norm {norm}, budget {budget}", "yes" if answer else "no"))
+    if against is not None:
+        answer = bool(carvegbm.is_large_spread(ensemble, against))
+        asked = {"norm": str(against.norm), "budget": against.budget}
+        document |= {**asked, "large_spread": answer}
+        what = f"large-spread for norm {against.norm}, budget {against.budget}"
+        rows.append((what, "yes" if answer else "no"))
     if json:
         output.print_json(document)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.cli.shared import options
-from carvegbm.errors import DataError
+from carvegbm.errors import CarveError, DataError
 from carvegbm.keeping.files import RESULTS, check_apart, check_output
 
 if TYPE_CHECKING:
@@ -81,8 +82,7 @@ def files_read(
     data: str | None = None,
     label: str | None = None,
     valid: str | None = None,
-    scale: str | None = None,
-    bounds: str | None = None,
+    attacking: Attacking | None = None,
 ) -> dict[str, str]:
     """The files that these arguments name, by what a user calls them."""
     from carvegbm.instances.tabular import files_of
@@ -93,12 +93,8 @@ def files_read(
     for name, path in (("DATA", data), ("--valid", valid)):
         for count, file in enumerate([] if path is None else files_of(path, label)):
             found[name if count == 0 else f"the labels of {name}"] = file
-    limits = {"--scale": scale, "--bounds": bounds}
-    return found | {
-        name: path
-        for name, path in limits.items()
-        if path is not None and not options.is_numbers(path)
-    }
+    attacking = attacking or Attacking()
+    return found | {name: str(path) for name, path in attacking.files().items() if path is not None}
 
 
 def check_outputs(
@@ -119,24 +115,62 @@ def _data_path(data: str | None) -> str | Path:
     return _FOLDER / "sample_data.csv" if data is None or data == SAMPLE else data
 
 
-def load_attacker(
-    norm: str,
-    budget: float,
-    *,
-    scale: str | None,
-    features: str | None,
-    bounds: str | None,
-) -> Attacker:
-    """The attacker these options describe."""
-    from carvegbm import Attacker
+@dataclass(frozen=True)
+class Attacking:
+    """How to attack; the options of the same names, and the file that --attacker names."""
 
-    return Attacker(
-        norm=options.norm(norm),
-        budget=budget,
-        scale=options.scale(scale),
-        features=options.features(features),
-        bounds=options.bounds(bounds),
-    )
+    file: Path | None = None
+    norm: str | None = None
+    budget: float | None = None
+    scale: str | None = None
+    features: str | None = None
+    bounds: str | None = None
+
+    def files(self) -> dict[str, Path | str | None]:
+        """The files that these options name."""
+        limits = {"--scale": self.scale, "--bounds": self.bounds}
+        return {
+            "--attacker": self.file,
+            **{o: p for o, p in limits.items() if p is not None and not options.is_numbers(p)},
+        }
+
+    def arguments(self, budget: bool = True) -> dict[str, Any]:
+        """The arguments of `Attacker`; with its budget, which must be there, or without.
+
+        The command line overrides norm and budget of the file. What else both of them give is
+        refused, because neither is plainly meant.
+        """
+        from carvegbm.attackers.files import arguments_in, naming
+
+        found: dict[str, Any] = {"norm": "inf"}
+        if self.file is not None:
+            with naming(self.file):
+                found |= arguments_in(self.file)
+        limits = {
+            "scale": options.scale(self.scale),
+            "features": options.features(self.features),
+            "bounds": options.bounds(self.bounds),
+        }
+        for name, value in limits.items():
+            if value is not None and name in found:
+                raise CarveError(f"--{name} is given, and {name} in {self.file}; drop one of them")
+        own = {"norm": options.norm(self.norm), "budget": self.budget, **limits}
+        found |= {name: value for name, value in own.items() if value is not None}
+        if not budget:
+            found.pop("budget", None)
+        elif "budget" not in found:
+            where = "" if self.file is None else f", or write budget = K into {self.file}"
+            raise CarveError(f"the attacker's budget is missing; give --budget K{where}")
+        return found
+
+    def attacker(self) -> Attacker:
+        """The attacker these options describe."""
+        from carvegbm import Attacker
+        from carvegbm.attackers.files import naming
+
+        found = self.arguments()
+        with nullcontext() if self.file is None else naming(self.file):
+            return Attacker(**found)
 
 
 def _comparable(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:

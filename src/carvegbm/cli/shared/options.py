@@ -48,10 +48,21 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-Norm = Annotated[str, typer.Option(metavar="P", help="Norm of the attacker: 0, 1, 2, …, inf.")]
+AttackerFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--attacker",
+        metavar="FILE",
+        help="The attacker, as TOML or JSON; --norm and --budget override its own.",
+    ),
+]
+Norm = Annotated[
+    str | None,
+    typer.Option(metavar="P", help="Norm of the attacker: 0, 1, 2, …, inf; default inf."),
+]
 Budget = Annotated[
-    float,
-    typer.Option(metavar="K", parser=_number, help="Budget of the attacker.", show_default=False),
+    float | None,
+    typer.Option(metavar="K", parser=_number, help="Budget of the attacker; needed."),
 ]
 OptionalBudget = Annotated[
     float | None,
@@ -152,8 +163,10 @@ Resume = Annotated[
 ]
 
 
-def norm(text: str) -> float | str:
+def norm(text: str | None) -> float | str | None:
     """The norm as a number where it is one; `Attacker` judges it."""
+    if text is None:
+        return None
     for kind in (int, float):
         try:
             return kind(text)
