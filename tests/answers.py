@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from typing import Any
@@ -24,6 +25,7 @@ import numpy as np
 import carvegbm as cg
 import oracle
 import oracle_properties
+from asking import attacker_of, question, without_budget
 from generators import MIX, NORMS, Case, make_case, moved_to_confidence
 from oracle import rounded_down, rounded_up
 from random_trees import LARGEST_BUDGET, SMALLEST_BUDGET
@@ -32,17 +34,6 @@ TIMEOUT = 60.0  # seconds per instance: nothing may need as much
 NO_TIME = 1e-9  # seconds per instance: what is said all the same must be true
 ENGINES = ("auto", "search")
 LARGEST = sys.float_info.max
-
-
-def product_attacker(attacker: oracle.Attacker) -> cg.Attacker:
-    """The same attacker, as the product takes it."""
-    return cg.Attacker(**attacker._asdict())
-
-
-def question(case: Case) -> tuple[Any, ...]:
-    """Model, X, y and attacker, as the product takes them."""
-    labels = [case.ensemble.classes[case.label]]
-    return case.ensemble, [case.x], labels, product_attacker(case.attacker)
 
 
 # ── verify ───────────────────────────────────────────────────────────────────────────────────
@@ -132,7 +123,7 @@ def check_attack(case: Case) -> str:
             assert oracle.allowed(ensemble, x, z, attacker), f"{z} is out of reach"
             flipped = (oracle.decide(ensemble, oracle.raw_score(ensemble, z)) == label) != right
             assert flipped, f"{z} does not flip"
-            cost = oracle.smallest_budget(oracle.distance(x, z, attacker), attacker.norm)
+            cost = oracle.smallest_budget(oracle.distance(x, z, attacker, ensemble), attacker.norm)
             assert found.distance[0] == cost, f"distance {found.distance[0]!r} for {cost!r}"
             if not found.borderline[0]:  # then the rounded sum tells the same
                 label_there = ensemble.decide([z])[0] == ensemble.classes[label]
@@ -145,8 +136,7 @@ def check_attack(case: Case) -> str:
 
 def check_radius(case: Case) -> str:
     """The smallest double budget that flips."""
-    options = case.attacker._asdict()
-    budget = options.pop("budget")
+    options, budget = without_budget(case), case.attacker.budget
     expected = _radius(case)
     # Smaller than any budget, a radius may stay an interval.
     measurable = not 0 < expected < SMALLEST_BUDGET
@@ -181,10 +171,9 @@ def _check_radius_bounds(found: cg.Radius, expected: float, *, known: bool) -> N
 def check_robustness_curve(case: Case) -> str:
     """Robustness at budgets on either side of the radii of several instances."""
     ensemble, attacker = case.ensemble, case.attacker
-    options = attacker._asdict()
-    del options["budget"]
     everywhere = oracle.attacks(ensemble, case.x, attacker._replace(budget=math.inf))
     rows = [attack.z for attack in islice(everywhere, 3)]
+    options = without_budget(case, len(rows))
     labels = [oracle.decide(ensemble, oracle.raw_score(ensemble, row)) for row in rows]
     labels[-1] = case.label
     radii = [
@@ -219,7 +208,7 @@ def check_output_range(case: Case) -> str:
     """Bounds on both ends, valid whatever happens, and exact unless something happens."""
     (raw,) = oracle.raw_score(case.ensemble, case.x)
     (low,), (high,) = oracle.output_range(case.ensemble, case.x, case.attacker)
-    attacker = product_attacker(case.attacker)
+    attacker = attacker_of(case)
     for decided, options in _ways(case):
         found = cg.output_range(case.ensemble, [case.x], attacker, threads=1, **options)
         lowest = float(found.lowest_lower[0]), float(found.lowest_upper[0])
@@ -276,7 +265,7 @@ def _around(value: Fraction) -> set[float]:
 def _check_limits(
     case: Case, ask: Callable[..., Any], truth: Callable[..., bool], limits: set[float]
 ) -> str:
-    attacker, said = product_attacker(case.attacker), set()
+    attacker, said = attacker_of(case), set()
     for limit in sorted(limits):
         holds = truth(case.ensemble, case.x, case.attacker, limit)
         expected = "holds" if holds else "fails"
@@ -316,9 +305,9 @@ def check_is_large_spread(case: Case) -> str:
         budgets |= {b for b in _around(half) if SMALLEST_BUDGET <= b <= LARGEST_BUDGET}
     said = set()
     for budget in sorted(budgets):
-        attacker = case.attacker._replace(budget=budget)
-        expected = oracle.is_large_spread(case.ensemble, attacker)
-        got = cg.is_large_spread(case.ensemble, product_attacker(attacker))
+        asked = replace(case, attacker=case.attacker._replace(budget=budget))
+        expected = oracle.is_large_spread(case.ensemble, asked.attacker)
+        got = cg.is_large_spread(case.ensemble, attacker_of(asked))
         assert got == expected, f"budget {budget!r}: {got}"
         said.add(str(expected))
     return " and ".join(sorted(said))

@@ -25,9 +25,9 @@ from answers import (
     check_radius,
     check_verify,
     parser_of,
-    question,
     run,
 )
+from asking import question
 from generators import MIX, NORMS, Case
 
 

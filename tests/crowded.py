@@ -14,6 +14,7 @@ import numpy as np
 import carvegbm as cg
 import generators
 import oracle
+from asking import product_attacker
 from carvegbm.ensemble import Ensemble
 from generators import NORMS, Case
 from random_trees import NARROW_FAMILIES, SCORES, WIDE_FAMILIES, Planter, chance, pick
@@ -27,14 +28,14 @@ def crowded_case(seed: int, norm: float, task: str = "binary", *, edge: bool = F
         if any(math.isinf(value) for value in case.x):
             continue
         if edge:
-            case = generators._to_the_edge(rng, case)
+            case = generators.to_the_edge(rng, case)
         if _usable(case):
             return case
 
 
 def _usable(case: Case) -> bool:
     try:
-        cg.Attacker(**case.attacker._asdict())
+        product_attacker(case.attacker)
     except cg.CarveError:
         return False
     return not oracle.is_large_spread_at(case.ensemble, case.x, case.attacker)
@@ -85,4 +86,4 @@ def _draw(rng: np.random.Generator, norm: float, task: str) -> Case:
     ]
     if missing:
         x = [math.nan if chance(rng, 0.2) else value for value in x]
-    return Case(ensemble, x, generators._random_label(rng, ensemble, x), attacker)
+    return Case(ensemble, x, generators.random_label(rng, ensemble, x), attacker)

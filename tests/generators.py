@@ -60,12 +60,16 @@ MIX = (
 
 @dataclass(frozen=True)
 class Case:
-    """One instance of an ensemble with an attacker; `label` is the position of its class."""
+    """One instance of an ensemble with an attacker; `label` is the position of its class.
+
+    `rowwise`: the product is given the attacker's bounds as arrays with a row per instance.
+    """
 
     ensemble: Ensemble
     x: list[float]
     label: int
     attacker: Attacker
+    rowwise: bool = False
 
 
 # ── cases ────────────────────────────────────────────────────────────────────────────────────
@@ -87,16 +91,16 @@ def make_case(
     """
     rng = np.random.default_rng([seed, NORMS.index(norm), KINDS.index(kind), len(task)])
     if kind == "knapsack":
-        return _to_the_edge(rng, _knapsack_case(rng, norm, task))
+        return to_the_edge(rng, _knapsack_case(rng, norm, task))
     apart = not kind.startswith("any")
     case = _random_case(rng, norm, task, scores, apart=apart)
     if kind.endswith("edge"):
         for _ in range(8):
-            if len(_records(case, 0, up=True)) + len(_records(case, 0, up=False)) > 5:
+            if len(records_of(case, 0, up=True)) + len(records_of(case, 0, up=False)) > 5:
                 break
             case = _random_case(rng, norm, task, scores, apart=apart)
-        return _to_the_edge(rng, case)
-    return _to_the_spread(rng, case) if kind == "spread" else case
+        return to_the_edge(rng, case)
+    return to_the_spread(rng, case) if kind == "spread" else case
 
 
 def _random_case(
@@ -151,7 +155,7 @@ def _random_case(
     ]
     if missing:
         x = [math.nan if chance(rng, 0.25) else value for value in x]
-    return Case(ensemble, x, _random_label(rng, ensemble, x), attacker)
+    return Case(ensemble, x, random_label(rng, ensemble, x), attacker)
 
 
 def _knapsack_case(rng: np.random.Generator, norm: float, task: str) -> Case:
@@ -254,7 +258,7 @@ def _random_value(
     return float(value)
 
 
-def _random_label(rng: np.random.Generator, ensemble: Ensemble, x: list[float]) -> int:
+def random_label(rng: np.random.Generator, ensemble: Ensemble, x: list[float]) -> int:
     """Mostly the decided class, so that most instances are right."""
     if ensemble.task == "regression":
         return 0
@@ -266,13 +270,13 @@ def _random_label(rng: np.random.Generator, ensemble: Ensemble, x: list[float]) 
 # ── onto the boundaries ──────────────────────────────────────────────────────────────────────
 
 
-def _to_the_edge(rng: np.random.Generator, case: Case) -> Case:
+def to_the_edge(rng: np.random.Generator, case: Case) -> Case:
     """Budget at the exact cost of an attack no cheaper one equals; decision at its raw score."""
     attacker, norm = case.attacker, case.attacker.norm
     # The longer of two lists of records: the direction in which there is more to win.
     directions = [(int(rng.integers(case.ensemble.n_outputs)), up) for up in (True, False)]
-    output, up = max(directions, key=lambda way: len(_records(case, way[0], up=way[1])))
-    records = _records(case, output, up=up)
+    output, up = max(directions, key=lambda way: len(records_of(case, way[0], up=way[1])))
+    records = records_of(case, output, up=up)
     chosen = pick(rng, records[1:] or records)
     budget: float = oracle.smallest_budget(chosen.cost, norm)
     if norm == 0:
@@ -282,11 +286,11 @@ def _to_the_edge(rng: np.random.Generator, case: Case) -> Case:
     budget = _valid(budget)
     ends = records[0] if chance(rng, 0.15) else chosen  # x itself may be undecided
     ensemble = _moved_decision(rng, case, ends, output, up=up)
-    label = _random_label(rng, ensemble, case.x)
+    label = random_label(rng, ensemble, case.x)
     return replace(case, ensemble=ensemble, label=label, attacker=attacker._replace(budget=budget))
 
 
-def _records(case: Case, output: int, *, up: bool) -> list[oracle.Attack]:
+def records_of(case: Case, output: int, *, up: bool) -> list[oracle.Attack]:
     """x itself, and every attack that raises (lowers) an output more than any as cheap."""
     sign = 1 if up else -1
     found = sorted(
@@ -346,7 +350,7 @@ def _nudged(rng: np.random.Generator, value: float) -> float:
     return float(pick(rng, [value, value, above, below]))
 
 
-def _to_the_spread(rng: np.random.Generator, case: Case) -> Case:
+def to_the_spread(rng: np.random.Generator, case: Case) -> Case:
     """Budget at half the spread (not large-spread if exact), or one float off."""
     largest = oracle.largest_budget(case.ensemble, case.attacker)
     if case.attacker.norm == 0 or largest == math.inf:

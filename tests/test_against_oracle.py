@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 import oracle
-from answers import product_attacker
+from asking import product_attacker, without_budget
 from campaign import check
 from generators import KINDS, MIX, NORMS, Case, make_case
 from lightgbm_text import lightgbm_text
@@ -79,8 +79,7 @@ def test_verify_says_fragile_at_the_radius_and_not_one_float_below(norm):
     tested = 0
     for seed in range(100):
         case = make_case(seed, norm, "random")
-        options = case.attacker._asdict()
-        del options["budget"]
+        options = without_budget(case)
         label = case.ensemble.classes[case.label]
         radius = float(cg.radius(case.ensemble, [case.x], [label], **options).radius[0])
         at = case.attacker._replace(budget=radius)
@@ -148,8 +147,7 @@ def test_many_rows_at_once_get_the_verdicts_of_each_alone(norm):
 def test_robustness_curve_is_the_share_of_larger_radii(norm):
     for seed in range(8):
         case = make_case(seed, norm, "random")
-        options = case.attacker._asdict()
-        budget = options.pop("budget")
+        options, budget = without_budget(case), case.attacker.budget
         rows = [attack.z for attack in islice(_everywhere(case), 30)]
         labels = np.random.default_rng(seed).integers(2, size=len(rows)).tolist()
         pairs = list(zip(rows, labels, strict=True))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
+from asking import product_attacker, without_budget
 from crowded import crowded_case
 from plain_trees import ensemble, hard, leaf, refused, split, stump
 
@@ -50,8 +51,7 @@ def test_contract_holds_on_crowded_ensembles(norm):
     tested = 0
     for seed in range(40):
         case = crowded_case(seed, float(norm) if norm == "inf" else norm)
-        options = case.attacker._asdict()
-        del options["budget"]
+        options = without_budget(case)
         label = case.ensemble.classes[case.label]
         (r,) = cg.radius(case.ensemble, [case.x], [label], **options).radius.tolist()
         if not 1e-99 < r < 1e99:
@@ -59,7 +59,7 @@ def test_contract_holds_on_crowded_ensembles(norm):
         tested += 1
         below = r - 1 if norm == 0 else math.nextafter(r, 0)
         for budget, status in ((r, "fragile"), (below, "robust")):
-            attacker = cg.Attacker(**case.attacker._asdict() | {"budget": budget})
+            attacker = product_attacker(case.attacker._replace(budget=budget))
             found = cg.verify(case.ensemble, [case.x], [label], attacker)
             assert found.status.tolist() == [status], (seed, budget)
     assert tested > 5

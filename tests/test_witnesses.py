@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 import oracle
-from answers import product_attacker
+from asking import product_attacker
 from carvegbm import _core
 from carvegbm.training.data import Labelled
 from carvegbm.training.refitting.batches import FreeScores

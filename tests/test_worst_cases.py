@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 import carvegbm as cg
 import oracle
-from answers import product_attacker
+from asking import product_attacker
 from carvegbm import _core
 from generators import NORMS, make_case
 from random_trees import USUAL_SCORES

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 import oracle
-from answers import product_attacker
+from asking import product_attacker
 from carvegbm import _core
 from generators import make_case
 from random_trees import USUAL_SCORES

@@ -16,6 +16,8 @@ using carve::Options;
 using carve::Problem;
 using Result = nb::typed<nb::object, Decisions>;
 
+using Bounds = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
 struct Solvers {}; // whose names Python knows
 
 // The rows of some ranges, in the order they are given in.
@@ -40,7 +42,10 @@ void check_single_output(const Problem& problem) {
 template <class Ask>
 Result answer(const Problem& problem, const Matrix& X, const Options& options,
               const nb::object& progress, Ask&& ask) {
-    const carve::Rows rows = rows_of(problem.ensemble, X);
+    carve::Rows rows = rows_of(problem.ensemble, X);
+    rows.bounds = options.bounds;
+    if (rows.bounds.lower != nullptr && options.bounded != rows.count * rows.columns)
+        throw std::invalid_argument("bounds of rows need the shape of X");
     if (static_cast<std::int64_t>(options.seconds.size()) != rows.count)
         throw std::invalid_argument("one limit of seconds per row is needed");
     auto* const decisions = new Decisions(rows.count, rows.columns);
@@ -87,7 +92,19 @@ void bind_decide(nb::module_& module) {
             },
             "solver"_a, "seconds"_a, "threads"_a, nb::kw_only(), "witness"_a = false,
             "exact_margin"_a = false, "per_instance"_a = false, "basic"_a = false, "grid"_a = -1,
-            "seconds: a limit per row; threads: 0 for all cores");
+            "seconds: a limit per row; threads: 0 for all cores")
+        .def(
+            "bound",
+            [](Options& self, const Bounds& lower, const Bounds& upper) {
+                if (lower.shape(0) != upper.shape(0) || lower.shape(1) != upper.shape(1))
+                    throw std::invalid_argument("lower and upper bounds need one shape");
+                self.bounds = {lower.data(), upper.data()};
+                self.bounded = static_cast<std::int64_t>(lower.size());
+            },
+            "lower"_a.noconvert(), "upper"_a.noconvert(), nb::keep_alive<1, 2>(),
+            nb::keep_alive<1, 3>(),
+            "What every row may be moved within, instead of the attacker's "
+            "own bounds.");
 
     module.def(
         "decide",

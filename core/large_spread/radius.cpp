@@ -17,13 +17,15 @@ int level_of(double budget) {
     return std::max(lowest_level, budget > 0 ? std::ilogb(budget) / 2 + 1 : lowest_level);
 }
 
-double nearest_threshold(const Ensemble& ensemble, const Attacker& attacker, const double* x) {
+// About the budget that the nearest split takes to go the other way.
+double nearest_split(const Ensemble& ensemble, const Attacker& attacker, const double* x) {
     double nearest = infinity;
     for (const Node& node : ensemble.nodes) {
-        if (node.is_leaf() || !attacker.may_change(node.feature))
+        if (node.is_leaf() || !attacker.may_change(node.axis()))
             continue;
-        const double distance =
-            std::fabs(node.threshold - x[node.feature]) / attacker.scale_of(node.feature);
+        const double move = node.is_by_set() ? 1 : node.threshold - x[node.feature];
+        const auto [scale, numerator, denominator] = attacker.unit_of(node.axis(), move >= 0);
+        const double distance = std::fabs(move) * numerator / (scale * denominator);
         if (0 < distance && distance < nearest)
             nearest = distance;
     }
@@ -43,7 +45,7 @@ void LargeSpreadRadius::load(const Instance& instance) {
     instance_ = &instance;
     ++number_;
     first_ = attacker_.norm > 0
-                 ? std::min(last_, level_of(nearest_threshold(ensemble_, attacker_, instance.x)))
+                 ? std::min(last_, level_of(nearest_split(ensemble_, attacker_, instance.x)))
                  : last_;
 }
 
@@ -119,7 +121,7 @@ double LargeSpreadSolver::critical_budget(std::int32_t leaf) {
     for (const Move& move : moves_) {
         const double x = instance_->x[move.feature];
         const double z = target(move);
-        if (attacker_.scale.empty()) {
+        if (attacker_.has_one_unit() && attacker_.states.empty()) {
             const auto gap = z > x ? two_sum(z, -x) : two_sum(x, -z);
             budget = std::max(budget, gap.error > 0 ? std::nextafter(gap.sum, infinity) : gap.sum);
         } else {

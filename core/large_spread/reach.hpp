@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -22,12 +23,14 @@ namespace carve {
 class RoundedCosts {
   public:
     RoundedCosts(const Ensemble& ensemble, const Attacker& attacker);
-    double of(std::int32_t feature, double distance) const {
+    // Of moving a feature, up or down.
+    double of(std::int32_t feature, double move) const {
         if (norm_ <= 0)
             return norm_ == 0 ? 1.0 : 0.0;
-        const double ratio =
-            distance *
-            (inverse_.empty() ? uniform_inverse_ : inverse_[static_cast<std::size_t>(feature)]);
+        const auto f = static_cast<std::size_t>(feature);
+        const double ratio = std::fabs(move) * (up_.empty() ? uniform_inverse_
+                                                : move > 0  ? up_[f]
+                                                            : down_[f]);
         double cost = ratio;
         for (int i = 1; i < norm_; ++i)
             cost *= ratio;
@@ -40,7 +43,8 @@ class RoundedCosts {
   private:
     int norm_;
     double uniform_inverse_ = 0;
-    std::vector<double> inverse_;
+    std::vector<double> up_;
+    std::vector<double> down_;
     double capacity_ = 0;
     double slack_ = 0;
 };
@@ -88,8 +92,16 @@ class Reach {
         Interval interval;
     };
 
+    struct Fork {          // at a split by a set
+        std::int32_t on;   // the node to go on to
+        std::int32_t away; // another one in reach, or -1
+        double feature_cost;
+        double cost; // of going there
+    };
+
     template <bool careful, class Visit>
     bool walk_as(int tree, Instance& instance, bool claim, Visit& visit);
+    Fork fork_at(std::int32_t split, const Instance& instance, double cost) const;
     bool claims(std::int32_t feature, int tree);
     void unwind(std::size_t size);
 
@@ -153,6 +165,19 @@ bool Reach::walk_as(int tree, Instance& instance, bool claim, Visit& visit) {
             pending_.pop_back();
             continue;
         }
+        if (node.is_by_set()) {
+            const Fork fork = fork_at(here, instance, cost);
+            if (fork.away >= 0) {
+                if (claim && !claims(node.axis(), tree)) {
+                    unwind(0);
+                    return false;
+                }
+                pending_.push_back({fork.away, node.axis(), 0, fork.feature_cost, fork.cost,
+                                    trail_.size(), false});
+            }
+            here = fork.on;
+            continue;
+        }
         const auto feature = static_cast<std::size_t>(node.feature);
         const double value = instance.routed[feature];
         const bool home_left = value <= node.threshold;
@@ -176,10 +201,9 @@ bool Reach::walk_as(int tree, Instance& instance, bool claim, Visit& visit) {
             here = home_left ? here + 1 : node.right;
             continue;
         }
-        const double distance =
-            home_left ? ensemble_.next_above(node.feature, node.threshold) - instance.x[feature]
-                      : instance.x[feature] - node.threshold;
-        const double feature_cost = costs_.of(node.feature, distance);
+        const double to =
+            home_left ? ensemble_.next_above(node.feature, node.threshold) : node.threshold;
+        const double feature_cost = costs_.of(node.feature, to - instance.x[feature]);
         const double far_cost = cost + (feature_cost - spent_[feature]);
         if (far_cost <= affordable) {
             if (claim && !claims(node.feature, tree)) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "model/states.hpp"
+
 namespace carve {
 
 namespace {
@@ -227,11 +229,15 @@ Outcome LargeSpreadSolver::give_up(const Objective& objective, const LongSum& ma
 
 void LargeSpreadSolver::demands_of(std::int32_t leaf) {
     moves_.clear();
+    states_.clear();
     for (std::int32_t here = leaf; ensemble_.parent[static_cast<std::size_t>(here)] >= 0;) {
         const std::int32_t above = ensemble_.parent[static_cast<std::size_t>(here)];
         const Node& split = ensemble_.nodes[static_cast<std::size_t>(above)];
-        const double value = instance_->routed[split.feature];
-        if (value == value) {
+        const double value = instance_->routed[split.axis()];
+        if (value == value && split.is_by_set()) {
+            if (ensemble_.lists(split, value) != (here == above + 1))
+                states_.push_back(split.axis());
+        } else if (value == value) {
             std::int32_t& position = move_of_[static_cast<std::size_t>(split.feature)];
             if (position < 0) {
                 position = static_cast<std::int32_t>(moves_.size());
@@ -251,11 +257,15 @@ void LargeSpreadSolver::demands_of(std::int32_t leaf) {
         const double value = instance_->routed[move.feature];
         return move.low < value && value <= move.high;
     });
+    std::ranges::sort(states_);
+    states_.erase(std::ranges::unique(states_).begin(), states_.end());
+    for (const auto feature : states_) // "not above -inf, so down to `high`" is any state
+        moves_.push_back({feature, -infinity, open_state(ensemble_, *instance_, leaf, feature)});
 }
 
 ExactCosts LargeSpreadSolver::exact_costs() {
     std::vector<std::int32_t> features;
-    if (!attacker_.scale.empty()) {
+    if (!attacker_.has_one_unit()) {
         for (const auto leaf : option_leaves_) {
             demands_of(leaf);
             for (const Move& move : moves_)

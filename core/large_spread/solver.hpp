@@ -41,7 +41,7 @@ class LargeSpreadSolver final : public Solver {
     double radius(const Objective& objective, const Stopwatch& limit);
 
   private:
-    struct Move { // a path's demand on one feature: low < z <= high
+    struct Move { // a path's demand on one feature: low < z <= high; if finite, z = high
         std::int32_t feature;
         double low;
         double high;
@@ -95,6 +95,7 @@ class LargeSpreadSolver final : public Solver {
     std::vector<std::int32_t> home_;          // per tree: the leaf the instance falls into
     std::vector<std::int32_t> leaf_;          // per tree: the leaf of the best attack
     std::vector<Move> moves_;
+    std::vector<std::int32_t> states_;  // finite features that a path asks to change
     std::vector<std::int32_t> move_of_; // per feature: its position in moves_, or -1
     std::vector<std::int32_t> stack_;
     std::vector<Event> events_;

@@ -2,32 +2,71 @@
 #pragma once
 
 #include <cmath>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "model/ensemble.hpp"
+#include "model/rows.hpp"
 #include "numbers/exact.hpp"
 
 namespace carve {
 
 inline constexpr int norm_inf = -1;
 
+// What a distance of 1 costs: weight / scale; a weight of numerator / denominator.
+struct Unit {
+    double scale;
+    double numerator;
+    double denominator;
+    friend auto operator<=>(const Unit&, const Unit&) = default;
+};
+
 struct Attacker {
     int norm;      // p: 0, 1, 2, …, or norm_inf
     double budget; // k
     // Per feature; an empty vector means: 1, changeable, unbounded.
-    std::vector<double> scale;
+    std::vector<double> scale; // downwards, and upwards unless `scale_up` says otherwise
     std::vector<std::uint8_t> changeable;
     std::vector<double> lower;
     std::vector<double> upper;
+    std::vector<double> scale_up{}; // 0, here as above: that way is closed
+    // Of whole features: the size of a step is numerator / denominator.
+    std::vector<double> step_numerator{};
+    std::vector<double> step_denominator{};
+    // Of finite features, the states that they may be changed to: set f; empty where none.
+    StateSets states{};
+    // Where every row has bounds of its own: state s of finite feature f is open to a row iff its
+    // upper bound in column state_columns[column_starts[f] + s] is above 0; empty: always.
+    std::vector<std::int32_t> column_starts{};
+    std::vector<std::int32_t> state_columns{};
 
-    double scale_of(int feature) const {
-        return scale.empty() ? 1.0 : scale[static_cast<std::size_t>(feature)];
+    double scale_of(std::int32_t feature, bool up) const {
+        const auto& own = up && !scale_up.empty() ? scale_up : scale;
+        return own.empty() ? 1.0 : own[static_cast<std::size_t>(feature)];
     }
-    bool may_change(int feature) const {
+    Unit unit_of(std::int32_t feature, bool up) const {
+        const auto f = static_cast<std::size_t>(feature);
+        const double size = scale_of(feature, up);
+        return step_numerator.empty() ? Unit{size, 1, 1}
+                                      : Unit{size, step_numerator[f], step_denominator[f]};
+    }
+    // Does a distance of 1 cost 1, whatever the feature?
+    bool has_one_unit() const {
+        return scale.empty() && scale_up.empty() && step_numerator.empty();
+    }
+    bool may_change(std::int32_t feature) const {
         return changeable.empty() || changeable[static_cast<std::size_t>(feature)] != 0;
+    }
+    std::span<const std::uint64_t> states_of(std::int32_t feature) const {
+        return states.empty() ? std::span<const std::uint64_t>{}
+                              : states[static_cast<std::size_t>(feature)];
+    }
+    // How far z is from x, on the feature's own grid: all changes of a finite one are equally far.
+    double move(std::int32_t feature, double x, double z) const {
+        return states_of(feature).empty() || x == z ? z - x : 1;
     }
     // Is moving features[i] from x to z[i], all of them together, within the budget? Exact.
     bool affords(std::span<const std::int32_t> features, const double* x, const double* z) const;
@@ -51,9 +90,10 @@ class Instance {
   public:
     Instance(const Ensemble& ensemble, const Attacker& attacker);
 
-    // The row must stay where it is while the instance is in use.
-    void load(const double* row);
-    void load(const float* row);
+    // The row must stay where it is while the instance is in use, and so must bounds of its own
+    // (null: those of the attacker).
+    void load(const double* row, const RowBounds& bounds = {});
+    void load(const float* row, const RowBounds& bounds = {});
     // The row of another instance, against another attacker.
     void load(const Instance& other);
 
@@ -83,6 +123,17 @@ class Instance {
     bool may_cross(std::int32_t feature, double threshold) const {
         return spans().may_cross(feature, threshold);
     }
+    // May the attacker change the state of a finite feature, and to which ones?
+    bool may_switch(std::int32_t feature) const {
+        const auto f = static_cast<std::size_t>(feature);
+        return !can_switch_.empty() && can_switch_[f] != 0 && x[f] == x[f];
+    }
+    std::span<const std::uint64_t> states_of(std::int32_t feature) const {
+        return row_states_.empty() ? attacker_.states_of(feature)
+                                   : row_states_[static_cast<std::size_t>(feature)];
+    }
+    // May the attacker give the feature this value?
+    bool allows(std::int32_t feature, double value);
     // What the attacker may do to the feature, exactly; found out when first asked for.
     const Limits& limits(std::int32_t feature) {
         const auto f = static_cast<std::size_t>(feature);
@@ -93,7 +144,10 @@ class Instance {
 
   private:
     void find_limits(std::int32_t feature);
+    Limits real_limits(std::int32_t feature) const;
+    Limits whole_limits(std::int32_t feature) const;
     void finish_load();
+    void find_states();
 
     const Ensemble& ensemble_;
     const Attacker& attacker_;
@@ -102,12 +156,16 @@ class Instance {
     std::vector<Limits> limits_;
     std::vector<std::uint32_t> known_; // the row for which limits_ hold
     std::uint32_t row_ = 0;
-    double span_ = 0;           // no feature can be moved further than this, …
-    std::vector<double> spans_; // … or a limit for each
+    RowBounds bounds_;
+    StateSets row_states_;                 // empty: those of the attacker
+    std::vector<std::uint8_t> can_switch_; // per feature: finite, and the budget is enough
+    std::vector<Limits> steps_;            // per feature, if whole: -how many down, how many up
+    double span_ = 0;                      // no feature can be moved further than this, …
+    std::vector<double> spans_;            // … or a limit for each
 };
 
-// Costs in exact arithmetic, all in one unit: (distance / scale)^p times the product of the p-th
-// powers of all scales concerned (norm 0: the number of changed features).
+// Costs in exact arithmetic, all in one unit: (distance * weight / scale)^p times the product of
+// the p-th powers of all divisors concerned (norm 0: the number of changed features).
 class ExactCosts {
   public:
     ExactCosts(const Attacker& attacker, std::span<const std::int32_t> features);
@@ -118,9 +176,9 @@ class ExactCosts {
 
   private:
     const Attacker& attacker_;
-    std::vector<double> scales_;    // the distinct scales
-    std::vector<Dyadic> cofactors_; // product of the other scales' p-th powers
-    Dyadic product_;                // product of all scales' p-th powers
+    std::vector<Unit> units_;       // the distinct ones, but for closed ways
+    std::vector<Dyadic> cofactors_; // numerator^p times the product of the other divisors
+    Dyadic product_;                // the product of all divisors, (scale * denominator)^p
 };
 
 } // namespace carve

@@ -119,6 +119,8 @@ void Ensemble::inspect_tree(int tree) {
             const Interval& interval = intervals[static_cast<std::size_t>(node.feature)];
             if (!(interval.low < node.threshold && node.threshold < interval.high))
                 tangled[static_cast<std::size_t>(tree)] = 1;
+        } else {
+            tangled[static_cast<std::size_t>(tree)] = 1;
         }
     }
     magnitude += largest;

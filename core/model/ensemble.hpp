@@ -98,7 +98,12 @@ class Ensemble : public Form {
         return float32_inputs ? std::nextafter(static_cast<float>(value), HUGE_VALF)
                               : next_up(value);
     }
-    // Of a split by a set: is the state in it?
+    // Of a split by a set: 64 of the states in it, as bits.
+    std::uint64_t listed(const Node& split, std::size_t word) const {
+        const auto bits = sets[static_cast<std::size_t>(split.threshold)];
+        return word < bits.size() ? bits[word] : 0;
+    }
+    // Is the state in it?
     bool lists(const Node& split, double state) const {
         return sets.holds(static_cast<std::size_t>(split.threshold), state);
     }
@@ -115,8 +120,8 @@ class Ensemble : public Form {
 
     std::vector<std::int32_t> used_features;      // features some split tests, ascending
     std::vector<std::uint8_t> lacks_missing_rule; // per feature: some split has no rule for NaN
-    // Per tree: some split is decided by an earlier split on the same path, so that not every
-    // leaf can be reached by real values.
+    // Per tree: some split is by a set, or is decided by an earlier split on the same path, so that
+    // not every leaf can be reached by real values.
     std::vector<std::uint8_t> tangled;
     int depth = 0;        // most splits on a path
     double magnitude = 0; // |base| + |threshold * average| + sum over trees of the largest |score|

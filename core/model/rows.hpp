@@ -5,11 +5,24 @@
 
 namespace carve {
 
+// What one row may be moved within, a number per column; null: no bounds of its own.
+struct RowBounds {
+    const double* lower = nullptr;
+    const double* upper = nullptr;
+};
+
 struct Rows {
     const void* data;
     bool single_precision;
     std::int64_t count;
     std::int64_t columns;
+    RowBounds bounds{}; // of the first row; those of the others follow
+
+    RowBounds bounds_of(std::int64_t row) const {
+        if (bounds.lower == nullptr)
+            return {};
+        return {bounds.lower + row * columns, bounds.upper + row * columns};
+    }
 };
 
 // Calls function(pointer to the row's first number), of the type that the rows are stored in.

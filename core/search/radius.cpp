@@ -15,20 +15,22 @@ void RadiusSearch::load(const Instance& instance) {
     double nearest = infinity; // about the distance of the nearest threshold
     std::vector<double> reach(ensemble_.n_features, 0.0);
     for (const Node& node : ensemble_.nodes) {
-        if (node.is_leaf() || !attacker_.may_change(node.feature))
+        if (node.is_leaf() || !attacker_.may_change(node.axis()))
             continue;
         // What it takes to cross: from the left, up to the next number of the grid.
-        const double x = instance_->x[node.feature];
-        const double distance = instance_->routed[node.feature] <= node.threshold
-                                    ? ensemble_.next_above(node.feature, node.threshold) - x
-                                    : x - node.threshold;
-        const double gap = distance / attacker_.scale_of(node.feature);
+        const std::int32_t f = node.axis();
+        const double x = instance_->x[f];
+        const bool up = instance_->routed[f] <= node.threshold;
+        const double to = up ? ensemble_.next_above(f, node.threshold) : node.threshold;
+        const double move = node.is_by_set() ? 1 : to - x;
+        const auto [scale, numerator, denominator] = attacker_.unit_of(f, move > 0);
+        const double gap = std::fabs(move) * numerator / (scale * denominator);
         if (!std::isfinite(gap))
             continue;
         if (gap < nearest)
             nearest = gap;
-        if (gap > reach[node.feature])
-            reach[node.feature] = gap;
+        if (gap > reach[f])
+            reach[f] = gap;
     }
     farthest_ = 0;
     for (const double gap : reach)

@@ -4,15 +4,17 @@
 #include <bit>
 #include <cmath>
 
+#include "model/states.hpp"
+
 namespace carve {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double tiny = 1e-150;
 
-Attacker lifted(const Attacker& attacker, double lift) {
-    Attacker copy{attacker.norm, attacker.budget * lift, attacker.scale, {}, {}, {}};
-    return copy;
+Attacker lifted(Attacker attacker, double lift) {
+    attacker.budget *= lift;
+    return attacker;
 }
 } // namespace
 
@@ -60,18 +62,20 @@ Reduction::Reduction(const Ensemble& ensemble, const Attacker& attacker)
 double Reduction::price(const Instance& instance, std::int32_t feature,
                         const Interval& interval) const {
     const double here = instance.routed[feature];
+    const double x = instance.x[feature];
     if (here <= interval.low)
-        return costs_.of(
-            feature, (ensemble_.next_above(feature, interval.low) - instance.x[feature]) * lift_);
+        return costs_.of(feature, (ensemble_.next_above(feature, interval.low) - x) * lift_);
     if (here > interval.high)
-        return costs_.of(feature, (instance.x[feature] - interval.high) * lift_);
+        return costs_.of(feature, (interval.high - x) * lift_);
     return 0;
 }
 
 void Reduction::enter(const Pending& step) {
     trail_.push_back({step.feature, spent_[step.feature], interval_[step.feature]});
     Interval& interval = interval_[step.feature];
-    if (step.is_left)
+    if (step.is_by_set)
+        ; // the way itself says which states are open
+    else if (step.is_left)
         interval.high = std::min(interval.high, step.threshold);
     else
         interval.low = std::max(interval.low, step.threshold);
@@ -96,11 +100,7 @@ bool Reduction::walk(std::int32_t tree, Instance& instance, const Stopwatch& sto
     for (;;) {
         const Node& node = ensemble_.nodes[here];
         if (node.is_leaf()) {
-            const auto begin = static_cast<std::int32_t>(demands_.size());
-            for (const Undo& undo : trail_)
-                if (undo.interval.low == -infinity && undo.interval.high == infinity)
-                    demands_.push_back({undo.feature, interval_[undo.feature]});
-            leaves.push_back({0, here, 0, begin, static_cast<std::int32_t>(demands_.size())});
+            ask(here, instance);
             if (pending_.empty())
                 break;
             // A path of 100,000 splits has as many demands; one of ten has few.
@@ -118,6 +118,10 @@ bool Reduction::walk(std::int32_t tree, Instance& instance, const Stopwatch& sto
             enter(next);
             here = next.node;
             cost = next.cost;
+            continue;
+        }
+        if (node.is_by_set()) {
+            here = fork(here, cost, instance);
             continue;
         }
         const std::int32_t f = node.feature;
@@ -151,7 +155,8 @@ bool Reduction::walk(std::int32_t tree, Instance& instance, const Stopwatch& sto
                            cost + (spent - spent_[f]),
                            spent,
                            trail_.size(),
-                           to_left};
+                           to_left,
+                           false};
         };
         const Pending away = step(!home_left);
         if (away.cost <= affordable)
@@ -163,6 +168,53 @@ bool Reduction::walk(std::int32_t tree, Instance& instance, const Stopwatch& sto
     }
     unwind(0);
     return true;
+}
+
+// At a split by a set: the node to go on to, at no more cost; another one in reach is pending.
+std::int32_t Reduction::fork(std::int32_t split, double cost, const Instance& instance) {
+    const Node& node = ensemble_.nodes[split];
+    const std::int32_t f = node.axis();
+    const double state = instance.routed[f];
+    if (!instance.may_switch(f)) {
+        const bool left = state != state ? ensemble_.missing[split] == Missing::left
+                                         : ensemble_.lists(node, state);
+        return left ? split + 1 : node.right;
+    }
+    const Sides sides = sides_of(ensemble_, instance, split, state);
+    const bool on_left = sides.home ? ensemble_.lists(node, state) : sides.left;
+    const std::int32_t on = on_left ? split + 1 : node.right;
+    if (!(sides.left && sides.right))
+        return on;
+    // Where the way is not that of the instance's own state, the change is paid already.
+    const double spent = sides.home && attacker_.norm != norm_inf ? costs_.of(f, lift_) : spent_[f];
+    const double away = cost + (spent - spent_[f]);
+    crossed_.emplace_back(f, 0);
+    if (away <= costs_.capacity() + slack_)
+        pending_.push_back(
+            {on_left ? node.right : split + 1, f, 0, away, spent, trail_.size(), !on_left, true});
+    enter({on, f, 0, cost, spent_[f], trail_.size(), on_left, true});
+    return on;
+}
+
+// Appends a leaf, with what its way asks for.
+void Reduction::ask(std::int32_t leaf, const Instance& instance) {
+    const auto begin = static_cast<std::int32_t>(demands_.size());
+    for (const Undo& undo : trail_) {
+        const std::int32_t f = undo.feature;
+        if (ensemble_.grid_of(f) != Grid::finite) {
+            if (undo.interval.low == -infinity && undo.interval.high == infinity)
+                demands_.push_back({f, interval_[f], -1});
+            continue;
+        }
+        if (std::any_of(demands_.begin() + begin, demands_.end(),
+                        [&](const Demand& demand) { return demand.feature == f; }))
+            continue;
+        demands_.push_back({f, {}, static_cast<std::int64_t>(masks_.size())});
+        for (std::size_t word = 0; word < instance.states_of(f).size(); ++word)
+            masks_.push_back(open_states(ensemble_, instance, leaf, f, word));
+        masks_.push_back(leaves_open(ensemble_, leaf, f, instance.routed[f]) ? 1 : 0);
+    }
+    leaves.push_back({0, leaf, 0, begin, static_cast<std::int32_t>(demands_.size())});
 }
 
 // Values and ranks of the leaves just walked; a tree whose values are all equal is a constant.
@@ -208,6 +260,7 @@ Reduction::Built Reduction::prune(Instance& instance, const Objective& objective
     trees.clear();
     leaves.clear();
     demands_.clear();
+    masks_.clear();
     crossed_.clear();
     bool exact = true;
     ExactSum rest = objective.total({});
@@ -231,166 +284,6 @@ Reduction::Built Reduction::prune(Instance& instance, const Objective& objective
             return Built::interrupted;
     }
     return Built::whole;
-}
-
-std::int32_t Reduction::cell_above(const Feature& feature, double threshold) const {
-    const auto begin = cuts.begin() + feature.first_cut;
-    const auto found = std::lower_bound(begin, begin + (feature.count - 1), threshold);
-    return static_cast<std::int32_t>(found - begin) + 1;
-}
-
-bool Reduction::number(const Instance& instance, const Stopwatch& stopwatch) {
-    x_ = instance.x;
-    features.clear();
-    cuts.clear();
-    cost.clear();
-    slots.clear();
-    ranges.clear();
-    segment_begin.clear();
-    std::ranges::sort(crossed_);
-    crossed_.erase(std::ranges::unique(crossed_).begin(), crossed_.end());
-    for (std::size_t i = 0; i < crossed_.size();) {
-        const std::int32_t id = crossed_[i].first;
-        Feature feature{id,
-                        0,
-                        static_cast<std::int32_t>(cost.size()),
-                        1,
-                        static_cast<std::int32_t>(cuts.size()),
-                        0,
-                        0};
-        for (; i < crossed_.size() && crossed_[i].first == id; ++i) {
-            feature.home += crossed_[i].second < instance.routed[id];
-            cuts.push_back(crossed_[i].second);
-            ++feature.count;
-        }
-        local_[id] = static_cast<std::int32_t>(features.size());
-        for (std::int32_t cell = 0; cell < feature.count; ++cell) {
-            const bool moves = has_costs() && cell != feature.home;
-            const double gap = moves ? std::fabs(value(feature, cell) - instance.x[id]) : 0;
-            cost.push_back(moves ? costs_.of(id, gap * lift_) : 0);
-        }
-        features.push_back(feature);
-    }
-    entries.resize(demands_.size());
-    for (Tree& tree : trees) {
-        if (stopwatch.expired()) {
-            for (const Feature& feature : features)
-                local_[feature.id] = -1;
-            return false;
-        }
-        add_slots(tree);
-    }
-    // Leaves by slot.
-    for (const Entry& entry : entries)
-        ++slots[entry.slot].user_end;
-    std::int32_t used = 0;
-    for (Slot& slot : slots) {
-        slot.user_begin = used;
-        used += slot.user_end;
-        slot.user_end = slot.user_begin;
-    }
-    users.resize(entries.size());
-    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
-        for (std::int32_t e = leaves[leaf].entry_begin; e < leaves[leaf].entry_end; ++e)
-            users[slots[entries[e].slot].user_end++] = {static_cast<std::int32_t>(leaf),
-                                                        entries[e].range};
-    // Slots by feature.
-    for (const Slot& slot : slots)
-        ++features[slot.feature].slot_end;
-    std::int32_t total = 0;
-    for (Feature& feature : features) {
-        feature.slot_begin = total;
-        total += feature.slot_end;
-        feature.slot_end = feature.slot_begin;
-    }
-    slots_of_feature.resize(slots.size());
-    for (std::size_t slot = 0; slot < slots.size(); ++slot)
-        slots_of_feature[features[slots[slot].feature].slot_end++] =
-            static_cast<std::int32_t>(slot);
-    for (const Feature& feature : features)
-        local_[feature.id] = -1;
-    return true;
-}
-
-// The slots of one tree, and the ranges its leaves ask for.
-void Reduction::add_slots(Tree& tree) {
-    struct Ask {
-        std::int32_t feature;
-        std::int32_t low;  // first cell
-        std::int32_t high; // last cell
-        std::int32_t entry;
-    };
-    std::vector<Ask> asks;
-    for (std::int32_t i = leaves[tree.leaf_begin].entry_begin;
-         i < leaves[tree.leaf_end - 1].entry_end; ++i) {
-        const std::int32_t f = local_[demands_[i].feature];
-        const Interval& interval = demands_[i].interval;
-        asks.push_back({f, interval.low == -infinity ? 0 : cell_above(features[f], interval.low),
-                        interval.high == infinity ? features[f].count - 1
-                                                  : cell_above(features[f], interval.high) - 1,
-                        i});
-    }
-    std::ranges::sort(asks, [](const Ask& a, const Ask& b) {
-        if (a.feature != b.feature)
-            return a.feature < b.feature;
-        return a.low != b.low ? a.low < b.low : a.high < b.high;
-    });
-    tree.slot_begin = static_cast<std::int32_t>(slots.size());
-    for (std::size_t i = 0; i < asks.size();) {
-        const std::int32_t f = asks[i].feature;
-        std::size_t end = i;
-        const auto first = static_cast<std::int32_t>(segment_begin.size());
-        segment_begin.push_back(0);
-        for (; end < asks.size() && asks[end].feature == f; ++end) {
-            segment_begin.push_back(asks[end].low);
-            if (asks[end].high + 1 < features[f].count)
-                segment_begin.push_back(asks[end].high + 1);
-        }
-        const auto begin = segment_begin.begin() + first;
-        std::sort(begin, segment_begin.end());
-        segment_begin.erase(std::unique(begin, segment_begin.end()), segment_begin.end());
-        const auto segment = [&](std::int32_t cell) {
-            const auto from = segment_begin.begin() + first;
-            return static_cast<std::int32_t>(std::upper_bound(from, segment_begin.end(), cell) -
-                                             from) -
-                   1;
-        };
-        const auto slot = static_cast<std::int32_t>(slots.size());
-        const auto range_begin = static_cast<std::int32_t>(ranges.size());
-        for (std::size_t a = i; a < end; ++a) {
-            if (a == i || asks[a].low != asks[a - 1].low || asks[a].high != asks[a - 1].high)
-                ranges.push_back({segment(asks[a].low), segment(asks[a].high)});
-            entries[asks[a].entry] = {slot, static_cast<std::int32_t>(ranges.size()) - 1};
-        }
-        slots.push_back({tree.id, f, first, static_cast<std::int32_t>(segment_begin.size()) - first,
-                         range_begin, static_cast<std::int32_t>(ranges.size()), 0, 0});
-        slots.back().tree = static_cast<std::int32_t>(&tree - trees.data());
-        i = end;
-    }
-    tree.slot_end = static_cast<std::int32_t>(slots.size());
-}
-
-bool Reduction::affordable(const std::vector<std::int32_t>& cells, double total) const {
-    if (!has_costs() || total <= capacity() - slack_)
-        return true;
-    if (total > capacity() + slack_)
-        return false;
-    if (attacker_.norm == 0)
-        return true;
-    std::vector<std::int32_t> changed;
-    std::vector<double> z(x_, x_ + ensemble_.n_features);
-    for (std::size_t f = 0; f < cells.size(); ++f)
-        if (cells[f] != features[f].home) {
-            changed.push_back(features[f].id);
-            z[features[f].id] = value(features[f], cells[f]);
-        }
-    return attacker_.affords(changed, x_, z.data());
-}
-
-double Reduction::value(const Feature& feature, std::int32_t cell) const {
-    return cell < feature.home
-               ? cuts[feature.first_cut + cell]
-               : ensemble_.next_above(feature.id, cuts[feature.first_cut + cell - 1]);
 }
 
 } // namespace carve

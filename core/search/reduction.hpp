@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "model/ensemble.hpp"
 #include "model/objective.hpp"
 #include "running/stopwatch.hpp"
+#include "search/state_cells.hpp"
 
 namespace carve {
 
@@ -48,9 +50,11 @@ class Reduction {
         std::int32_t home;  // the cell of the instance
         std::int32_t first; // its cells are [first, first + count) of `cost`
         std::int32_t count;
-        std::int32_t first_cut;  // cut i, between cells i and i + 1, is cuts[first_cut + i]
+        std::int32_t first_cut;  // cut i, between cells i and i + 1, is cuts[first_cut + i]; if
+                                 // finite, a state of cell i is
         std::int32_t slot_begin; // in slots_of_feature
         std::int32_t slot_end;
+        bool finite;
     };
     // A tree that looks at a feature; its own cuts join cells to segments.
     struct Slot {
@@ -98,7 +102,7 @@ class Reduction {
     // Trees whose leaves all have the same value become constants, unless `keep_all`.
     Built prune(Instance& instance, const Objective& objective, bool keep_all,
                 const Stopwatch& stopwatch);
-    // Completes what prune began: cells, slots, ranges; false iff interrupted.
+    // Completes what prune began: cells, slots, ranges; false iff interrupted, or too large.
     bool number(const Instance& instance, const Stopwatch& stopwatch);
 
     // The value that stands for a cell: the one nearest to the instance.
@@ -136,7 +140,8 @@ class Reduction {
     };
     struct Demand {
         std::int32_t feature;
-        Interval interval;
+        Interval interval; // of a finite feature, once its cells are known: the first and the last
+        std::int64_t mask; // of a finite feature: where its states begin in masks_; -1
     };
     struct Pending {
         std::int32_t node;
@@ -146,6 +151,7 @@ class Reduction {
         double spent;
         std::size_t trail;
         bool is_left;
+        bool is_by_set;
     };
     struct Undo {
         std::int32_t feature;
@@ -153,10 +159,19 @@ class Reduction {
         Interval interval;
     };
     bool walk(std::int32_t tree, Instance& instance, const Stopwatch& stopwatch);
+    std::int32_t fork(std::int32_t split, double cost, const Instance& instance);
+    void ask(std::int32_t leaf, const Instance& instance);
+    StateMask mask_of(const Demand& demand) const;
     void enter(const Pending& step);
     double price(const Instance& instance, std::int32_t feature, const Interval& interval) const;
     void settle(std::int32_t tree, const Objective& objective, bool keep,
                 std::size_t crossed_before);
+    void add_feature(std::size_t& crossed, const Instance& instance);
+    void add_finite_feature(std::size_t& crossed, const Instance& instance);
+    // Leaves that ask a finite feature for several runs of cells become as many leaves; false iff
+    // there are too many.
+    bool split_leaves(const Instance& instance, const Stopwatch& stopwatch);
+    void choose_runs(const Leaf& leaf, std::vector<Demand>& chosen, std::size_t next, double spent);
     void add_slots(Tree& tree);
     std::int32_t cell_above(const Feature& feature, double threshold) const;
 
@@ -166,6 +181,8 @@ class Reduction {
     double lift_;               // keeps tiny distances and budgets away from underflow
     RoundedCosts costs_;
     double slack_ = 0;
+    std::vector<std::uint64_t> masks_;
+    std::vector<std::unique_ptr<StateCells>> cells_; // per feature of `features`, if it is finite
     std::vector<Demand> demands_; // of leaf i: demands_[leaves[i].entry_begin, entry_end)
     std::vector<std::pair<std::int32_t, double>> crossed_; // features and thresholds in reach
     std::vector<Pending> pending_;

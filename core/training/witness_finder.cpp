@@ -123,7 +123,7 @@ double WitnessFinder::value_of(std::int32_t feature, std::int32_t cell) {
 double WitnessFinder::cost(std::int32_t feature, std::int32_t cell) {
     if (cell == range(feature).home)
         return 0;
-    return costs_.of(feature, std::fabs(value_of(feature, cell) - instance_.x[feature]));
+    return costs_.of(feature, value_of(feature, cell) - instance_.x[feature]);
 }
 
 void WitnessFinder::move(std::int32_t feature, std::int32_t cell) {

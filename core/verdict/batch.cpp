@@ -102,7 +102,7 @@ template <class OwnDesk, class Visit> bool Batch::for_rows(const Visit& visit) c
         for (std::int64_t i = range.begin; i < range.end && !cancelled; ++i) {
             const Stopwatch stopwatch(options.seconds[static_cast<std::size_t>(i)], cancelled,
                                       began);
-            with_row(rows, i, [&](const auto* row) { desk.instance.load(row); });
+            with_row(rows, i, [&](const auto* row) { desk.instance.load(row, rows.bounds_of(i)); });
             visit(desk, i, stopwatch);
             if (decisions.status[i] != Status::unknown)
                 decisions.engine[i] = options.solver;

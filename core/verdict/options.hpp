@@ -1,8 +1,10 @@
 // How to decide: one set of options for all questions; each takes what concerns it.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
+#include "model/rows.hpp"
 #include "verdict/decisions.hpp"
 
 namespace carve {
@@ -18,6 +20,9 @@ struct Options {
     bool per_instance = false;
     bool basic = false; // large-spread: build every attack and predict on it as well
     int grid = -1;      // large-spread: >= 0: the paper's conservative mode, units of 10^-grid
+    // Bounds of every row, instead of the attacker's own; so many numbers each.
+    RowBounds bounds{};
+    std::int64_t bounded = 0;
 };
 
 } // namespace carve

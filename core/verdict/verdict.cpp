@@ -198,9 +198,7 @@ bool Judge::beats_all() const {
 
 void Judge::keep_witness(bool flips) {
     const auto within = [&](std::int32_t feature) {
-        const Limits& limits = instance_->limits(feature);
-        const double value = built_.z[static_cast<std::size_t>(feature)];
-        return limits.low <= value && value <= limits.high;
+        return instance_->allows(feature, built_.z[static_cast<std::size_t>(feature)]);
     };
     if (!flips || !std::ranges::all_of(built_.changed, within) ||
         !problem_.attacker.affords(built_.changed, instance_->x, built_.z.data()))

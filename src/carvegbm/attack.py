@@ -88,13 +88,17 @@ class Attack(Result):
         status = named(found.status)
         success = flipped(status)
         borderline = np.zeros(len(rows), dtype=bool)
+        witnesses = found["witness"]
         if success.any():
-            raw = ensemble.raw_score(found["witness"][success])
+            some = rows.take(np.flatnonzero(success))
+            z = problem.witnesses(witnesses[success], some)
+            raw = ensemble.scores_of(z)
             kept = (class_indices(ensemble, raw) == labels[success]) == found["right"][success]
             borderline[success] = kept | may_round_to_a_tie(ensemble, raw)
+            witnesses[success] = z
         return cls(
             success,
-            found["witness"],
+            witnesses,
             found["distance"],
             status,
             borderline,

@@ -160,22 +160,10 @@ class Attacker:
 
     def core(self, ensemble: Ensemble, limits: Limits | None = None) -> _core.Attacker:
         """The attacker as the C++ core holds it; `limits` are those for the ensemble, if known."""
-        from carvegbm import _core
+        from carvegbm.axes.translation import Translation
 
         limits = self.limits(ensemble) if limits is None else limits
-        for option, used in (
-            ("scale by direction", len(limits.scale_up)),
-            ("bounds by row", limits.by_row),
-            ("step", limits.step),
-            ("categories", limits.categories),
-            ("one_hot", limits.one_hot),
-        ):
-            if used:
-                raise CarveError(f"the engines do not know {option} yet; leave it out")
-        norm = -1 if math.isinf(self.norm) else int(self.norm)
-        return _core.Attacker(
-            norm, self.budget, limits.scale, limits.changeable, limits.lower, limits.upper
-        )
+        return Translation(ensemble, limits).core_attacker(self)
 
     def check_instances(
         self,
@@ -204,8 +192,12 @@ class Attacker:
     def distance(
         self, ensemble: Ensemble, x: npt.NDArray[np.float64], z: npt.NDArray[np.float64]
     ) -> float:
-        """The smallest budget that affords moving x to z, exactly."""
-        return float(self.core(ensemble).distance(x, z))
+        """The smallest budget that affords moving x to z, exactly; both in code space."""
+        from carvegbm.axes.translation import Translation
+
+        translation = Translation(ensemble, self.limits(ensemble))
+        here, there = np.asarray(translation.rows(np.stack([x, z])), dtype=np.float64)
+        return float(translation.core_attacker(self).distance(here, there))
 
     def to_dict(self) -> dict[str, Any]:
         """The attacker as plain values, ready for JSON; docs/attackers.md describes them.

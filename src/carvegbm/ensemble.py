@@ -273,6 +273,10 @@ class Ensemble:
         Equals the source library's own raw prediction.
         """
         rows = self.check_data(X, allow_infinite=True, threads=threads)
+        return self.scores_of(rows, threads=threads)
+
+    def scores_of(self, rows: Rows, *, threads: int | None = None) -> npt.NDArray[np.float64]:
+        """Raw score per row, of rows as `check_data` returns them."""
         raw = self.core.raw_score(self.states(rows), check_threads(threads))
         return raw[:, 0] if self.n_outputs == 1 else raw
 
@@ -281,10 +285,11 @@ class Ensemble:
 
         Equals the source library's own `predict`, ties and its rounding included.
         """
-        raw = self.raw_score(X, threads=threads)
-        if self.task == "regression":
-            return raw
-        return self.classes[class_indices(self, raw)]
+        return self.labels_of(self.raw_score(X, threads=threads))
+
+    def labels_of(self, raw: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+        """Predicted label per row of raw scores; these themselves for regression."""
+        return raw if self.task == "regression" else self.classes[class_indices(self, raw)]
 
     # ── what others need to know ─────────────────────────────────────────────────────────────
 

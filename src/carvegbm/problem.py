@@ -7,7 +7,7 @@ the ensemble is large-spread), found once and kept; and rows as the engines take
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker, Limits, require_attacker
+from carvegbm.axes.translation import Bounds, Translation
 from carvegbm.ensemble import Ensemble
 from carvegbm.instances.rows import check_threads
 from carvegbm.readers import load
@@ -33,8 +34,13 @@ class Rows:
     """Instances as the engines take them, checked; for questions about labels, with these."""
 
     X: Array
+    """As the core takes them, see `carvegbm.axes`."""
+    given: Array
+    """In code space, as `Ensemble.check_data` returns them."""
     labels: npt.NDArray[np.int32] | None = None
     """The position of each row's label among the classes."""
+    bounds: Bounds | None = None
+    """Of every row, where they have bounds of their own, as the core takes them."""
 
     def __len__(self) -> int:
         return len(self.X)
@@ -43,8 +49,17 @@ class Rows:
         """Some of the rows; not copied if they are all."""
         if len(which) == len(self):
             return self
-        X: Any = np.ascontiguousarray(self.X[which])
-        return Rows(X, None if self.labels is None else self.labels[which])
+
+        def some(array: Any) -> Any:
+            return np.ascontiguousarray(array[which])
+
+        X = some(self.X)
+        return Rows(
+            X,
+            X if self.given is self.X else some(self.given),
+            None if self.labels is None else self.labels[which],
+            None if self.bounds is None else (some(self.bounds[0]), some(self.bounds[1])),
+        )
 
 
 class Problem:
@@ -66,16 +81,21 @@ class Problem:
         return self.attacker.limits(self.ensemble)
 
     @cached_property
+    def translation(self) -> Translation:
+        """The way to what the C++ core sees, and back."""
+        return Translation(self.ensemble, self.limits)
+
+    @cached_property
     def core(self) -> _core.Problem:
         """The problem as the C++ core holds it."""
         from carvegbm import _core
 
-        return _core.Problem(self.ensemble.core, self.core_attacker)
+        return _core.Problem(self.translation.core_ensemble, self.core_attacker)
 
     @cached_property
     def core_attacker(self) -> _core.Attacker:
         """The attacker as the C++ core holds it."""
-        return self.attacker.core(self.ensemble, self.limits)
+        return self.translation.core_attacker(self.attacker)
 
     @cached_property
     def is_large_spread(self) -> bool:
@@ -95,30 +115,33 @@ class Problem:
 
     def instances(self, X: npt.ArrayLike) -> Rows:
         """The instances, which must be within the attacker's bounds."""
-        rows = self.ensemble.check_data(X)
-        self.attacker.check_instances(self.ensemble, rows, self.limits)
-        return Rows(rows)
+        return self._rows(self.ensemble.check_data(X))
 
     def rows(self, X: npt.ArrayLike, y: npt.ArrayLike | None, threads: int | None = None) -> Rows:
         """The instances with their labels; without any, the model's own answers are right."""
         found = self.ensemble.check_data(X)
         labels = None if y is None else self.ensemble.check_labels(y, len(found))
-        self.attacker.check_instances(self.ensemble, found, self.limits)
-        return Rows(found, self._answers(found, threads) if labels is None else labels)
+        rows = self._rows(found)
+        return replace(rows, labels=self._answers(rows, threads) if labels is None else labels)
 
-    def _answers(self, X: Array, threads: int | None) -> npt.NDArray[np.int32]:
+    def _rows(self, given: Array) -> Rows:
+        self.attacker.check_instances(self.ensemble, given, self.limits)
+        translation = self.translation
+        return Rows(translation.rows(given), given, bounds=translation.bounds_of_rows())
+
+    def _answers(self, rows: Rows, threads: int | None) -> npt.NDArray[np.int32]:
         """The classes the exact sums decide for.
 
         They are those of the library's own predict, unless that rounds to a tie or across one.
         """
-        own = self.ensemble.decide(X, threads=threads)
-        labels = self.ensemble.check_labels(own, len(X))
-        open_ = self._wrong(Rows(X, labels), threads)
+        own = self.ensemble.labels_of(self.ensemble.scores_of(rows.given, threads=threads))
+        labels = self.ensemble.check_labels(own, len(rows))
+        open_ = self._wrong(replace(rows, labels=labels), threads)
         for label in range(len(self.ensemble.classes)):
             if len(open_) == 0:
                 break
             labels[open_] = label
-            open_ = open_[self._wrong(Rows(X, labels).take(open_), threads)]
+            open_ = open_[self._wrong(replace(rows, labels=labels).take(open_), threads)]
         return labels
 
     def _wrong(self, rows: Rows, threads: int | None) -> npt.NDArray[np.int64]:
@@ -132,3 +155,7 @@ class Problem:
         assert rows.labels is not None
         options = _core.Options(_core.Solver.none, np.zeros(len(rows)), check_threads(threads))
         return _core.decide(self.core, rows.X, rows.labels, options, None)
+
+    def witnesses(self, found: npt.NDArray[np.float64], rows: Rows) -> npt.NDArray[np.float64]:
+        """Witnesses of these rows that the engines found, in code space."""
+        return self.translation.witnesses(found, rows.X, rows.given)

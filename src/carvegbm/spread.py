@@ -1,48 +1,60 @@
 """Spread, and the large-spread condition, decided in exact arithmetic.
 
-An ensemble is large-spread for an attacker iff no value of a feature can be moved across
-thresholds of two different trees: thresholds of one feature in two trees are more than
-2 * budget * scale apart (norm 0: no feature is used by two trees), also at budget 0. Features the
-attacker cannot change, and thresholds that no value within its bounds can cross, do not count.
+An ensemble is large-spread for an attacker iff no value of a feature can be moved across splits of
+two different trees. Two splits of one feature in two trees have *room* for all budgets below a
+number of their own, and the least of these numbers decides, also at budget 0:
+
+- thresholds: their distance over (scale down + scale up); norm 0: 0, as any distance is one change;
+- thresholds of a feature with a step: the budget that affords more steps, down and up together,
+  than there are from one to the other (norm 0: 0);
+- categories and one-hot groups: what a change costs, where both splits tell states apart.
+
+Features the attacker cannot change, and thresholds that no value within its bounds can cross, do
+not count.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from carvegbm.attacker import LARGEST_BUDGET, Attacker, require_attacker
+from carvegbm.axes.lattice import Lattice
+from carvegbm.axes.translation import WHOLE, Translation
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import NotLargeSpreadError
+from carvegbm.limits import Limits
 from carvegbm.readers import load
+from carvegbm.trees.core import FINITE
 
 __all__ = ["is_large_spread", "largest_budget", "require_large_spread", "spread"]
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two thresholds of one feature in two different trees."""
+    """Two splits of one feature, or of one one-hot group, in two different trees."""
 
     feature: int
     trees: tuple[int, int]
     thresholds: tuple[float, float]
-    scale: float
-
-    @property
-    def gap(self) -> Fraction:
-        """Their distance in units of the feature's scale, exactly."""
-        low, high = self.thresholds
-        return (Fraction(high) - Fraction(low)) / Fraction(self.scale)
+    """As the core has them: of a feature with a step, in steps; of states, numbers of sets."""
+    room: Fraction
+    """The smallest budget at which some value can be moved across either."""
+    kind: Literal["real", "whole", "finite"] = "real"
 
 
 def spread(model: Any) -> float:
     """The smallest distance between two thresholds of one feature in two different trees.
 
-    Infinite if no feature is shared by two trees.
+    Infinite if no feature is shared by two trees. Categorical features have no thresholds.
 
     Examples
     --------
@@ -56,7 +68,7 @@ def spread(model: Any) -> float:
     if pair is None:
         return math.inf
     try:
-        return float(pair.gap)
+        return float(2 * pair.room)
     except OverflowError:  # thresholds at the two ends of the number range
         return math.inf
 
@@ -84,34 +96,66 @@ def require_large_spread(ensemble: Ensemble, attacker: Attacker) -> None:
     pair = _violation(ensemble, attacker)
     if pair is None:
         return
-    name = ensemble.feature_name(pair.feature)
-    first, second = pair.trees
-    if attacker.norm == 0:
-        largest = 0.0
-        reason = (
-            f"{name} is used by tree {first} (threshold {pair.thresholds[0]!r}) and tree {second} "
-            f"(threshold {pair.thresholds[1]!r}), and norm 0 allows no feature in two trees, "
-            "whatever the budget"
-        )
-    else:
-        largest = _largest_below(pair.gap / 2)
-        reason = (
-            f"{name} has threshold {pair.thresholds[0]!r} in tree {first} and "
-            f"{pair.thresholds[1]!r} in tree {second}, {float(pair.gap):.6g} apart, which is not "
-            f"more than twice the budget {attacker.budget:g}; "
-            + (
-                f"the largest budget that would be allowed is {largest!r}"
-                if pair.gap > 0
-                else "no budget would be allowed"
-            )
-        )
+    largest = _largest_below(pair.room)
+    thresholds = _named_thresholds(ensemble, attacker, pair)
     raise NotLargeSpreadError(
-        f"the ensemble is not large-spread: {reason}",
+        f"the ensemble is not large-spread: {_reason(ensemble, attacker, pair, thresholds)}"
+        + (
+            f"; the largest budget that would be allowed is {largest!r}"
+            if pair.room > 0
+            else ""
+            if attacker.norm == 0
+            else "; no budget would be allowed"
+        ),
         feature=pair.feature,
         trees=pair.trees,
-        thresholds=pair.thresholds,
+        thresholds=thresholds,
         largest_budget=largest,
     )
+
+
+def _reason(
+    ensemble: Ensemble, attacker: Attacker, pair: _Pair, thresholds: tuple[float, float]
+) -> str:
+    name, (first, second) = ensemble.feature_name(pair.feature), pair.trees
+    if pair.kind == "finite":
+        group = Translation(ensemble, attacker.limits(ensemble)).groups.get(pair.feature)
+        whose = "" if group is None else "the one-hot group of "
+        return (
+            f"tree {first} and tree {second} both tell values of {whose}{name} apart, and a change "
+            f"costs {float(pair.room):g}, which the budget {attacker.budget:g} affords"
+        )
+    low, high = thresholds
+    if attacker.norm == 0:
+        return (
+            f"{name} is used by tree {first} (threshold {low!r}) and tree {second} "
+            f"(threshold {high!r}), and norm 0 allows no feature in two trees, whatever the budget"
+        )
+    apart = float(Fraction(high) - Fraction(low))
+    limits = attacker.limits(ensemble)
+    scale = float(limits.scale[pair.feature]) if len(limits.scale) else 1.0
+    if pair.kind == "whole":
+        apart = float(pair.thresholds[1] - pair.thresholds[0])
+        unit, reach = " steps", "what the budget can move it down and up together"
+    elif len(limits.scale_up) and scale != limits.scale_up[pair.feature]:
+        unit, reach = "", "what the budget can move it down and up together"
+    else:
+        apart /= scale
+        unit, reach = "", "twice the budget"
+    relation = "less than" if pair.kind == "whole" else "not more than"
+    return (
+        f"{name} has threshold {low!r} in tree {first} and {high!r} in tree {second}, "
+        f"{apart:.6g}{unit} apart, which is {relation} {reach} {attacker.budget:g}"
+    )
+
+
+def _named_thresholds(ensemble: Ensemble, attacker: Attacker, pair: _Pair) -> tuple[float, float]:
+    """The thresholds as the model has them; of steps, the multiples at which they are."""
+    if pair.kind != "whole":
+        return pair.thresholds
+    lattice = Translation(ensemble, attacker.limits(ensemble)).lattices[pair.feature]
+    low, high = lattice.values(np.array(pair.thresholds)).tolist()
+    return low, high
 
 
 def largest_budget(ensemble: Ensemble, attacker: Attacker) -> float:
@@ -122,7 +166,8 @@ def largest_budget(ensemble: Ensemble, attacker: Attacker) -> float:
     pair = _closest_pair(ensemble, attacker)
     if pair is None:
         return math.inf
-    return 0.0 if attacker.norm == 0 else _largest_below(pair.gap / 2)
+    largest = _largest_below(pair.room)
+    return math.floor(largest) if attacker.norm == 0 else largest
 
 
 def _largest_below(bound: Fraction) -> float:
@@ -134,70 +179,193 @@ def _largest_below(bound: Fraction) -> float:
 
 
 def _violation(ensemble: Ensemble, attacker: Attacker) -> _Pair | None:
-    """The closest pair of thresholds if it violates the condition, else None."""
+    """The closest pair of splits if it violates the condition, else None."""
     pair = _closest_pair(ensemble, attacker)
-    if pair is None:
-        return None
-    if attacker.norm != 0 and pair.gap > 2 * Fraction(attacker.budget):
-        return None
-    return pair
+    return None if pair is None or Fraction(attacker.budget) < pair.room else pair
 
 
 def _closest_pair(ensemble: Ensemble, attacker: Attacker | None) -> _Pair | None:
-    """The pair of thresholds that are closest in units of scale, among those that count.
+    """The pair of splits with the least room, among those that count.
 
-    Norm and budget have no part in it. A forest of 379,000 leaves takes .6 s, and many questions
-    are asked about the same attacker: what was found last is kept.
+    The budget has no part in it. A forest of 379,000 leaves takes .6 s, and many questions are
+    asked about the same attacker: what was found last is kept.
     """
-    key = None if attacker is None else (attacker.scale, attacker.features, attacker.bounds)
-    found: tuple[Any, _Pair | None] | None = ensemble.known.get("closest pair")
-    if found is None or found[0] != key:  # another thread may put in another attacker's meanwhile
-        found = (key, _find_closest_pair(ensemble, attacker))
+    found: tuple[Attacker | None, _Pair | None] | None = ensemble.known.get("closest pair")
+    if found is None or not _are_alike(found[0], attacker):
+        # Another thread may put in another attacker's meanwhile.
+        found = (attacker, _find_closest_pair(ensemble, attacker))
         ensemble.known["closest pair"] = found
     return found[1]
 
 
+def _are_alike(one: Attacker | None, other: Attacker | None) -> bool:
+    """Whether the two attackers leave the same room between splits."""
+    if one is None or other is None:
+        return one is other
+    return (one.norm == 0) == (other.norm == 0) and one.has_limits_of(other)
+
+
 def _find_closest_pair(ensemble: Ensemble, attacker: Attacker | None) -> _Pair | None:
-    counts = ensemble.nodes["feature"] >= 0
-    feature, threshold = ensemble.nodes["feature"], ensemble.nodes["threshold"]
-    # No number lies beyond the largest double; one beyond the largest float32 is read as infinity.
-    counts &= np.isfinite(threshold) & (threshold < np.finfo(np.float64).max)
-    scale = np.ones(ensemble.n_features)
-    if attacker is not None:
+    if attacker is None:
+        attacker = Attacker(math.inf, 0.0)
+        limits = replace(attacker.limits(ensemble), categories={})
+    else:
         limits = attacker.limits(ensemble)
-        if len(limits.changeable):
-            counts &= limits.changeable.astype(bool)[feature]
-        if len(limits.lower):
-            # The values splits look at: instances within the bounds, rounded to the input grid.
-            grid = np.dtype(ensemble.input_precision)
-            with np.errstate(over="ignore"):
-                lower = limits.lower.astype(grid).astype(np.float64)
-                upper = limits.upper.astype(grid).astype(np.float64)
-            counts &= (lower[feature] <= threshold) & (threshold < upper[feature])
-        if len(limits.scale):
-            scale = limits.scale
+    translation = Translation(ensemble, limits)
+    pairs = (
+        _closest_thresholds(translation, attacker),
+        *_states_told_apart(translation, attacker),
+    )
+    return min((pair for pair in pairs if pair is not None), key=lambda p: p.room, default=None)
+
+
+# ── thresholds ───────────────────────────────────────────────────────────────────────────────
+
+
+def _closest_thresholds(translation: Translation, attacker: Attacker) -> _Pair | None:
+    ensemble, limits, sets = translation.ensemble, translation.limits, translation.sets
+    splits = np.flatnonzero(sets.nodes["feature"] >= 0)
+    feature, threshold = sets.nodes["feature"][splits], sets.nodes["threshold"][splits]
+    grid = sets.grid if len(sets.grid) else np.zeros(ensemble.n_features, dtype=np.uint8)
+    # No number lies beyond the largest double; one beyond the largest float32 is read as infinity.
+    counts = np.isfinite(threshold) & (threshold < np.finfo(np.float64).max)
+    counts &= grid[feature] != FINITE
+    if len(limits.changeable):
+        counts &= limits.changeable.astype(bool)[feature]
+    lower, upper = _reachable(translation)
+    counts &= (lower[feature] <= threshold) & (threshold < upper[feature])
     feature, threshold = feature[counts], threshold[counts]
-    tree = ensemble.tree_of_node[counts]
+    tree = ensemble.tree_of_node[splits[counts]]
     order = np.lexsort((tree, threshold, feature))
     feature, threshold, tree = feature[order], threshold[order], tree[order]
     # The closest two of different trees are neighbours in this order.
     neighbours = np.flatnonzero((feature[1:] == feature[:-1]) & (tree[1:] != tree[:-1]))
     if len(neighbours) == 0:
         return None
-    with np.errstate(over="ignore"):
-        gaps = (threshold[neighbours + 1] - threshold[neighbours]) / scale[feature[neighbours]]
-        # Rounding could only confuse pairs as close as this.
-        close = neighbours[gaps <= gaps.min() * (1 + 1e-12)]
+    down, up = _scales(limits, ensemble.n_features)
+    with np.errstate(over="ignore", divide="ignore"):
+        gaps = threshold[neighbours + 1] - threshold[neighbours]
+        whole = grid[feature[neighbours]] == WHOLE
+        step = np.ones(ensemble.n_features)
+        for f, lattice in translation.lattices.items():
+            step[f] = float(lattice.step)
+        # About the room: rounding could only confuse pairs as close as this. Of steps, whole
+        # numbers of which are afforded, between one and two more than the gap are too many.
+        rate = (step / (down + up))[feature[neighbours]]
+        least, most = (gaps + whole) * rate, (gaps + 2 * whole) * rate
+        close = neighbours[least <= most.min() * (1 + 1e-12)]
     # On lattice data many of them are the same two numbers.
-    numbers = np.column_stack([threshold[close], threshold[close + 1], scale[feature[close]]])
-    _, first = np.unique(numbers, axis=0, return_index=True)
-    pairs = (
-        _Pair(
-            int(feature[i]),
-            (int(tree[i]), int(tree[i + 1])),
-            (float(threshold[i]), float(threshold[i + 1])),
-            float(scale[feature[i]]),
-        )
-        for i in close[first].tolist()
+    kind = np.where(grid[feature[close]] == WHOLE, feature[close], -1)
+    numbers = np.column_stack(
+        [threshold[close], threshold[close + 1], down[feature[close]], up[feature[close]], kind]
     )
-    return min(pairs, key=lambda pair: pair.gap)
+    _, first = np.unique(numbers, axis=0, return_index=True)
+    rooms: dict[tuple[int, float], Fraction] = {}
+
+    def pair(i: int) -> _Pair:
+        f, values = int(feature[i]), (float(threshold[i]), float(threshold[i + 1]))
+        scales = Fraction(float(down[f])), Fraction(float(up[f]))
+        lattice = translation.lattices.get(f)
+        if attacker.norm == 0:
+            room = Fraction(0)
+        elif lattice is None:
+            room = (Fraction(values[1]) - Fraction(values[0])) / sum(scales)
+        else:
+            gap = values[1] - values[0]
+            if (f, gap) not in rooms:
+                rooms[f, gap] = _budget_of_steps(int(gap) + 1, lattice, *scales)
+            room = rooms[f, gap]
+        kind: Literal["real", "whole"] = "real" if lattice is None else "whole"
+        return _Pair(f, (int(tree[i]), int(tree[i + 1])), values, room, kind)
+
+    return min(map(pair, close[first].tolist()), key=lambda found: found.room)
+
+
+def _scales(limits: Limits, n_features: int) -> tuple[Floats, Floats]:
+    """Downwards and upwards."""
+    down = limits.scale if len(limits.scale) else np.ones(n_features)
+    return down, limits.scale_up if len(limits.scale_up) else down
+
+
+def _reachable(translation: Translation) -> tuple[Floats, Floats]:
+    """What splits may see of instances within the bounds, whichever row they are in."""
+    n, limits = translation.ensemble.n_features, translation.limits
+    lower, upper = np.full(n, -math.inf), np.full(n, math.inf)
+    if len(limits.lower):
+        lower, upper = limits.lower, limits.upper
+        if limits.by_row:
+            lower, upper = lower.min(axis=0), upper.max(axis=0)
+        # The values splits look at: instances within the bounds, rounded to the input grid.
+        grid = np.dtype(translation.ensemble.input_precision)
+        with np.errstate(over="ignore"):
+            rounded = [end.astype(grid).astype(np.float64) for end in (lower, upper)]
+    else:
+        rounded = [lower.copy(), upper.copy()]
+    for feature, lattice in translation.lattices.items():
+        low, high = lattice.within(lower[[feature]], upper[[feature]])
+        rounded[0][feature], rounded[1][feature] = low[0], high[0]
+    return rounded[0], rounded[1]
+
+
+def _budget_of_steps(steps: int, lattice: Lattice, down: Fraction, up: Fraction) -> Fraction:
+    """The smallest budget that affords so many steps, down and up together.
+
+    At the smallest, it affords a whole number of steps in one of the two directions: as steps of
+    either grow with the budget, it is found by halves among these.
+    """
+    rates = [scale / lattice.step for scale in (down, up)]
+
+    def affords(budget: Fraction) -> bool:
+        return sum(math.floor(budget * rate) for rate in rates) >= steps
+
+    found = []
+    for rate in rates:
+        if rate == 0:
+            continue
+        low, high = 0, steps
+        while low + 1 < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if affords(middle / rate) else (middle, high)
+        found.append(high / rate)
+    return min(found)
+
+
+# ── categories and one-hot groups ────────────────────────────────────────────────────────────
+
+
+def _states_told_apart(translation: Translation, attacker: Attacker) -> Iterator[_Pair]:
+    """Of every finite feature that can be changed, two splits of two trees that tell it apart."""
+    ensemble, limits, sets = translation.ensemble, translation.limits, translation.sets
+    down, _ = _scales(limits, ensemble.n_features)
+    for feature in (*limits.categories, *translation.groups):
+        reachable = _reachable_states(translation, feature)
+        if not translation.states(feature):
+            continue
+        here = np.flatnonzero(sets.nodes["feature"] == feature)
+        numbers, which = np.unique(sets.nodes["threshold"][here], return_inverse=True)
+        lists = {int(n): sets.listed(int(n)) for n in numbers}
+        tells = np.array(
+            [len({state in lists[int(n)] for state in reachable}) > 1 for n in numbers],
+            dtype=bool,
+        )
+        told = here[tells[which.ravel()]] if len(here) else here
+        trees, first = np.unique(ensemble.tree_of_node[told], return_index=True)
+        if len(trees) < 2:
+            continue
+        price = Fraction(1) if attacker.norm == 0 else 1 / Fraction(float(down[feature]))
+        thresholds = sets.nodes["threshold"][told[first[:2]]].tolist()
+        yield _Pair(
+            feature,
+            (int(trees[0]), int(trees[1])),
+            (thresholds[0], thresholds[1]),
+            price,
+            "finite",
+        )
+
+
+def _reachable_states(translation: Translation, feature: int) -> list[int]:
+    """The states in which an instance may be, before or after; -1 for a category nobody knows."""
+    if feature in translation.groups:
+        return translation.states(feature)
+    known = list(range(len(translation.ensemble.categories[feature])))
+    return known if translation.ensemble.unknown_category == "missing" else [*known, -1]

@@ -10,7 +10,7 @@ import pytest
 
 import carvegbm as cg
 import oracle
-from answers import product_attacker
+from asking import product_attacker
 from carvegbm.engines import Settings, Task, decide
 from carvegbm.engines.large_spread import LargeSpread
 from carvegbm.engines.search import Search

@@ -13,7 +13,7 @@ import pytest
 
 import carvegbm as cg
 import oracle
-from answers import product_attacker
+from asking import product_attacker
 from carvegbm.engines import milp
 from carvegbm.engines.milp import reach, solving
 from carvegbm.engines.milp.clock import Clock

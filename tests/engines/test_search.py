@@ -11,7 +11,8 @@ import pytest
 
 import carvegbm as cg
 import oracle
-from answers import check_margin, product_attacker
+from answers import check_margin
+from asking import product_attacker
 from carvegbm import _core
 from carvegbm.ensemble import NODE, Ensemble
 from crowded import crowded_case

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import carvegbm as cg
+from asking import product_attacker
 from carvegbm.ensemble import NODE, fields_of
 from carvegbm.keeping.fingerprint import digest_of
 from categorical_trees import choice, random_ensemble, random_rows
@@ -59,7 +60,7 @@ def test_fields_fingerprint_and_verdicts_come_back(seed, norm, mix, tmp_path):
     case = make_case(seed, norm, *mix)
     again = saved(case.ensemble, tmp_path)
     assert_same_fields(case.ensemble, again)
-    attacker = cg.Attacker(**case.attacker._asdict())
+    attacker = product_attacker(case.attacker)
     both = case.ensemble, again
     if again.task == "regression":
         one, other = (cg.output_range(model, [case.x], attacker) for model in both)

@@ -35,6 +35,8 @@ def ask(
         listen(known, finished)
 
     core, X, labels, limit = problem.core, rows.X, rows.labels, task.limit
+    if rows.bounds is not None:
+        options.bound(*rows.bounds)
     if task.asks == "range":
         _core.output_range(core, X, options, progress)
     elif task.asks == "within":

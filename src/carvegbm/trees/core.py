@@ -6,6 +6,7 @@ rows of bits, one per feature and set, because a code has another state in anoth
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from carvegbm.trees.sets import Sets
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["FINITE", "StateSets", "core_of", "state_sets"]
+__all__ = ["FINITE", "StateSets", "bits_of", "core_of", "state_sets", "with_sets"]
 
 FINITE = 2
 """In the grid: a feature whose values are states."""
@@ -34,10 +35,16 @@ class StateSets(NamedTuple):
     starts: npt.NDArray[np.int64]
     words: npt.NDArray[np.uint64]
 
+    def listed(self, number: int) -> set[int]:
+        """The states of a set."""
+        words = self.words[self.starts[number] : self.starts[number + 1]]
+        bits = np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little")
+        return set(np.flatnonzero(bits).tolist())
 
-def core_of(ensemble: Ensemble) -> _core.Ensemble:
-    """The same ensemble, in the core."""
-    sets = state_sets(ensemble)
+
+def core_of(ensemble: Ensemble, sets: StateSets | None = None) -> _core.Ensemble:
+    """The same ensemble, in the core; with other nodes, if `sets` has some."""
+    sets = state_sets(ensemble) if sets is None else sets
     return _core.Ensemble(
         sets.nodes.view(np.uint8),
         ensemble.roots,
@@ -76,6 +83,27 @@ def state_sets(ensemble: Ensemble) -> StateSets:
     ]
     starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     return StateSets(nodes, grid, starts, np.concatenate([words, *rows]))
+
+
+def with_sets(sets: StateSets, lists: Sequence[Sequence[int]]) -> StateSets:
+    """The same with more sets of states after those that are there."""
+    rows = [_bits(np.array(states, dtype=np.intp)) for states in lists]
+    before = sets.starts if len(sets.starts) else np.zeros(1, dtype=np.int64)
+    starts = np.cumsum([before[-1], *map(len, rows)], dtype=np.int64)
+    return sets._replace(
+        starts=np.concatenate([before[:-1], starts]), words=np.concatenate([sets.words, *rows])
+    )
+
+
+def bits_of(states: Iterable[int]) -> npt.NDArray[np.uint64]:
+    """Words in which the bits of the states are set.
+
+    Examples
+    --------
+    >>> bits_of([0, 2]).tolist(), bits_of([64]).tolist()
+    ([5], [0, 1])
+    """
+    return _bits(np.array(sorted(states), dtype=np.intp))
 
 
 def _bits(states: npt.NDArray[np.intp]) -> npt.NDArray[np.uint64]:

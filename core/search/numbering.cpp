@@ -1,0 +1,272 @@
+// The reduction's cells, slots and ranges: what prune found, numbered.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "search/reduction.hpp"
+
+namespace carve {
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+}
+
+std::int32_t Reduction::cell_above(const Feature& feature, double threshold) const {
+    const auto begin = cuts.begin() + feature.first_cut;
+    const auto found = std::lower_bound(begin, begin + (feature.count - 1), threshold);
+    return static_cast<std::int32_t>(found - begin) + 1;
+}
+
+void Reduction::add_feature(std::size_t& crossed, const Instance& instance) {
+    const std::int32_t id = crossed_[crossed].first;
+    Feature feature{id,
+                    0,
+                    static_cast<std::int32_t>(cost.size()),
+                    1,
+                    static_cast<std::int32_t>(cuts.size()),
+                    0,
+                    0,
+                    false};
+    for (; crossed < crossed_.size() && crossed_[crossed].first == id; ++crossed) {
+        feature.home += crossed_[crossed].second < instance.routed[id];
+        cuts.push_back(crossed_[crossed].second);
+        ++feature.count;
+    }
+    for (std::int32_t cell = 0; cell < feature.count; ++cell) {
+        const bool moves = has_costs() && cell != feature.home;
+        const double move = moves ? value(feature, cell) - instance.x[id] : 0;
+        cost.push_back(moves ? costs_.of(id, move * lift_) : 0);
+    }
+    features.push_back(feature);
+    cells_.emplace_back();
+}
+
+StateMask Reduction::mask_of(const Demand& demand) const {
+    return {masks_.data() + demand.mask, attacker_.states_of(demand.feature).size() + 1};
+}
+
+void Reduction::add_finite_feature(std::size_t& crossed, const Instance& instance) {
+    const std::int32_t id = crossed_[crossed].first;
+    while (crossed < crossed_.size() && crossed_[crossed].first == id)
+        ++crossed;
+    std::vector<StateMask> masks;
+    for (const Demand& demand : demands_)
+        if (demand.feature == id)
+            masks.push_back(mask_of(demand));
+    const auto less = [](StateMask a, StateMask b) {
+        return std::ranges::lexicographical_compare(a, b);
+    };
+    std::ranges::sort(masks, less);
+    const auto last = std::ranges::unique(
+        masks, [](StateMask a, StateMask b) { return std::ranges::equal(a, b); });
+    masks.erase(last.begin(), last.end());
+    cells_.push_back(std::make_unique<StateCells>(instance.states_of(id), masks));
+    const StateCells& cells = *cells_.back();
+    features.push_back({id, cells.home(), static_cast<std::int32_t>(cost.size()), cells.count(),
+                        static_cast<std::int32_t>(cuts.size()), 0, 0, true});
+    for (std::int32_t cell = 0; cell < cells.count(); ++cell) {
+        cuts.push_back(cells.state(cell));
+        cost.push_back(has_costs() && cell != cells.home() ? costs_.of(id, lift_) : 0);
+    }
+}
+
+bool Reduction::split_leaves(const Instance& instance, const Stopwatch& stopwatch) {
+    const std::vector<Leaf> whole = std::exchange(leaves, {});
+    const std::vector<Demand> asked = std::exchange(demands_, {});
+    std::vector<Demand> chosen; // of one leaf
+    for (Tree& tree : trees) {
+        const std::int32_t begin = tree.leaf_begin;
+        const std::int32_t end = tree.leaf_end;
+        tree.leaf_begin = static_cast<std::int32_t>(leaves.size());
+        for (std::int32_t i = begin; i < end; ++i) {
+            if (stopwatch.expired() || demands_.size() > units::most_demands)
+                return false;
+            const Leaf& leaf = whole[i];
+            chosen.assign(asked.begin() + leaf.entry_begin, asked.begin() + leaf.entry_end);
+            double spent = 0;
+            for (const Demand& demand : chosen)
+                if (has_costs() && demand.mask < 0)
+                    spent += price(instance, demand.feature, demand.interval);
+            choose_runs(leaf, chosen, 0, spent);
+        }
+        tree.leaf_end = static_cast<std::int32_t>(leaves.size());
+    }
+    return demands_.size() <= units::most_demands;
+}
+
+// Appends the leaf once for every combination of runs, from demand `next` on, that can be paid for.
+void Reduction::choose_runs(const Leaf& leaf, std::vector<Demand>& chosen, std::size_t next,
+                            double spent) {
+    if (spent > costs_.capacity() + slack_ || demands_.size() > units::most_demands)
+        return;
+    while (next < chosen.size() && chosen[next].mask < 0)
+        ++next;
+    if (next == chosen.size()) {
+        const auto first = static_cast<std::int32_t>(demands_.size());
+        demands_.insert(demands_.end(), chosen.begin(), chosen.end());
+        leaves.push_back(
+            {leaf.value, leaf.node, leaf.rank, first, static_cast<std::int32_t>(demands_.size())});
+        return;
+    }
+    const std::int32_t local = local_[chosen[next].feature];
+    const Feature feature = features[local];
+    for (const auto& [low, high] : cells_[local]->runs(mask_of(chosen[next]))) {
+        const bool stays = low <= feature.home && feature.home <= high;
+        chosen[next].interval = {static_cast<double>(low), static_cast<double>(high)};
+        choose_runs(leaf, chosen, next + 1, stays ? spent : spent + cost[feature.first + low]);
+    }
+}
+
+bool Reduction::number(const Instance& instance, const Stopwatch& stopwatch) {
+    x_ = instance.x;
+    features.clear();
+    cells_.clear();
+    cuts.clear();
+    cost.clear();
+    slots.clear();
+    ranges.clear();
+    segment_begin.clear();
+    std::ranges::sort(crossed_);
+    crossed_.erase(std::ranges::unique(crossed_).begin(), crossed_.end());
+    for (std::size_t i = 0; i < crossed_.size();) {
+        local_[crossed_[i].first] = static_cast<std::int32_t>(features.size());
+        if (ensemble_.grid_of(crossed_[i].first) == Grid::finite)
+            add_finite_feature(i, instance);
+        else
+            add_feature(i, instance);
+    }
+    const auto forget = [this] {
+        for (const Feature& feature : features)
+            local_[feature.id] = -1;
+    };
+    if (!masks_.empty() && !split_leaves(instance, stopwatch)) {
+        forget();
+        return false;
+    }
+    entries.resize(demands_.size());
+    for (Tree& tree : trees) {
+        if (stopwatch.expired()) {
+            forget();
+            return false;
+        }
+        add_slots(tree);
+    }
+    // Leaves by slot.
+    for (const Entry& entry : entries)
+        ++slots[entry.slot].user_end;
+    std::int32_t used = 0;
+    for (Slot& slot : slots) {
+        slot.user_begin = used;
+        used += slot.user_end;
+        slot.user_end = slot.user_begin;
+    }
+    users.resize(entries.size());
+    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
+        for (std::int32_t e = leaves[leaf].entry_begin; e < leaves[leaf].entry_end; ++e)
+            users[slots[entries[e].slot].user_end++] = {static_cast<std::int32_t>(leaf),
+                                                        entries[e].range};
+    // Slots by feature.
+    for (const Slot& slot : slots)
+        ++features[slot.feature].slot_end;
+    std::int32_t total = 0;
+    for (Feature& feature : features) {
+        feature.slot_begin = total;
+        total += feature.slot_end;
+        feature.slot_end = feature.slot_begin;
+    }
+    slots_of_feature.resize(slots.size());
+    for (std::size_t slot = 0; slot < slots.size(); ++slot)
+        slots_of_feature[features[slots[slot].feature].slot_end++] =
+            static_cast<std::int32_t>(slot);
+    forget();
+    return true;
+}
+
+// The slots of one tree, and the ranges its leaves ask for.
+void Reduction::add_slots(Tree& tree) {
+    struct Ask {
+        std::int32_t feature;
+        std::int32_t low;  // first cell
+        std::int32_t high; // last cell
+        std::int32_t entry;
+    };
+    std::vector<Ask> asks;
+    for (std::int32_t i = leaves[tree.leaf_begin].entry_begin;
+         i < leaves[tree.leaf_end - 1].entry_end; ++i) {
+        const std::int32_t f = local_[demands_[i].feature];
+        const Interval& interval = demands_[i].interval;
+        if (features[f].finite) {
+            asks.push_back({f, static_cast<std::int32_t>(interval.low),
+                            static_cast<std::int32_t>(interval.high), i});
+            continue;
+        }
+        asks.push_back({f, interval.low == -infinity ? 0 : cell_above(features[f], interval.low),
+                        interval.high == infinity ? features[f].count - 1
+                                                  : cell_above(features[f], interval.high) - 1,
+                        i});
+    }
+    std::ranges::sort(asks, [](const Ask& a, const Ask& b) {
+        if (a.feature != b.feature)
+            return a.feature < b.feature;
+        return a.low != b.low ? a.low < b.low : a.high < b.high;
+    });
+    tree.slot_begin = static_cast<std::int32_t>(slots.size());
+    for (std::size_t i = 0; i < asks.size();) {
+        const std::int32_t f = asks[i].feature;
+        std::size_t end = i;
+        const auto first = static_cast<std::int32_t>(segment_begin.size());
+        segment_begin.push_back(0);
+        for (; end < asks.size() && asks[end].feature == f; ++end) {
+            segment_begin.push_back(asks[end].low);
+            if (asks[end].high + 1 < features[f].count)
+                segment_begin.push_back(asks[end].high + 1);
+        }
+        const auto begin = segment_begin.begin() + first;
+        std::sort(begin, segment_begin.end());
+        segment_begin.erase(std::unique(begin, segment_begin.end()), segment_begin.end());
+        const auto segment = [&](std::int32_t cell) {
+            const auto from = segment_begin.begin() + first;
+            return static_cast<std::int32_t>(std::upper_bound(from, segment_begin.end(), cell) -
+                                             from) -
+                   1;
+        };
+        const auto slot = static_cast<std::int32_t>(slots.size());
+        const auto range_begin = static_cast<std::int32_t>(ranges.size());
+        for (std::size_t a = i; a < end; ++a) {
+            if (a == i || asks[a].low != asks[a - 1].low || asks[a].high != asks[a - 1].high)
+                ranges.push_back({segment(asks[a].low), segment(asks[a].high)});
+            entries[asks[a].entry] = {slot, static_cast<std::int32_t>(ranges.size()) - 1};
+        }
+        slots.push_back({tree.id, f, first, static_cast<std::int32_t>(segment_begin.size()) - first,
+                         range_begin, static_cast<std::int32_t>(ranges.size()), 0, 0});
+        slots.back().tree = static_cast<std::int32_t>(&tree - trees.data());
+        i = end;
+    }
+    tree.slot_end = static_cast<std::int32_t>(slots.size());
+}
+
+bool Reduction::affordable(const std::vector<std::int32_t>& cells, double total) const {
+    if (!has_costs() || total <= capacity() - slack_)
+        return true;
+    if (total > capacity() + slack_)
+        return false;
+    if (attacker_.norm == 0)
+        return true;
+    std::vector<std::int32_t> changed;
+    std::vector<double> z(x_, x_ + ensemble_.n_features);
+    for (std::size_t f = 0; f < cells.size(); ++f)
+        if (cells[f] != features[f].home) {
+            changed.push_back(features[f].id);
+            z[features[f].id] = value(features[f], cells[f]);
+        }
+    return attacker_.affords(changed, x_, z.data());
+}
+
+double Reduction::value(const Feature& feature, std::int32_t cell) const {
+    const double* const own = cuts.data() + feature.first_cut;
+    if (feature.finite)
+        return cell == feature.home ? x_[feature.id] : own[cell];
+    return cell < feature.home ? own[cell] : ensemble_.next_above(feature.id, own[cell - 1]);
+}
+
+} // namespace carve
