@@ -49,8 +49,12 @@ def read_document(path: str | os.PathLike[str]) -> Any:
 
 
 def arguments_in(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The arguments of `Attacker` that the file gives; see `naming` for its errors."""
-    return from_plain(read_document(path))
+    """The arguments of `Attacker` that the file gives; see `naming` for its errors.
+
+    An empty table, as it may be left when its lines are comments, gives nothing.
+    """
+    found = from_plain(read_document(path))
+    return {key: value for key, value in found.items() if value != {}}
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
     if data is None and model != SAMPLE:
         raise DataError("DATA is missing; give a file with instances and labels after MODEL")
     ensemble = load_model(model, reading.classes, reading.n_features)
-    path = _data_path(data)
+    path = data_path(data)
     table = load_table(
         path,
         label=reading.label,
@@ -89,7 +89,7 @@ def files_read(
 
     found = {}
     if model is not None:  # the commands that know the word sample
-        found["MODEL"], data = str(_model_path(model)), str(_data_path(data))
+        found["MODEL"], data = str(_model_path(model)), str(data_path(data))
     for name, path in (("DATA", data), ("--valid", valid)):
         for count, file in enumerate([] if path is None else files_of(path, label)):
             found[name if count == 0 else f"the labels of {name}"] = file
@@ -111,7 +111,8 @@ def _model_path(model: str) -> str | Path:
     return _FOLDER / "sample_model.txt" if model == SAMPLE else model
 
 
-def _data_path(data: str | None) -> str | Path:
+def data_path(data: str | None) -> str | Path:
+    """The data of that path, or the shipped ones."""
     return _FOLDER / "sample_data.csv" if data is None or data == SAMPLE else data
 
 

@@ -13,7 +13,8 @@ from carvegbm.errors import CarveError, DataError
 from carvegbm.keeping.files import naming
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """A number that an option is given."""
     try:
         return float(text)
     except ValueError:
@@ -62,14 +63,14 @@ Norm = Annotated[
 ]
 Budget = Annotated[
     float | None,
-    typer.Option(metavar="K", parser=_number, help="Budget of the attacker; needed."),
+    typer.Option(metavar="K", parser=number, help="Budget of the attacker; needed."),
 ]
 OptionalBudget = Annotated[
     float | None,
-    typer.Option(metavar="K", parser=_number, help="Is the model large-spread for this budget?"),
+    typer.Option(metavar="K", parser=number, help="Is the model large-spread for this budget?"),
 ]
 MaxBudget = Annotated[
-    float | None, typer.Option(metavar="K", parser=_number, help="Look no further than this.")
+    float | None, typer.Option(metavar="K", parser=number, help="Look no further than this.")
 ]
 Label = Annotated[
     str | None,
@@ -156,7 +157,7 @@ Engine = Annotated[
 ]
 Timeout = Annotated[
     float,
-    typer.Option(metavar="SECONDS", parser=_number, help="Time limit per instance."),
+    typer.Option(metavar="SECONDS", parser=number, help="Time limit per instance."),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the interrupted run that --output began.")
