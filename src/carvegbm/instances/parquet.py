@@ -19,7 +19,7 @@ __all__ = ["read_parquet"]
 _WORDS = ("string", "large_string", "string_view", "dictionary")
 
 
-def read_parquet(name: str, file: IO[bytes], label: str | int | None, texts: bool) -> Any:
+def read_parquet(name: str, file: IO[bytes], label: str | int | None, texts: bool) -> _text.Parts:
     """Features, labels, feature names, label name and texts, as `carvegbm.instances.text` does."""
     content = _content(name, file)
     places = [

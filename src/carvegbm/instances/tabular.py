@@ -45,6 +45,8 @@ class Table:
     label_name : str or None
     texts : mapping from position to a text, or None where it is missing, per row
         The columns that hold texts; in X they are NaN.
+    by_label : bool
+        Whether categories stand there under their labels, as in a frame, and not as codes.
     """
 
     X: npt.NDArray[Any]
@@ -52,6 +54,7 @@ class Table:
     feature_names: tuple[str, ...] | None = None
     label_name: str | None = None
     texts: _text.Texts = field(default_factory=dict)
+    by_label: bool = False
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2:
@@ -205,7 +208,7 @@ def _read(name: str, file: IO[bytes], label: str | int | None, how: _Reading) ->
     if start.startswith(b"PK"):
         return _npz(name, file, label)
     if start.startswith(b"PAR1"):
-        return Table(*read_parquet(name, file, label, how.texts))
+        return Table(*read_parquet(name, file, label, how.texts), by_label=True)
     return _text_table(name, file, label, how)
 
 
@@ -226,7 +229,7 @@ def _text_table(name: str, file: IO[bytes], label: str | int | None, how: _Readi
         return Table(X, y)
     try:
         with io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
-            return Table(*_text.read_csv(name, lines, label, how.texts))
+            return Table(*_text.read_csv(name, lines, label, how.texts), by_label=True)
     except UnicodeDecodeError as error:
         raise DataError(f"{name}: not UTF-8 text: {error.reason}; save it as UTF-8") from None
 

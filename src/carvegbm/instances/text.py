@@ -27,15 +27,14 @@ _MOST_COLUMNS = 1 << 24  # of a table, which holds a number for each in every ro
 Texts = Mapping[int, Sequence[str | None]]
 """Columns of texts by position; None where the text is missing."""
 
-_Csv = tuple[
-    npt.NDArray[np.float64], npt.NDArray[Any], "tuple[str, ...] | None", "str | None", Texts
-]
+Parts = tuple[npt.NDArray[Any], npt.NDArray[Any], "tuple[str, ...] | None", "str | None", Texts]
+"""Features, labels, feature names, label name and texts."""
 
 
 # ── CSV ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_csv(name: str, lines: IO[str], label: str | int | None, texts: bool = False) -> _Csv:
+def read_csv(name: str, lines: IO[str], label: str | int | None, texts: bool = False) -> Parts:
     """Features, labels, feature names, label name and texts; empty cells are NaN.
 
     A cell that is no number is refused; with `texts` its column is one of texts, and NaN among the

@@ -59,6 +59,7 @@ def load_model(model: str, classes: str | None = None, n_features: int | None = 
 
 def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
     """The model and its instances, with columns in the model's order where names tell it."""
+    from carvegbm.cli.shared.labels import in_numbers
     from carvegbm.instances.tabular import load_table
 
     if data is None and model != SAMPLE:
@@ -70,10 +71,12 @@ def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
         label=reading.label,
         n_features=ensemble.n_features,
         zero_based=reading.zero_based,
+        texts=bool(ensemble.categories),
     ).ordered_as(ensemble.feature_names, str(path))
     if reading.rows is not None:
         table = table.head(reading.rows)
-    return Inputs(ensemble, table.X, _comparable(table.y, ensemble.classes))
+    X = in_numbers(table, ensemble, str(path))
+    return Inputs(ensemble, X, _comparable(table.y, ensemble.classes))
 
 
 def files_read(
