@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.cli.shared.inputs import Attacking
+from conftest import REPOSITORY
 
+KINDS = ("python", "toml")
 SAMPLE = ["verify", "sample", "--threads", "1", "--json"]
 FULL = """
 # What the attacker of a network monitor can do.
@@ -66,6 +69,16 @@ def test_a_file_says_all_that_an_attacker_can(file: Any) -> None:
     assert Attacking(file(FULL)).attacker() == expected
     again = file(json.dumps(expected.to_dict()), "attacker.json")
     assert cg.Attacker.from_file(again) == expected
+
+
+def test_the_page_on_attackers_has_one_attacker_in_python_and_in_toml(file: Any) -> None:
+    page = (REPOSITORY / "docs" / "attackers.md").read_text(encoding="utf-8")
+    python, toml = (re.search(rf"^```{kind}\n(.*?)^```", page, re.M | re.S) for kind in KINDS)
+    assert python is not None
+    assert toml is not None
+    names: dict[str, Any] = {"cg": cg}
+    exec(python[1], names)
+    assert cg.Attacker.from_file(file(toml[1])) == names["attacker"]
 
 
 @pytest.mark.parametrize(
