@@ -23,7 +23,8 @@ import numpy.typing as npt
 from carvegbm.errors import DataError
 from carvegbm.instances import text as _text
 from carvegbm.instances.columns import is_same_name, order_of
-from carvegbm.instances.numbers import as_numbers, frame_numbers
+from carvegbm.instances.frames import frame_numbers
+from carvegbm.instances.numbers import as_numbers
 
 __all__ = ["Table", "files_of", "load_table"]
 
