@@ -17,6 +17,7 @@ from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
 from carvegbm.results import Result
 from carvegbm.statuses import flipped, named
+from carvegbm.trees.labels import as_given
 from carvegbm.trees.link import class_indices, may_round_to_a_tie
 
 __all__ = ["FORMATS", "Attack", "attack"]
@@ -97,8 +98,9 @@ class Attack(Result):
         if success.any():
             z = witnesses[success]
             if not rows.is_sparse:
-                z = problem.witnesses(z, rows.take(np.flatnonzero(success)))
-                witnesses[success] = z
+                some = rows.take(np.flatnonzero(success))
+                z = problem.witnesses(z, some)
+                witnesses[success] = as_given(ensemble, z, some.given, some.source)
             raw = ensemble.scores_of(z)
             kept = (class_indices(ensemble, raw) == labels[success]) == found["right"][success]
             borderline[success] = kept | may_round_to_a_tie(ensemble, raw)

@@ -12,7 +12,7 @@ import numpy as np
 
 from carvegbm.errors import DataError
 from carvegbm.instances import text as _text
-from carvegbm.instances.numbers import frame_numbers
+from carvegbm.instances.frames import frame_numbers
 
 __all__ = ["read_parquet"]
 

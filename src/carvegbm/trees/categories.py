@@ -20,12 +20,13 @@ A missing value (NaN) is missing in all three. How a number becomes a code is th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.instances.frames import is_missing
 from carvegbm.trees.sets import Label, plain
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def codes_of_labels(ensemble: Ensemble, feature: int, labels: Iterable[Any]) -> 
     place = {label: float(code) for code, label in ensemble.categories[feature].items()}
     unknown = _unknown(ensemble)
     return np.array(
-        [np.nan if _is_missing(label) else place.get(plain(label), unknown) for label in labels],
+        [np.nan if is_missing(label) else place.get(plain(label), unknown) for label in labels],
         dtype=np.float64,
     )
 
@@ -59,15 +60,16 @@ def labels_of_codes(ensemble: Ensemble, feature: int, codes: npt.ArrayLike) -> l
     ]
 
 
-def in_codes(ensemble: Ensemble, rows: Rows) -> Rows:
+def in_codes(ensemble: Ensemble, rows: Rows, encoded: Collection[int] = ()) -> Rows:
     """Rows of numbers as a user gives them, in code space; the same object where nothing changes.
 
-    Where numbers become codes by rounding (truncate, nonnegative), they stay as they are.
+    Where numbers become codes by rounding (truncate, nonnegative), they stay as they are, and so do
+    the features that are `encoded`.
     """
     if not ensemble.categories or ensemble.category_rule != "label":
         return rows
     changed: npt.NDArray[Any] | None = None
-    for feature in ensemble.categories:
+    for feature in ensemble.categories.keys() - set(encoded):
         codes = _codes_of_numbers(ensemble, feature, rows[:, feature])
         if not np.array_equal(codes, rows[:, feature], equal_nan=True):
             if changed is None:
@@ -125,12 +127,3 @@ def _rounded(ensemble: Ensemble, column: Rows) -> Floats:
 
 def _unknown(ensemble: Ensemble) -> float:
     return np.nan if ensemble.unknown_category == "missing" else -1.0
-
-
-def _is_missing(label: Any) -> bool:
-    if label is None:
-        return True
-    try:
-        return bool(label != label)
-    except TypeError:  # pandas.NA, which is not even true or false
-        return True
