@@ -132,32 +132,46 @@ class Translation:
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
-    def rows(self, X: Rows) -> Rows:
-        """Rows as the core takes them; the same object where nothing changes."""
+    def rows(self, X: Rows, first: int = 0) -> Rows:
+        """Rows as the core takes them; the same object where nothing changes.
+
+        In errors they are counted from `first`.
+        """
         if self.is_identity:
             return X
         found: Rows = self.ensemble.states(X)
         if self.lattices or self.limits.one_hot:
             changed = np.array(found, dtype=np.float64, order="C")
             for feature, lattice in self.lattices.items():
-                changed[:, feature] = self._multiples(X, feature, lattice)
+                n = lattice.numbers(X[:, feature])
+                for row in np.flatnonzero(np.isinf(n))[:1].tolist():
+                    raise self.off_lattice(row + first, feature, X[row, feature])
+                changed[:, feature] = n
             for group in self.limits.one_hot:
-                changed[:, group[0]] = self._hot(X, group)
+                changed[:, group[0]] = self._hot(X, group, first)
             found = changed
         return found
 
-    def _multiples(self, X: Rows, feature: int, lattice: Lattice) -> Floats:
-        n = lattice.numbers(X[:, feature])
-        for row in np.flatnonzero(np.isinf(n))[:1].tolist():
-            raise DataError(
-                f"X row {row}, {self.ensemble.feature_name(feature)}: value {X[row, feature]} is "
-                f"no multiple of the attacker's step {lattice.step}"
-                + (", or too large a one" if abs(X[row, feature]) > 1e9 * lattice.step else "")
-                + "; round it, or leave out the step"
-            )
-        return n
+    def on_lattice(self, X: Rows, rows: Rows) -> Rows:
+        """X with the very multiples where there are steps: float32 may have rounded them."""
+        if not self.lattices:
+            return X
+        exact = np.array(X, dtype=np.float64)
+        for feature, lattice in self.lattices.items():
+            exact[:, feature] = lattice.doubles(np.asarray(rows[:, feature], dtype=np.float64))
+        return exact
 
-    def _hot(self, X: Rows, group: tuple[int, ...]) -> Floats:
+    def off_lattice(self, row: int, feature: int, value: Any) -> DataError:
+        """What to say of a value that is no multiple of its feature's step."""
+        step = self.lattices[feature].step
+        return DataError(
+            f"X row {row}, {self.ensemble.feature_name(feature)}: value {value} is no multiple of "
+            f"the attacker's step {step}"
+            + (", or too large a one" if abs(value) > 1e9 * step else "")
+            + "; round it, or leave out the step"
+        )
+
+    def _hot(self, X: Rows, group: tuple[int, ...], first: int) -> Floats:
         """Which member is 1."""
         members = X[:, list(group)]
         is_one = members == 1
@@ -165,8 +179,8 @@ class Translation:
         for row in np.flatnonzero(wrong)[:1].tolist():
             names = ", ".join(map(self.ensemble.feature_name, group))
             raise DataError(
-                f"X row {row}: of the one-hot group {names} exactly one must be 1 and the others "
-                f"0, got {', '.join(f'{value:g}' for value in members[row].tolist())}"
+                f"X row {row + first}: of the one-hot group {names} exactly one must be 1 and the "
+                f"others 0, got {', '.join(f'{value:g}' for value in members[row].tolist())}"
             )
         return np.asarray(is_one.argmax(axis=1), dtype=np.float64)
 
@@ -213,16 +227,17 @@ class Translation:
         return numbers
 
     def states(self, feature: int) -> list[int]:
-        """The states that the attacker may change a finite feature to, whatever the row."""
+        """The states that the attacker may change a finite feature to, in one row or other."""
         if feature in self.ensemble.categories:
             place = {code: state for state, code in enumerate(self.ensemble.categories[feature])}
             return [place[code] for code in self.limits.categories.get(feature, ())]
         group = self.groups[feature]
-        if self.limits.by_row or not len(self.limits.lower):
+        if not len(self.limits.lower):
             return list(range(len(group)))
-        members = list(group)
-        lower, upper = self.limits.lower[members], self.limits.upper[members]
-        allowed = _allowed_members(lower[None], upper[None])[0]
+        lower, upper = (
+            np.atleast_2d(end)[:, list(group)] for end in (self.limits.lower, self.limits.upper)
+        )
+        allowed = _allowed_members(lower, upper).any(axis=0)
         return [int(state) for state in np.flatnonzero(allowed)]
 
     @cached_property

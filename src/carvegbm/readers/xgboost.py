@@ -223,6 +223,7 @@ def build(
         sum_precision="float32",
         categories=categories,
         category_rule="nonnegative",
+        absent="missing",
         **fields,
     )
 

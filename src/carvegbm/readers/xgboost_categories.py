@@ -8,7 +8,8 @@ and labels of every categorical feature.
   other number is truncated.
 - Since version 3.1, the labels of a frame's categories are kept beside the trees; a label's
   position is its code. Without them, the codes that a model knows are those that its splits list,
-  and the first that none lists: it stands for all others, which go left everywhere.
+  and the first that none lists: it stands for all others, which go left everywhere. Texts beyond
+  ASCII are not believed: versions up to 3.2 at least count their characters for bytes.
 """
 
 from __future__ import annotations
@@ -107,13 +108,12 @@ def _labels(entry: Any) -> list[Any]:
     if "offsets" not in entry:
         found = values.tolist()
     else:
-        try:
-            ends = np.asarray(entry["offsets"]).tolist()
-            text = values.astype(np.int64).astype(np.uint8).tobytes()
-            found = [text[a:b].decode() for a, b in pairwise(ends)]
-        except (TypeError, ValueError):
-            raise ModelError("the labels of categories are not text; the file is damaged") from None
-    return found if len(set(found)) == len(found) else []
+        ends = whole_numbers(entry["offsets"], None, "offsets of labels").tolist()
+        text = whole_numbers(values, None, "bytes of labels")
+        if (text < 0).any() or (text > 127).any():
+            return list(range(len(ends) - 1))
+        found = [bytes(text[a:b].tolist()).decode() for a, b in pairwise(ends)]
+    return found if len(set(found)) == len(found) else list(range(len(found)))
 
 
 def _whole(index: int, tree: Mapping[str, Any], key: str, size: int | None) -> Ints:
