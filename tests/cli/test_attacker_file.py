@@ -172,11 +172,10 @@ def test_a_file_that_is_no_attacker_is_refused_by_every_command(
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c[0] != "radius"], ids=lambda c: c[0])
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("norm = 1", ["budget", "missing", "--budget"]),
         ("budget = -1", ["budget", "-1"]),
         ('budget = "much"', ["budget", "'much'"]),
         ("norm = 0.5\nbudget = 1", ["norm", "0.5"]),
@@ -190,7 +189,7 @@ def test_a_file_that_is_no_attacker_is_refused_by_every_command(
         ('budget = 1\none_hot = ["a", "b"]', ["one_hot", "list of groups"]),
         ('budget = 1\none_hot = [["a", "b"]]\nstep = {a = 1}', ["step of a", "one-hot group"]),
     ],
-    ids=range(13),
+    ids=range(12),
 )  # fmt: skip
 def test_an_attacker_that_cannot_be_is_refused_by_every_command(
     refuses: Any, file: Any, data: str, command: Any, text: str, words: Any, monkeypatch: Any
@@ -200,6 +199,20 @@ def test_an_attacker_that_cannot_be_is_refused_by_every_command(
     arguments = [data if word == "DATA" else word for word in command]
     refuses(*arguments, "--attacker", path, words=[str(path), *words])
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_budget_must_be_given_somewhere_where_it_is_needed(
+    cli: Any, refuses: Any, file: Any, data: str, command: Any, tmp_path: Path
+) -> None:
+    path = file("norm = 1")
+    arguments = [data if word == "DATA" else tmp_path / word if "." in word else word
+                 for word in command]  # fmt: skip
+    if command[0] in ("radius", "spread"):
+        assert cli(*arguments, "--attacker", path)[0] == 0
+        return
+    words = ["budget is missing", "--budget", f"write budget = K into {path}"]
+    refuses(*arguments, "--attacker", path, words=words)
 
 
 def test_a_file_that_cannot_be_read_is_named(refuses: Any, tmp_path: Path) -> None:
@@ -246,6 +259,9 @@ def test_spread_is_asked_about_the_attacker_of_the_file(cli: Any, file: Any) -> 
     path = file("norm = 1\nbudget = 0.02\nfeatures = [0]")
     found = json.loads(cli("spread", "sample", "--attacker", path, "--json")[1])
     assert (found["norm"], found["budget"], found["large_spread"]) == ("1", 0.02, True)
+    path = file("norm = 1\nscale = {0 = [0, 1]}")
+    assert "large-spread for budgets up to" in cli("spread", "sample", "--attacker", path)[1]
+    assert "large-spread for budgets below" in cli("spread", "sample")[1]
 
 
 @pytest.mark.parametrize("command", ["train", "tune"])

@@ -412,18 +412,20 @@ def test_not_large_spread(refuses: Any, cli: Any) -> None:
     assert "unknown" in out
 
 
-def test_categorical_split(refuses: Any, tmp_path: Path) -> None:
+def test_a_model_with_categorical_splits_is_verified(cli: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    X = rng.integers(0, 6, size=(300, 2)).astype(float)
-    y = np.isin(X[:, 0], [1, 4]).astype(int)
+    X = np.column_stack([rng.integers(0, 5, 200), rng.random(200)])
+    y = (X[:, 0] % 2 == 0).astype(int)
     data = lgb.Dataset(X, y, categorical_feature=[0])
     options = {"objective": "binary", "verbosity": -1, "min_data_per_group": 1, "cat_smooth": 0}
     lgb.train(options, data, 3).save_model(tmp_path / "cat.txt")
-    (tmp_path / "a.csv").write_text("1,2,0\n")
-    refuses(
-        *["verify", tmp_path / "cat.txt", tmp_path / "a.csv", "--budget", "1"],
-        words=["categorical", "Column_0"],
-    )
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    for norm, status in (("inf", "robust"), ("0", "fragile")):
+        attacker = ["--norm", norm, "--budget", "0.5" if norm == "inf" else "1"]
+        verify = ["verify", tmp_path / "cat.txt", tmp_path / "data.npz", *attacker, "--json"]
+        code, out, _ = cli(*verify)
+        assert code == 0
+        assert json.loads(out)["status"] == [status] * 200
 
 
 def test_data_without_rows(refuses: Any, model: str, data: str, tmp_path: Path) -> None:

@@ -63,8 +63,8 @@ def attacker(
             raise CarveError(
                 f"{out} is there already, maybe edited; delete it or give another name"
             )
-    table = load_table(inputs.data_path(data), label=label, zero_based=zero_based, texts=True)
-    found = find(table.X, table.feature_names, table.texts)
+    table = load_table(inputs.data_path(data), label=label, zero_based=zero_based)
+    found = find(table.X, table.feature_names)
     arguments = arguments_of(found, table.feature_names, options.norm(norm) or 0, budget)
     made = Attacker(**arguments)
     if json:

@@ -47,11 +47,13 @@ def radius(
     say what is known.
     """
     import carvegbm
+    from carvegbm.attacker import OPTIONS
 
     attacking = inputs.Attacking(attacker, norm, None, scale, features, bounds)
     read = inputs.files_read(model=model, data=data, label=label, attacking=attacking)
     inputs.check_outputs({"--output": out}, read)
-    ways = attacking.arguments(budget=False)
+    against = attacking.attacker(needs_budget=False)
+    ways = {name: getattr(against, name) for name in ("norm", *OPTIONS)}
     reading = inputs.Reading(label, classes, n_features, zero_based, rows)
     given = inputs.load_inputs(model, data, reading)
     result = carvegbm.radius(

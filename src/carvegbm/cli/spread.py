@@ -33,19 +33,21 @@ def spread(
     model is large-spread for an attacker with a budget below half of it.
     """
     import carvegbm
-    from carvegbm.attacker import check_norm
+    from carvegbm.spread import largest_budget
 
+    attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
+    against = attacking.attacker(needs_budget=False)
     ensemble = inputs.load_model(model)
     value = carvegbm.spread(ensemble)
     document: dict[str, Any] = {"model": model, "spread": value}
     rows = [("spread", output.number(value))]
-    attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
-    asks = budget is not None or attacker is not None
-    against = attacking.attacker() if asks else None
-    p = check_norm(attacking.arguments(budget=False)["norm"])
-    if p != 0:  # whose budget is a number of features
-        rows.append(("large-spread for budgets below", output.number(value / 2)))
-    if against is not None:
+    if against.norm != 0:  # whose budget is a number of features
+        if against.has_limits_of(carvegbm.Attacker(against.norm, 0)):
+            rows.append(("large-spread for budgets below", output.number(value / 2)))
+        else:
+            largest = largest_budget(ensemble, against)
+            rows.append(("large-spread for budgets up to", output.number(largest)))
+    if "budget" in attacking.arguments(needs_budget=False):
         answer = bool(carvegbm.is_large_spread(ensemble, against))
         asked = {"norm": str(against.norm), "budget": against.budget}
         document |= {**asked, "large_spread": answer}

@@ -13,9 +13,9 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, cast
+from typing import IO, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,8 @@ import numpy.typing as npt
 from carvegbm.errors import DataError
 from carvegbm.instances import text as _text
 from carvegbm.instances.columns import is_same_name, order_of
+from carvegbm.instances.frames import frame_numbers
 from carvegbm.instances.numbers import as_numbers
-from carvegbm.instances.parquet import read_parquet
 
 __all__ = ["Table", "files_of", "load_table"]
 
@@ -43,18 +43,12 @@ class Table:
         Labels as integers, floats or strings.
     feature_names : tuple of str, or None where the file names no columns
     label_name : str or None
-    texts : mapping from position to a text, or None where it is missing, per row
-        The columns that hold texts; in X they are NaN.
-    by_label : bool
-        Whether categories stand there under their labels, as in a frame, and not as codes.
     """
 
     X: npt.NDArray[Any]
     y: npt.NDArray[Any]
     feature_names: tuple[str, ...] | None = None
     label_name: str | None = None
-    texts: _text.Texts = field(default_factory=dict)
-    by_label: bool = False
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2:
@@ -66,8 +60,7 @@ class Table:
         """The first `rows` instances."""
         if rows < 1:
             raise DataError(f"rows must be >= 1, got {rows}")
-        texts = {column: cells[:rows] for column, cells in self.texts.items()}
-        return replace(self, X=self.X[:rows], y=self.y[:rows], texts=texts)
+        return replace(self, X=self.X[:rows], y=self.y[:rows])
 
     def ordered_as(self, names: Sequence[str] | None, what: str = "the data") -> Table:
         """The columns in the order of `names`, see `carvegbm.instances.columns.order_of`.
@@ -88,10 +81,7 @@ class Table:
         if order is None:
             return self
         return replace(
-            self,
-            X=self.X[:, order],
-            feature_names=tuple(self.feature_names[i] for i in order),
-            texts={order.index(column): cells for column, cells in self.texts.items()},
+            self, X=self.X[:, order], feature_names=tuple(self.feature_names[i] for i in order)
         )
 
 
@@ -101,7 +91,6 @@ def load_table(
     label: str | int | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
-    texts: bool = False,
 ) -> Table:
     r"""Read instances and their labels from a file.
 
@@ -120,8 +109,6 @@ def load_table(
         Number of columns of LIBSVM data; default: as many as the largest index asks for.
     zero_based : bool, optional
         Whether LIBSVM indices start at 0. Default: they do iff index 0 occurs.
-    texts : bool, default False
-        Take the columns of CSV and Parquet that hold texts, too; by default they are refused.
 
     Returns
     -------
@@ -148,7 +135,7 @@ def load_table(
         label = pair
     try:
         with open(name, "rb") as file:
-            table = _read(name, file, label, _Reading(n_features, zero_based, texts))
+            table = _read(name, file, label, n_features, zero_based)
     except FileNotFoundError as error:
         raise DataError(f"{error.filename}: no such file") from None
     except IsADirectoryError:
@@ -189,15 +176,9 @@ def _name_and_labels(given: str) -> tuple[str, str | None]:
     return name, pair
 
 
-class _Reading(NamedTuple):
-    """What only some formats are asked."""
-
-    n_features: int | None
-    zero_based: bool | None
-    texts: bool
-
-
-def _read(name: str, file: IO[bytes], label: str | int | None, how: _Reading) -> Table:
+def _read(
+    name: str, file: IO[bytes], label: str | int | None, n_features: int | None, zero: bool | None
+) -> Table:
     file = _unpacked(file)
     start = file.read(8)
     file.seek(0)
@@ -208,8 +189,8 @@ def _read(name: str, file: IO[bytes], label: str | int | None, how: _Reading) ->
     if start.startswith(b"PK"):
         return _npz(name, file, label)
     if start.startswith(b"PAR1"):
-        return Table(*read_parquet(name, file, label, how.texts), by_label=True)
-    return _text_table(name, file, label, how)
+        return _parquet(name, file, label)
+    return _text_table(name, file, label, n_features, zero)
 
 
 def _unpacked(file: IO[bytes]) -> IO[bytes]:
@@ -219,17 +200,19 @@ def _unpacked(file: IO[bytes]) -> IO[bytes]:
     return cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file
 
 
-def _text_table(name: str, file: IO[bytes], label: str | int | None, how: _Reading) -> Table:
+def _text_table(
+    name: str, file: IO[bytes], label: str | int | None, n_features: int | None, zero: bool | None
+) -> Table:
     sample = file.read(1 << 16)
     file.seek(0)
     if b"\0" in sample:
         raise DataError(f"{name}: not a table; CSV, LIBSVM, .npz, .npy and Parquet are understood")
     if _text.is_libsvm(sample):
-        X, y = _text.read_libsvm(name, file, how.n_features, how.zero_based)
+        X, y = _text.read_libsvm(name, file, n_features, zero)
         return Table(X, y)
     try:
         with io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
-            return Table(*_text.read_csv(name, lines, label, how.texts), by_label=True)
+            return Table(*_text.read_csv(name, lines, label))
     except UnicodeDecodeError as error:
         raise DataError(f"{name}: not UTF-8 text: {error.reason}; save it as UTF-8") from None
 
@@ -355,3 +338,37 @@ def _labels(name: str, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if y.dtype.kind not in "fiubUS" or y.ndim != 1:
         raise DataError(f"{name}: y holds {y.dtype} of the shape {y.shape}; one label per row")
     return np.char.decode(y, "utf-8") if y.dtype.kind == "S" else y
+
+
+# ── Parquet ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _parquet(name: str, file: IO[bytes], label: str | int | None) -> Table:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise DataError(
+            f'{name}: reading Parquet needs pyarrow; pip install "carvegbm[parquet]"'
+        ) from None
+    # Pages carry checksums where the writer was asked for them; before version 13 none are read.
+    options = {"page_checksum_verification": True}
+    if int(pyarrow.__version__.split(".")[0]) < 13:
+        options = {}
+    try:
+        content = pyarrow.parquet.read_table(file, **options)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"{name}: damaged Parquet file: {error}") from None
+    places = [
+        place
+        for place, column in enumerate(content.column_names)
+        if not column.startswith("__index_level_")
+    ]
+    names = [content.column_names[place] for place in places]
+    at = _text.label_column(name, names, len(names), label)
+    y = content.column(places.pop(at))
+    label_name = names.pop(at)
+    if y.null_count:
+        raise DataError(f"{name}: column {label_name!r}: {y.null_count} labels are missing")
+    X = frame_numbers(content.select(places), names, name)
+    return Table(X, np.array(y.to_pylist()), tuple(names), label_name)

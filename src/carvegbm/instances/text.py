@@ -11,7 +11,7 @@ import itertools
 import re
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -24,22 +24,17 @@ _MISSING = ("", "nan", "na", "n/a", "null", "?")
 _PAIR = re.compile(rb"(?:[-+]?\d[\w.]*|qid):\S*")  # of LIBSVM, even if there is a mistake in it
 _MOST_COLUMNS = 1 << 24  # of a table, which holds a number for each in every row
 
-Texts = Mapping[int, Sequence[str | None]]
-"""Columns of texts by position; None where the text is missing."""
-
-Parts = tuple[npt.NDArray[Any], npt.NDArray[Any], "tuple[str, ...] | None", "str | None", Texts]
-"""Features, labels, feature names, label name and texts."""
+_Csv = tuple[npt.NDArray[np.float64], npt.NDArray[Any], "tuple[str, ...] | None", "str | None"]
 
 
 # ── CSV ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_csv(name: str, lines: IO[str], label: str | int | None, texts: bool = False) -> Parts:
-    """Features, labels, feature names, label name and texts; empty cells are NaN.
+def read_csv(name: str, lines: Iterable[str], label: str | int | None) -> _Csv:
+    """Features, labels, feature names and label name; empty cells are NaN.
 
-    A cell that is no number is refused; with `texts` its column is one of texts, and NaN among the
-    numbers. The first line is a header iff none of its cells is a number, or one of them is the
-    name given as `label`, or it numbers the features 0, 1, … and names the label, as pandas does.
+    The first line is a header iff none of its cells is a number, or one of them is the name given
+    as `label`, or it numbers the features 0, 1, … and names the label, as pandas does.
     """
     numbered = ((i, line) for i, line in enumerate(lines, 1) if line.strip())
     start = list(itertools.islice(numbered, 20))
@@ -52,7 +47,6 @@ def read_csv(name: str, lines: IO[str], label: str | int | None, texts: bool = F
     at = label_column(name, header, width, label)
     labels: list[str] = []
     values = array("d")
-    wordy: set[int] = set()
     for line_number, line in itertools.chain(start[1:] if header else start, numbered):
         cells = _cells(line, delimiter)
         if len(cells) != width:
@@ -70,36 +64,14 @@ def read_csv(name: str, lines: IO[str], label: str | int | None, texts: bool = F
         except ValueError:
             del values[done:]
             for i, cell in enumerate(cells):
-                if texts and not _is_number(cell) and not _is_missing(cell):
-                    wordy.add(i)
-                    values.append(float("nan"))
-                    continue
                 column = i + (i >= at)
                 where = f"{name}: line {line_number}, column {column + 1}"
                 values.append(_number(cell, where + (f" ({header[column]})" if header else "")))
     X = np.frombuffer(values, dtype=np.float64).reshape(len(labels), width - 1)
-    found = _texts(lines, delimiter, header is not None, at, sorted(wordy)) if wordy else {}
-    X[:, sorted(wordy)] = np.nan
     if header is None:
-        return X, label_values(labels), None, None, found
+        return X, label_values(labels), None, None
     names = tuple(cell for i, cell in enumerate(header) if i != at)
-    return X, label_values(labels), names, header[at], found
-
-
-def _texts(
-    lines: IO[str], delimiter: str, has_header: bool, label: int, columns: Sequence[int]
-) -> Texts:
-    """These columns of all rows, once more from the beginning of the file."""
-    found: dict[int, list[str | None]] = {column: [] for column in columns}
-    lines.seek(0)
-    rows = (line for line in lines if line.strip())
-    for line in itertools.islice(rows, int(has_header), None):
-        cells = _cells(line, delimiter)
-        cells.pop(label)
-        for column, texts in found.items():
-            cell = cells[column].strip()
-            texts.append(None if _is_missing(cell) else cell)
-    return found
+    return X, label_values(labels), names, header[at]
 
 
 def label_column(
@@ -166,12 +138,8 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-def _is_missing(cell: str) -> bool:
-    return cell.strip().lower() in _MISSING
-
-
 def _number(cell: str, where: str) -> float:
-    if _is_missing(cell):
+    if cell.strip().lower() in _MISSING:
         return float("nan")
     if not _is_number(cell):
         raise DataError(f"{where}: {cell.strip()!r} is not a number")

@@ -59,7 +59,6 @@ def load_model(model: str, classes: str | None = None, n_features: int | None = 
 
 def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
     """The model and its instances, with columns in the model's order where names tell it."""
-    from carvegbm.cli.shared.labels import in_numbers
     from carvegbm.instances.tabular import load_table
 
     if data is None and model != SAMPLE:
@@ -71,12 +70,10 @@ def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
         label=reading.label,
         n_features=ensemble.n_features,
         zero_based=reading.zero_based,
-        texts=bool(ensemble.categories),
     ).ordered_as(ensemble.feature_names, str(path))
     if reading.rows is not None:
         table = table.head(reading.rows)
-    X = in_numbers(table, ensemble, str(path))
-    return Inputs(ensemble, X, _comparable(table.y, ensemble.classes))
+    return Inputs(ensemble, table.X, _comparable(table.y, ensemble.classes))
 
 
 def files_read(
@@ -138,8 +135,8 @@ class Attacking:
             **{o: p for o, p in limits.items() if p is not None and not options.is_numbers(p)},
         }
 
-    def arguments(self, budget: bool = True) -> dict[str, Any]:
-        """The arguments of `Attacker`; with its budget, which must be there, or without.
+    def arguments(self, *, needs_budget: bool = True) -> dict[str, Any]:
+        """The arguments of `Attacker`.
 
         The command line overrides norm and budget of the file. What else both of them give is
         refused, because neither is plainly meant.
@@ -160,19 +157,17 @@ class Attacking:
                 raise CarveError(f"--{name} is given, and {name} in {self.file}; drop one of them")
         own = {"norm": options.norm(self.norm), "budget": self.budget, **limits}
         found |= {name: value for name, value in own.items() if value is not None}
-        if not budget:
-            found.pop("budget", None)
-        elif "budget" not in found:
+        if needs_budget and "budget" not in found:
             where = "" if self.file is None else f", or write budget = K into {self.file}"
             raise CarveError(f"the attacker's budget is missing; give --budget K{where}")
         return found
 
-    def attacker(self) -> Attacker:
-        """The attacker these options describe."""
+    def attacker(self, *, needs_budget: bool = True) -> Attacker:
+        """The attacker these options describe; if they need not have a budget, it may be 0."""
         from carvegbm import Attacker
         from carvegbm.attackers.files import naming
 
-        found = self.arguments()
+        found = {"budget": 0, **self.arguments(needs_budget=needs_budget)}
         with nullcontext() if self.file is None else naming(self.file):
             return Attacker(**found)
 
