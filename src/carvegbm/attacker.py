@@ -137,7 +137,7 @@ class Attacker:
         }
         if isinstance(self.scale, Mapping):
             named["scale"] = [f for f, scale in self.scale.items() if isinstance(scale, tuple)]
-        grouped = [feature for group in self.one_hot or () for feature in group]
+        grouped = dict.fromkeys(feature for group in self.one_hot or () for feature in group)
         check_kinds(named, self.categories or (), grouped, called)
 
     def with_budget(self, budget: float) -> Attacker:

@@ -66,8 +66,11 @@ def _features(arguments: Mapping[str, Any], found: Found) -> Iterator[str]:
     yield "features = ["
     lines = [f"    {_value(feature)}," for feature in arguments["features"]]
     width = min(40, max(map(len, lines), default=0))
+    members = {feature: len(group) for group in found.one_hot for feature in group}
     for feature, line in enumerate(lines):
-        yield f"{line:<{width}}  # {_in_words(feature, found)}"
+        size = members.get(feature)
+        words = _in_words(feature, found) if size is None else f"one of {size} columns, one-hot"
+        yield f"{line:<{width}}  # {words}"
     yield "]"
     if arguments["one_hot"]:
         yield ""
@@ -80,9 +83,6 @@ def _features(arguments: Mapping[str, Any], found: Found) -> Iterator[str]:
 
 def _in_words(feature: int, found: Found) -> str:
     """What was found out about a feature."""
-    for group in found.one_hot:
-        if feature in group:
-            return f"one of {len(group)} columns, one-hot"
     if feature in found.categories:
         return f"{len(found.categories[feature])} categories"
     if feature not in found.range:
