@@ -22,6 +22,7 @@ __all__ = [
     "as_csr",
     "blocks",
     "changed_rows",
+    "csr_parts",
     "dense",
     "first_absent",
     "first_stored",
@@ -150,6 +151,17 @@ def changed_rows(csr: Csr, rows: Places, columns: Places, values: npt.NDArray[np
     order = np.lexsort((all_columns, all_rows))
     ends = np.concatenate([[0], np.cumsum(np.bincount(all_rows, minlength=csr.shape[0]))])
     return type(csr)((all_values[order], all_columns[order], ends), shape=csr.shape)
+
+
+def csr_parts(csr: Csr) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a file that `scipy.sparse.load_npz` reads."""
+    return {
+        "format": np.array(b"csr"),
+        "shape": np.array(csr.shape),
+        "data": csr.data,
+        "indices": csr.indices,
+        "indptr": csr.indptr,
+    }
 
 
 def rows_of(csr: Csr) -> Places:
