@@ -74,7 +74,7 @@ def _tree(index: int, root: Any) -> Tree:
             continue
         feature.append(_feature(index, node.get("split")))
         if isinstance(node.get("split_condition"), list):
-            refuse_split(index, str(node["split"]))
+            refuse_split(index, str(node["split"]), "save the model with save_model instead")
         value.append(number(node.get("split_condition"), f"tree {index}: split_condition"))
         yes, no = _children(index, node)
         missing.append(-1 if "missing" not in node else int(node["missing"] == node["yes"]))
