@@ -61,7 +61,19 @@ def as_csr(X: Any) -> Csr:
     """
     if X.ndim != 2:
         raise DataError(f"X must have two dimensions (rows, features), got {X.ndim}")
-    csr = X.tocsr()
+    try:
+        csr = X.tocsr()
+        starts, indices = np.asarray(csr.indptr), np.asarray(csr.indices)
+        if starts[0] != 0 or (np.diff(starts) < 0).any() or starts[-1] > len(indices):
+            raise ValueError("its rows do not follow one another")
+        if starts[-1] < len(indices):  # room for more, which belongs to no row
+            used = slice(0, int(starts[-1]))
+            csr = type(csr)((csr.data[used], indices[used], starts), shape=csr.shape)
+            indices = indices[used]
+        if len(indices) and not 0 <= indices.min() <= indices.max() < csr.shape[1]:
+            raise ValueError(f"a column is not in 0…{csr.shape[1] - 1}")
+    except (ValueError, IndexError) as error:
+        raise DataError(f"X is a damaged sparse matrix: {error}") from None
     numbers = as_numbers(csr.data, "X")
     if numbers is not csr.data:
         csr = type(csr)((numbers, csr.indices, csr.indptr), shape=csr.shape)
