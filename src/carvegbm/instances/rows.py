@@ -57,6 +57,8 @@ def coded_rows(
             rows, encoded = frame_rows(X, names, of_column)
         else:
             array = np.asanyarray(X)
+    except DataError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"X must be numbers: {' '.join(str(error).split())}") from None
     if names is None:

@@ -20,7 +20,7 @@ A missing value (NaN) is missing in all three. How a number becomes a code is th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from carvegbm.trees.sets import Label, plain
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["codes_of_labels", "in_codes", "in_states", "labels_of_codes"]
+__all__ = ["codes_of_labels", "in_codes", "in_states", "labels_of_codes", "named_codes"]
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float64] | npt.NDArray[np.float32]
@@ -53,7 +53,11 @@ def codes_of_labels(ensemble: Ensemble, feature: int, labels: Iterable[Any]) -> 
 
 def labels_of_codes(ensemble: Ensemble, feature: int, codes: npt.ArrayLike) -> list[Label | None]:
     """The label of every code, the code where it has none that is known, None where it is NaN."""
-    known = ensemble.categories[feature]
+    return named_codes(ensemble.categories[feature], codes)
+
+
+def named_codes(known: Mapping[int, Label], codes: npt.ArrayLike) -> list[Label | None]:
+    """The same, for labels by code."""
     return [
         None if np.isnan(code) else known.get(int(code), code) if code == int(code) else code
         for code in np.asarray(codes, dtype=np.float64).tolist()

@@ -8,7 +8,7 @@ set, scikit-learn for a missing value, and XGBoost refuses it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from carvegbm.trees.sets import plain
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["FeatureLabels", "as_given", "encoders_of", "has_names"]
+__all__ = ["FeatureLabels", "as_given", "encoders_of", "names_of_codes"]
 
 Rows = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
@@ -52,6 +52,15 @@ def as_given(ensemble: Ensemble, z: Rows, given: Rows, source: Rows | None) -> R
             changed[:, feature] = values
             changed[moved, feature] = [float(known[int(code)]) for code in column[moved].tolist()]
     return z if changed is None else changed
+
+
+def names_of_codes(ensemble: Ensemble) -> dict[int, Mapping[int, Any]]:
+    """The labels by code of the features whose rows hold codes that are not labels themselves."""
+    return {
+        feature: ensemble.categories[feature]
+        for feature, labels in encoders_of(ensemble).items()
+        if labels.gives_codes and has_names(ensemble, feature)
+    }
 
 
 def has_names(ensemble: Ensemble, feature: int) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from carvegbm.keeping.files import RESULTS, check_apart, check_output
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
     from carvegbm.ensemble import Ensemble
+    from carvegbm.instances.mixed import Mixed
 
 SAMPLE = "sample"
 """Given as MODEL or DATA: the model or the data that ship with the package."""
@@ -29,13 +32,13 @@ class Inputs:
     """A model and the instances to judge it by."""
 
     model: Ensemble
-    X: npt.NDArray[Any]
+    X: Any
     y: npt.NDArray[Any]
 
     @property
     def title(self) -> str:
         """How many trees and instances there are."""
-        trees, rows = self.model.n_trees, len(self.X)
+        trees, rows = self.model.n_trees, len(self.y)
         return f"{trees} tree{'s' * (trees != 1)}, {rows} instance{'s' * (rows != 1)}"
 
 
@@ -59,6 +62,9 @@ def load_model(model: str, classes: str | None = None, n_features: int | None = 
 
 def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
     """The model and its instances, with columns in the model's order where names tell it."""
+    from carvegbm.ensemble import Ensemble, fields_of
+    from carvegbm.instances.mixed import Mixed
+    from carvegbm.instances.sparse import NUMBERS_AT_ONCE, is_sparse
     from carvegbm.instances.tabular import load_table
 
     if data is None and model != SAMPLE:
@@ -70,10 +76,54 @@ def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
         label=reading.label,
         n_features=ensemble.n_features,
         zero_based=reading.zero_based,
+        sparse=True,
+        categorical=partial(_labelled, ensemble, str(path)),
     ).ordered_as(ensemble.feature_names, str(path))
     if reading.rows is not None:
         table = table.head(reading.rows)
-    return Inputs(ensemble, table.X, _comparable(table.y, ensemble.classes))
+    X = table.X
+    if is_sparse(X) and table.absent_is_zero:
+        ensemble = Ensemble(**{**fields_of(ensemble), "absent": "zero"})
+        if X.shape[0] * X.shape[1] <= NUMBERS_AT_ONCE:
+            X = X.toarray()
+    elif isinstance(X, Mixed):
+        X = _with_known_labels(X, ensemble)
+    return Inputs(ensemble, X, _comparable(table.y, ensemble.classes))
+
+
+def _labelled(ensemble: Ensemble, path: str, names: Sequence[str] | None) -> Collection[int]:
+    """Which features of a file with these names hold labels that are not codes."""
+    from carvegbm.instances.columns import order_of
+    from carvegbm.trees.labels import names_of_codes
+
+    features = names_of_codes(ensemble)
+    order = None
+    if features and names is not None and ensemble.feature_names is not None:
+        order = order_of(names, ensemble.feature_names, path)
+    return {feature if order is None else order[feature] for feature in features}
+
+
+def _with_known_labels(X: Mixed, ensemble: Ensemble) -> Mixed:
+    """Cells that stand for labels of the model as these: a file cannot tell "1" from 1."""
+    columns = list(X.values)
+    for feature, labels in ensemble.categories.items():
+        if columns[feature].dtype == object:
+            known = {str(label): label for label in labels.values()}
+            numbers = not any(isinstance(label, str) for label in labels.values())
+            columns[feature] = np.array(
+                [*(_as_label(cell, known, numbers) for cell in columns[feature]), None],
+                dtype=object,
+            )[:-1]
+    return replace(X, values=tuple(columns))
+
+
+def _as_label(cell: Any, known: Mapping[str, Any], are_numbers: bool) -> Any:
+    if not isinstance(cell, str) or cell in known:
+        return known.get(cell, cell) if isinstance(cell, str) else cell
+    try:
+        return float(cell) if are_numbers and "_" not in cell else cell
+    except ValueError:
+        return cell
 
 
 def files_read(
