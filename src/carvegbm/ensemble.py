@@ -270,8 +270,8 @@ class Ensemble:
 
         Equals the source library's own raw prediction.
         """
-        rows = checked_rows(self, X, True, check_threads(threads), sparse=True)
-        return self.scores_of(rows, threads=threads)
+        found = checked_rows(self, X, True, check_threads(threads), sparse=True)
+        return self.scores_of(found.rows, threads=threads)
 
     def scores_of(self, rows: Any, *, threads: int | None = None) -> npt.NDArray[np.float64]:
         """Raw score per row, of rows as `check_data` returns them, or of CSR."""
@@ -342,7 +342,7 @@ class Ensemble:
         infinite values unless `allow_infinite`, and for NaN in a feature whose splits have no rule
         for it. A memory-mapped array stays on disk; a sparse matrix becomes dense.
         """
-        rows: Rows = checked_rows(self, X, allow_infinite, check_threads(threads))
+        rows: Rows = checked_rows(self, X, allow_infinite, check_threads(threads)).rows
         return rows
 
     def states(self, rows: Rows) -> Rows:

@@ -18,7 +18,7 @@ from carvegbm.engines.decisions import Decisions, Indices
 from carvegbm.engines.task import Listen, Task
 from carvegbm.instances.sparse import Csr, changed_rows
 from carvegbm.problem import Problem, Rows
-from carvegbm.trees.categories import in_numbers
+from carvegbm.trees.labels import as_given
 
 __all__ = ["decide_in_blocks", "witnesses_of"]
 
@@ -85,11 +85,12 @@ def _changes(
     """What makes these rows of a part their witnesses; None where there is none."""
     changes = np.full(len(rows), None, dtype=object)
     places = np.flatnonzero(~np.isnan(found["distance"][rows]))
+    places = places[np.argsort(rows[places])]  # rows are finished in any order, taken in theirs
     flipped = rows[places]
-    some = Rows(part.X[flipped], part.given[flipped])
+    some = part.take(flipped)
     witnesses = problem.witnesses(found["witness"][flipped], some)
     moved = (witnesses != some.given) & ~np.isnan(some.given)
-    numbers = in_numbers(problem.ensemble, witnesses)  # beside what sparse rows were given as
-    for place, z, changed in zip(places.tolist(), numbers, moved, strict=True):
+    told = as_given(problem.ensemble, witnesses, some.given, some.source)
+    for place, z, changed in zip(places.tolist(), told, moved, strict=True):
         changes[place] = features[changed], z[changed]
     return changes

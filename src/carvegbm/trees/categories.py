@@ -20,7 +20,7 @@ A missing value (NaN) is missing in all three. How a number becomes a code is th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,12 +28,19 @@ import numpy.typing as npt
 
 from carvegbm.errors import DataError, shown
 from carvegbm.instances.columns import listed
+from carvegbm.instances.frames import is_missing
 from carvegbm.trees.sets import Label, plain
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["codes_of_labels", "in_codes", "in_numbers", "in_states", "labels_of_codes"]
+__all__ = [
+    "codes_of_labels",
+    "in_codes",
+    "in_states",
+    "labels_of_codes",
+    "named_codes",
+]
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float64] | npt.NDArray[np.float32]
@@ -51,7 +58,7 @@ def codes_of_labels(
     place = {label: float(code) for code, label in known.items()}
     unknown = _unknown(ensemble)
     found = np.array(
-        [np.nan if _is_missing(label) else place.get(plain(label), np.inf) for label in labels]
+        [np.nan if is_missing(label) else place.get(plain(label), np.inf) for label in labels]
     )
     is_unknown = np.isinf(found)
     if ensemble.category_rule == "nonnegative" and is_unknown.any():
@@ -66,48 +73,33 @@ def codes_of_labels(
 
 def labels_of_codes(ensemble: Ensemble, feature: int, codes: npt.ArrayLike) -> list[Label | None]:
     """The label of every code, the code where it has none that is known, None where it is NaN."""
-    known = ensemble.categories[feature]
+    return named_codes(ensemble.categories[feature], codes)
+
+
+def named_codes(known: Mapping[int, Label], codes: npt.ArrayLike) -> list[Label | None]:
+    """The same, for labels by code."""
     return [
         None if np.isnan(code) else known.get(int(code), code) if code == int(code) else code
         for code in np.asarray(codes, dtype=np.float64).tolist()
     ]
 
 
-def in_codes(ensemble: Ensemble, rows: Rows) -> Rows:
+def in_codes(ensemble: Ensemble, rows: Rows, encoded: Collection[int] = ()) -> Rows:
     """Rows of numbers as a user gives them, in code space; the same object where nothing changes.
 
-    Where numbers become codes by rounding (truncate, nonnegative), they stay as they are.
+    Where numbers become codes by rounding (truncate, nonnegative), they stay as they are, and so do
+    the features that are `encoded`.
     """
     if not ensemble.categories or ensemble.category_rule != "label":
         return rows
     changed: npt.NDArray[Any] | None = None
-    for feature in ensemble.categories:
+    for feature in ensemble.categories.keys() - set(encoded):
         codes = _codes_of_numbers(ensemble, feature, rows[:, feature])
         if not np.array_equal(codes, rows[:, feature], equal_nan=True):
             if changed is None:
                 changed = np.array(rows)
             changed[:, feature] = codes
     return rows if changed is None else changed
-
-
-def in_numbers(ensemble: Ensemble, rows: Rows) -> Rows:
-    """Rows in code space as numbers that a user would give: `in_codes` leads back to the same.
-
-    A code whose label is a number stands there as that number. What is no known category stands
-    there as a number below all labels, a missing value as NaN, and texts as their codes.
-    """
-    if not ensemble.categories or ensemble.category_rule != "label":
-        return rows
-    changed: npt.NDArray[Any] = np.array(rows)
-    for feature, labels in ensemble.categories.items():
-        numbers = {code: label for code, label in labels.items() if not isinstance(label, str)}
-        if numbers:
-            least = min(0.0, *map(float, numbers.values()))
-            values = np.array([*(float(numbers.get(code, code)) for code in labels), least - 1])
-            codes = _position(np.asarray(rows[:, feature]), np.array(list(labels), dtype=float))
-            known = values[codes.astype(np.int64)]
-            changed[:, feature] = np.where(np.isnan(rows[:, feature]), np.nan, known)
-    return changed
 
 
 def in_states(ensemble: Ensemble, rows: Rows) -> Rows:
@@ -158,12 +150,3 @@ def _rounded(ensemble: Ensemble, column: Rows) -> Floats:
 
 def _unknown(ensemble: Ensemble) -> float:
     return np.nan if ensemble.unknown_category == "missing" else -1.0
-
-
-def _is_missing(label: Any) -> bool:
-    if label is None:
-        return True
-    try:
-        return bool(label != label)
-    except TypeError:  # pandas.NA, which is not even true or false
-        return True
