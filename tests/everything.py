@@ -85,7 +85,7 @@ def _category_choices(case: Case, feature: int) -> Iterator[Choice]:
     price = 1 / Fraction(attacker.scale[feature] if attacker.scale else 1)
     for code, label in ensemble.categories[feature].items():
         if code in (attacker.categories or {}).get(feature, [code]):
-            value = label if ensemble.category_rule == "label" else float(code)
+            value = float(label if ensemble.category_rule == "label" else code)
             yield {feature: value}, price if value != case.x[feature] else Fraction(0)
 
 

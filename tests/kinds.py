@@ -75,7 +75,7 @@ def make_kind(
     for attempt in range(8):
         case = _random_case(rng, norm, limit, task, apart=apart)
         moves = records_of(case, 0, up=True), records_of(case, 0, up=False)
-        if "edge" not in situation or sum(map(len, moves)) > 4 - attempt // 4:
+        if "edge" not in situation or sum(map(len, moves)) > 6 - attempt // 3:
             break
     if situation.endswith("edge"):
         return to_the_edge(rng, case)
@@ -148,7 +148,7 @@ def _random_ground(rng: np.random.Generator, norm: float, *, narrow: bool, plain
 def _random_parts(ground: Ground, limit: str) -> list[Part]:
     """Two to five parts; their features are in any order."""
     rng = ground.rng
-    chosen = [pick(rng, _PARTS[limit]) for _ in range(rng.integers(2, 6))]
+    chosen = [pick(rng, _PARTS[limit]) for _ in range(pick(rng, [2, 3, 4, 4, 5, 5]))]
     if limit != "rows":
         chosen[0] = _PARTS[limit][0]
     sizes = [int(rng.integers(2, 5)) if part is OneHot else 1 for part in chosen]
