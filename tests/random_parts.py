@@ -35,6 +35,9 @@ STEPS = tuple(
         (5, 1),
         (3, 7),
         (1, 1000),
+        (2**31, 1),
+        (1, 2**31),
+        (2**31 - 1, 2**31 - 2),
     )
 )
 EVERYWHERE = (-math.inf, math.inf)
@@ -232,6 +235,8 @@ class Category(Part):
     def __post_init__(self) -> None:
         count = pick(self.rng, [1, 2, 2, 3, 3, 4, 5, 6])
         codes = sorted(int(code) for code in self.rng.choice(CODES, size=count, replace=False))
+        if chance(self.rng, 0.05):  # more states than a word has bits
+            codes = sorted({*codes, *range(2, pick(self.rng, [64, 66, 67, 131]))})
         self.labels: dict[int, Any] = {code: code for code in codes}
         if self.ground.category_rule == "label" and chance(self.rng, 0.7):
             shift = pick(self.rng, [0, 0, 1, -3, 0.5, 10])
@@ -313,7 +318,7 @@ class OneHot(Part):
         return pick(self.rng, fit)
 
     def room_for(self) -> int:
-        return len(self.features)
+        return min(len(self.features), 2 ** len(self.cuts))
 
 
 def attacker_of(ground: Ground, parts: Sequence[Part]) -> Attacker:
