@@ -19,20 +19,22 @@ from carvegbm.engines.milp.clock import Clock
 from carvegbm.engines.milp.layout import Thresholds
 from carvegbm.engines.milp.point import Point
 
-__all__ = ["ANYWHERE", "HOME", "Box", "Cuts", "find_cuts"]
+__all__ = ["ANYWHERE", "HOME", "Box", "Cuts", "Ranges", "Regions", "find_cuts"]
 
 ANYWHERE = (-1, sys.maxsize)
 HOME = -1
 """As the way of a split: that of x is the only one. A cut stands for itself, set i is -2 - i."""
+Ranges = dict[int, tuple[int, int]]
+"""Per feature (low, high): z is right of cut low and left of cut high; `ANYWHERE` if neither."""
+Regions = dict[int, int]
+"""Per finite feature: the classes that z may be in, as bits."""
 
 
 class Box(NamedTuple):
-    """Where z is, feature by feature; those that are not named may be anywhere."""
+    """Where z is; features that are not named may be anywhere."""
 
-    ranges: dict[int, tuple[int, int]]
-    """(low, high): z is right of cut low and left of cut high; `ANYWHERE` if neither."""
-    classes: dict[int, int]
-    """Of finite features: the classes that z may be in, as bits."""
+    ranges: Ranges
+    classes: Regions
 
     @property
     def is_empty(self) -> bool:

@@ -150,15 +150,14 @@ class Point:
         norm = self.scene.attacker.norm
         if norm == 0:
             return Fraction(int(value != self.x[feature]))
-        here = float(self.x[feature])
+        scene, here = self.scene, float(self.x[feature])
         distance = abs(Fraction(value) - Fraction(here))
-        limits, scale = self.scene.limits, self.scene.scale(up=value > here)
-        if feature in limits.step:
-            distance *= limits.step[feature]
-        elif distance and feature in self.scene.states:
+        if feature in scene.limits.step:
+            distance *= scene.limits.step[feature]
+        elif distance and feature in scene.states:
             distance = Fraction(1)
-        if distance and len(scale):
-            distance /= Fraction(float(scale[feature]))
+        if distance and len(scene.limits.scale):
+            distance /= Fraction(float(scene.scale(up=value > here)[feature]))
         return distance if math.isinf(norm) else distance ** int(norm)
 
     def affords(self, prices: Iterable[Fraction]) -> bool:

@@ -40,7 +40,7 @@ class Frame:
 
     def __init__(self, reach: Reach) -> None:
         cuts, scene, clock = reach.cuts, reach.instance.scene, reach.clock
-        self.used = sorted({c for (some, _), _ in clock.watched(reach.groups) for c in some})
+        self.used = sorted({c for some, _, _ in clock.watched(reach.groups) for c in some})
         self.column = {cut: column for column, cut in enumerate(self.used)}
         self.n_cuts, n_leaves = len(self.used), len(reach.rows)
         largest_move = not reach.pruned and math.isinf(scene.attacker.norm)
@@ -57,7 +57,7 @@ class Frame:
         for start, end in clock.watched(pairwise([*reach.first, n_leaves])):
             leaves = range(self.n_cuts + start, self.n_cuts + end)
             rows.add(leaves, [1] * len(leaves), lower=1, upper=1)
-        for (some, side), members in clock.watched(reach.groups):
+        for some, side, members in clock.watched(reach.groups):
             columns = [*(self.column[c] for c in some), *(self.n_cuts + leaf for leaf in members)]
             signs = [-1 if side else 1] * len(some)
             rows.add(columns, [*signs, *[1] * len(members)], upper=1 - side)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.engines.milp.classes import Literal
+from carvegbm.engines.milp.classes import Literal, Switch
 from carvegbm.engines.milp.clock import Clock
-from carvegbm.engines.milp.cuts import ANYWHERE, HOME, Box, Cuts, find_cuts
+from carvegbm.engines.milp.cuts import ANYWHERE, HOME, Box, Cuts, Ranges, Regions, find_cuts
 from carvegbm.engines.milp.point import Point
 from carvegbm.errors import CarveError
 
@@ -30,14 +30,14 @@ _BYTES_PER_NONZERO = 1_000
 _MEMORY = 0.5
 """Share of the machine's memory that a program may take."""
 
-Group = tuple[Literal, list[int]]
-"""Leaves of one tree that ask for the same: z falls into one of them only if that is true."""
-Path = tuple[tuple[int, bool, Literal], ...]
-"""(node, side, what it takes) from the root down."""
+Group = tuple[tuple[int, ...], bool, list[int]]
+"""A literal, and leaves of one tree: z falls into one of them only if that is true."""
+Path = tuple[tuple[int, bool], ...]
+"""(node, side) from the root down."""
 Leaf = tuple[int, Box, Path]
 """The row of the scores, the box, and, unpruned, the path."""
-_Side = tuple[bool, Box, float, Literal]
-"""Of a split: which side, what it leaves of the box, its price, and what it takes to be there."""
+_Step = tuple[int, Ranges, Regions, float, Path]
+"""Of a walk: the node, the box as far as it is known there, what it costs, and the path."""
 
 
 class ProgramTooLarge(CarveError):  # noqa: N818 - a refusal that "auto" may pass over
@@ -92,7 +92,7 @@ def find_reach(instance: Point, clock: Clock, pruned: bool) -> Reach:
             reach.groups.extend(_by_cut(leaves, start, clock))
             reach.groups.extend(_by_classes(leaves, start, cuts, walk.regions, clock))
         else:
-            reach.groups.extend(_by_node(leaves, start, clock))
+            reach.groups.extend(_by_node(leaves, start, walk))
         reach.first.append(start)
         reach.rows.extend(row for row, _, _ in leaves)
         reach.boxes.extend(box for _, box, _ in leaves)
@@ -103,7 +103,7 @@ class _Walk:
     """Down the trees, to what the attacker can afford."""
 
     def __init__(self, reach: Reach, way_of: list[int], home_of: list[int]) -> None:
-        self._reach, self._way_of, self._home_of = reach, way_of, home_of
+        self.reach, self._way_of, self._home_of = reach, way_of, home_of
         scene = reach.instance.scene
         self._columns = scene.layout.columns
         self._going_left = {
@@ -122,53 +122,63 @@ class _Walk:
 
     def leaves(self, root: int) -> list[Leaf]:
         """The leaves of one tree within reach."""
-        reach, way_of = self._reach, self._way_of
+        reach, cuts, price, way_of = self.reach, self.reach.cuts, self._price, self._way_of
         feature, left, right = self._columns
         leaves: list[Leaf] = []
         self.regions.clear()
-        stack: list[tuple[int, Box, float, Path]] = [(root, Box({}, {}), 0.0, ())]
+        stack: list[_Step] = [(root, {}, {}, 0.0, ())]
         for _ in reach.clock.watched(iter(stack.__len__, 0)):
-            node, box, cost, path = stack.pop()
+            node, ranges, classes, cost, path = stack.pop()
             while feature[node] >= 0 and way_of[node] == HOME:
                 node = self._home_of[node]
             if feature[node] < 0:
-                leaves.append((left[node], box, path))
+                leaves.append((left[node], Box(ranges, classes), path))
                 continue
-            sides = self._sides_of_cut if way_of[node] > HOME else self._sides_of_set
-            for side, inner, more, literal in sides(feature[node], way_of[node], box):
-                if (total := cost + more) <= 1 + SMALLEST:
-                    steps = () if reach.pruned else (*path, (node, side, literal))
-                    stack.append((left[node] if side else right[node], inner, total, steps))
+            if (cut := way_of[node]) < HOME:
+                stack.extend(self._below_set((node, ranges, classes, cost, path)))
+                continue
+            low, high = ranges.get(feature[node], ANYWHERE)
+            for side, child in ((True, left[node]), (False, right[node])):
+                if not (low < cut if side else cut < high):
+                    continue
+                inner = (low, min(high, cut)) if side else (max(low, cut), high)
+                total = cost
+                if side != cuts.home_left[cut]:
+                    before = cuts.crossed(low, high)
+                    total += price[cut] - (0.0 if before is None else price[before])
+                if total <= 1 + SMALLEST:
+                    steps = () if reach.pruned else (*path, (node, side))
+                    inside = {**ranges, feature[node]: inner}
+                    stack.append((child, inside, classes, total, steps))
         return leaves
 
-    def _sides_of_cut(self, feature: int, cut: int, box: Box) -> Iterable[_Side]:
-        """Both sides of a threshold, as far as the box leaves them open."""
-        cuts, price = self._reach.cuts, self._price
-        low, high = box.ranges.get(feature, ANYWHERE)
-        for side in (True, False):
-            if not (low < cut if side else cut < high):
-                continue
-            inner = (low, min(high, cut)) if side else (max(low, cut), high)
-            more = 0.0
-            if side != cuts.home_left[cut]:
-                before = cuts.crossed(low, high)
-                more = price[cut] - (0.0 if before is None else price[before])
-            yield side, Box({**box.ranges, feature: inner}, box.classes), more, ((cut,), side)
+    def literal(self, node: int, side: bool) -> Literal:
+        """What it takes that z goes to one side of a node."""
+        if (way := self._way_of[node]) > HOME:
+            return (way,), side
+        switch, listed = self._asked(node)
+        return switch.literal((listed if side else ~listed) & switch.reach)
 
-    def _sides_of_set(self, feature: int, way: int, box: Box) -> Iterable[_Side]:
-        """Both sides of a set of states, as far as the box leaves them open."""
-        switch, listed = self._reach.cuts.switches[feature], self._going_left[-2 - way]
-        reach = switch.reach
-        before = box.classes.get(feature, reach)
-        for side, asked in ((True, listed & reach), (False, ~listed & reach)):
-            inner = before & asked
-            if not inner:
-                continue
-            leaves_home = before & switch.home and not inner & switch.home
-            more = self._price[next(iter(switch.cuts.values()))] if leaves_home else 0.0
-            self.regions.add((feature, inner))
-            inside = Box(box.ranges, {**box.classes, feature: inner})
-            yield side, inside, more, switch.literal(asked)
+    def _asked(self, node: int) -> tuple[Switch, int]:
+        """Of a split by a set: the feature, and the classes that go left."""
+        feature, *_ = self._columns
+        return self.reach.cuts.switches[feature[node]], self._going_left[-2 - self._way_of[node]]
+
+    def _below_set(self, step: _Step) -> Iterable[_Step]:
+        """Both sides of a split by a set of states, as far as they are open."""
+        node, ranges, classes, cost, path = step
+        feature, left, right = (column[node] for column in self._columns)
+        switch, listed = self._asked(node)
+        before = classes.get(feature, switch.reach)
+        for side, asked in ((True, listed), (False, ~listed)):
+            inner, total = before & asked, cost
+            if before & switch.home and not inner & switch.home:
+                total += self._price[next(iter(switch.cuts.values()))]
+            if inner and total <= 1 + SMALLEST:
+                self.regions.add((feature, inner))
+                steps = () if self.reach.pruned else (*path, (node, side))
+                inside = {**classes, feature: inner}
+                yield left if side else right, ranges, inside, total, steps
 
 
 def _by_cut(leaves: list[Leaf], start: int, clock: Clock) -> Iterable[Group]:
@@ -178,16 +188,16 @@ def _by_cut(leaves: list[Leaf], start: int, clock: Clock) -> Iterable[Group]:
         for feature, ends in box.ranges.items():
             known.setdefault(feature, set()).update(ends)
     ordered = {feature: sorted(ends - {*ANYWHERE}) for feature, ends in known.items()}
-    groups: dict[Literal, list[int]] = {}
+    groups: dict[tuple[int, bool], list[int]] = {}
     for leaf, (_, box, _) in enumerate(leaves, start):
         clock.check()
         for feature, (low, high) in box.ranges.items():
             cuts = ordered[feature]
             for cut in cuts[bisect_left(cuts, high) :]:
-                groups.setdefault(((cut,), True), []).append(leaf)
+                groups.setdefault((cut, True), []).append(leaf)
             for cut in cuts[: bisect_right(cuts, low)]:
-                groups.setdefault(((cut,), False), []).append(leaf)
-    return groups.items()
+                groups.setdefault((cut, False), []).append(leaf)
+    return (((cut,), side, members) for (cut, side), members in groups.items())
 
 
 def _by_classes(
@@ -201,17 +211,17 @@ def _by_classes(
             if feature in box.classes and not box.classes[feature] & ~region
         ]
         if members:
-            yield cuts.switches[feature].literal(region), members
+            yield *cuts.switches[feature].literal(region), members
 
 
-def _by_node(leaves: list[Leaf], start: int, clock: Clock) -> Iterable[Group]:
+def _by_node(leaves: list[Leaf], start: int, walk: _Walk) -> Iterable[Group]:
     """A group for each side of each node of a tree: all leaves below it."""
-    groups: dict[tuple[int, bool], Group] = {}
+    groups: dict[tuple[int, bool], list[int]] = {}
     for leaf, (_, _, path) in enumerate(leaves, start):
-        clock.check()
-        for node, side, literal in path:
-            groups.setdefault((node, side), (literal, []))[1].append(leaf)
-    return groups.values()
+        walk.reach.clock.check()
+        for step in path:
+            groups.setdefault(step, []).append(leaf)
+    return ((*walk.literal(*step), members) for step, members in groups.items())
 
 
 def _survey(
