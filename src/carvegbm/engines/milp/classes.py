@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +66,7 @@ class Switch:
     cuts: dict[int, int]
     """Of every other class in reach: its cut."""
 
-    @property
+    @cached_property
     def reach(self) -> int:
         """All classes in reach, that of x among them."""
         return self.home | sum(self.cuts)
