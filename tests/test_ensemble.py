@@ -233,6 +233,7 @@ def test_equality_does_not_depend_on_the_layout_of_the_nodes():
         {"average": 3},
         {"input_precision": "float32"},
         {"sum_precision": "float32"},
+        {"absent": "missing"},
         {"n_features": 3},
     ],
     ids=str,
@@ -307,6 +308,7 @@ def test_features_are_found_by_name_and_position():
         ({"link_scale": 0.0}, ["link_scale", "0.0"]),
         ({"input_precision": "float16"}, ["input_precision", "'float16'"]),
         ({"sum_precision": "double"}, ["sum_precision", "'double'"]),
+        ({"absent": "nan"}, ["absent must be zero or missing", "'nan'"]),
     ],
     ids=str,
 )

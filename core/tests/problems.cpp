@@ -10,6 +10,9 @@ namespace carve::tests {
 
 namespace {
 
+constexpr int most_sets = 6;
+constexpr int most_states = 5;
+
 // A multiple of 1/4 in [0, 2], or close to one.
 double lattice(Random& random) {
     const double value = 0.25 * random.below(9);
@@ -37,9 +40,9 @@ struct Scores { // of one ensemble
 
 class Grower {
   public:
-    Grower(Random& random, const Shape& shape, bool single_precision)
+    Grower(Random& random, const Shape& shape, bool single_precision, std::vector<Grid> grid)
         : random_(random), shape_(shape), single_precision_(single_precision),
-          scores_{random.below(5)} {}
+          grid_(std::move(grid)), scores_{random.below(5)} {}
 
     void grow(int tree) {
         roots.push_back(static_cast<std::int32_t>(nodes.size()));
@@ -61,18 +64,27 @@ class Grower {
                 scores.push_back(score());
             return static_cast<std::int32_t>(here);
         }
-        const double threshold = lattice(random_);
+        const std::int32_t feature = first_feature + random_.below(shape_.features);
+        const double threshold = threshold_of(feature);
         const std::int32_t left = node(first_feature, depth - 1);
         const std::int32_t right = node(first_feature, depth - 1);
-        nodes[here] = {single_precision_ ? static_cast<float>(threshold) : threshold,
-                       first_feature + random_.below(shape_.features), left, right,
-                       random_.below(2)};
+        nodes[here] = {threshold, feature, left, right, random_.below(2)};
         return static_cast<std::int32_t>(here);
+    }
+
+    double threshold_of(std::int32_t feature) {
+        if (!grid_.empty() && grid_[static_cast<std::size_t>(feature)] == Grid::finite)
+            return random_.below(most_sets);
+        const double threshold = lattice(random_);
+        if (!grid_.empty() && grid_[static_cast<std::size_t>(feature)] == Grid::whole)
+            return std::floor(4 * threshold);
+        return single_precision_ ? static_cast<float>(threshold) : threshold;
     }
 
     Random& random_;
     const Shape& shape_;
     bool single_precision_;
+    std::vector<Grid> grid_;
     Scores scores_;
 };
 
@@ -80,18 +92,51 @@ class Grower {
 
 Ensemble random_ensemble(Random& random, const Shape& shape) {
     const bool single_precision = random.chance(0.25);
-    Grower grower(random, shape, single_precision);
+    const int features = shape.apart ? shape.trees * shape.features : shape.features;
+    Form form{0, features, 1, random.chance(0.5), single_precision, false};
+    if (shape.mixed) {
+        for (int feature = 0; feature < features; ++feature)
+            form.grid.push_back(random.pick({Grid::real, Grid::whole, Grid::finite}));
+        form.sets.starts = {0};
+        for (int set = 0; set < most_sets; ++set) {
+            form.sets.words.push_back(static_cast<std::uint64_t>(random.below(1 << most_states)));
+            form.sets.starts.push_back(set + 1);
+        }
+    }
+    Grower grower(random, shape, single_precision, form.grid);
     for (int tree = 0; tree < shape.trees; ++tree)
         grower.grow(tree);
     std::vector<double> base;
     for (int output = 0; output < shape.outputs; ++output)
         base.push_back(random.chance(0.5) ? 0.0 : grower.score());
-    const double threshold = shape.outputs > 1 || random.chance(0.5) ? 0.0 : grower.score();
-    const int features = shape.apart ? shape.trees * shape.features : shape.features;
-    const int average = random.chance(0.7) ? 1 : shape.trees;
-    return Ensemble(grower.nodes, grower.roots, std::move(grower.scores), std::move(base),
-                    {threshold, features, average, random.chance(0.5), single_precision, false});
+    form.threshold = shape.outputs > 1 || random.chance(0.5) ? 0.0 : grower.score();
+    form.average = random.chance(0.7) ? 1 : shape.trees;
+    return Ensemble(grower.nodes, grower.roots, std::move(grower.scores), std::move(base), form);
 }
+
+namespace {
+
+// Other ways up than down, steps, states to change to.
+void add_grids(Random& random, const Ensemble& ensemble, Attacker& attacker) {
+    const bool ways = random.chance(0.5);
+    attacker.states.starts = {0};
+    for (std::int32_t feature = 0; feature < ensemble.n_features; ++feature) {
+        const Grid grid = ensemble.grid_of(feature);
+        const double down = attacker.scale_of(feature, false);
+        if (ways)
+            attacker.scale_up.push_back(grid == Grid::finite ? down
+                                                             : random.pick({0.0, 0.25, 1.0, 3.0}));
+        const bool whole = grid == Grid::whole;
+        attacker.step_numerator.push_back(whole ? random.pick({1.0, 3.0}) : 1.0);
+        attacker.step_denominator.push_back(whole ? random.pick({1.0, 4.0, 255.0}) : 1.0);
+        if (grid == Grid::finite)
+            attacker.states.words.push_back(
+                static_cast<std::uint64_t>(random.below(1 << most_states)));
+        attacker.states.starts.push_back(static_cast<std::int64_t>(attacker.states.words.size()));
+    }
+}
+
+} // namespace
 
 Attacker random_attacker(Random& random, const Ensemble& ensemble, int norm) {
     Attacker attacker{norm, 0, {}, {}, {}, {}};
@@ -111,13 +156,20 @@ Attacker random_attacker(Random& random, const Ensemble& ensemble, int norm) {
             attacker.upper.push_back(1.75);
         }
     }
+    if (!ensemble.grid.empty())
+        add_grids(random, ensemble, attacker);
     return attacker;
 }
 
 std::vector<double> random_rows(Random& random, const Ensemble& ensemble, int count) {
     std::vector<double> rows;
     for (int i = 0; i < count * ensemble.n_features; ++i) {
-        const double value = std::min(1.75, lattice(random)); // within all bounds
+        double value = std::min(1.75, lattice(random)); // within all bounds
+        const Grid grid = ensemble.grid_of(i % ensemble.n_features);
+        if (grid == Grid::whole)
+            value = std::clamp(std::floor(4 * value), 0.0, 1.0); // within all bounds, too
+        else if (grid == Grid::finite)
+            value = random.between(-1, most_states - 1);
         rows.push_back(random.chance(0.03) ? std::numeric_limits<double>::quiet_NaN() : value);
     }
     return rows;
@@ -128,12 +180,17 @@ void for_every_attack(const Ensemble& ensemble, const Attacker& attacker, Instan
     const auto n = static_cast<std::size_t>(ensemble.n_features);
     std::vector<std::vector<double>> landings(n); // other cells, by their nearest values
     for (const Node& node : ensemble.nodes) {
-        if (node.is_leaf() || std::isnan(instance.routed[node.feature]) ||
-            !crosses(instance.limits(node.feature), node.threshold))
+        const std::int32_t feature = node.axis();
+        if (node.is_leaf() || std::isnan(instance.routed[feature]))
             continue;
-        const bool home_left = instance.routed[node.feature] <= node.threshold;
-        landings[static_cast<std::size_t>(node.feature)].push_back(
-            home_left ? ensemble.next_above(node.threshold) : node.threshold);
+        auto& list = landings[static_cast<std::size_t>(feature)];
+        for (int state = 0; node.is_by_set() && state < most_states; ++state)
+            if (state != instance.x[feature] && instance.allows(feature, state))
+                list.push_back(state);
+        if (node.is_by_set() || !crosses(instance.limits(feature), node.threshold))
+            continue;
+        const bool home_left = instance.routed[feature] <= node.threshold;
+        list.push_back(home_left ? ensemble.next_above(feature, node.threshold) : node.threshold);
     }
     for (auto& list : landings) {
         std::ranges::sort(list);

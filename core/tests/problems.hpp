@@ -18,6 +18,7 @@ struct Shape {
     int features = 3;   // of a tree, if they are apart; else of all trees together
     bool apart = false; // every tree has features of its own: large-spread
     int outputs = 1;
+    bool mixed = false; // features of all grids
 };
 
 // Thresholds, values and budgets are often multiples of 1/4, so that they tie; scores are of one of

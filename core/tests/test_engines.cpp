@@ -100,15 +100,19 @@ void compare(Random& random, const Ensemble& ensemble, const Attacker& attacker,
 
 } // namespace
 
-TEST(engines_say_what_trying_every_attack_says) {
-    Random random(20);
+namespace {
+
+void compare_all(Random& random, bool mixed) {
     for (const int norm : {norm_inf, 0, 1, 2, 3}) {
         Counts counts;
         for (int i = 0; i < 400; ++i) {
             const bool apart = random.chance(0.5);
-            const Shape shape{random.between(1, 4), random.between(1, 3),
-                              apart ? random.between(1, 2) : random.between(1, 4), apart,
-                              random.chance(0.3) ? 3 : 1};
+            const Shape shape{random.between(1, 4),
+                              random.between(1, 3),
+                              apart ? random.between(1, 2) : random.between(1, 4),
+                              apart,
+                              random.chance(0.3) ? 3 : 1,
+                              mixed};
             const Ensemble ensemble = tests::random_ensemble(random, shape);
             const Attacker attacker = tests::random_attacker(random, ensemble, norm);
             const int held = random.below(std::max(2, shape.outputs));
@@ -119,6 +123,18 @@ TEST(engines_say_what_trying_every_attack_says) {
         }
         CHECK(counts.wins > 100 && counts.never > 40 && counts.both > 100);
     }
+}
+
+} // namespace
+
+TEST(engines_say_what_trying_every_attack_says) {
+    Random random(20);
+    compare_all(random, false);
+}
+
+TEST(engines_say_what_trying_every_attack_says_of_steps_and_states) {
+    Random random(22);
+    compare_all(random, true);
 }
 
 // Too many attacks to try: one engine's word against the other's.

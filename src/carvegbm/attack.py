@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
+from carvegbm.engines.blocks import witnesses_of
+from carvegbm.instances.sparse import Csr
 from carvegbm.keeping.files import RESULTS, check_output, replacing
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
@@ -63,9 +65,10 @@ class Attack(Result):
 
     success: npt.NDArray[np.bool_]
     """The decision can be flipped: the instance is fragile, or broken."""
-    witnesses: npt.NDArray[np.float64]
+    witnesses: npt.NDArray[np.float64] | Csr
     """A row per instance; NaN where there is no witness. Columns stand in the order of the
-    model's features, whatever that of a frame was; see `feature_names`."""
+    model's features, whatever that of a frame was; see `feature_names`. Of instances that were
+    sparse: CSR, every change stored, and a row without entries where there is no witness."""
     distance: npt.NDArray[np.float64]
     """The smallest budget that affords the witness; NaN where there is none."""
     status: npt.NDArray[np.str_]
@@ -89,13 +92,16 @@ class Attack(Result):
         success = flipped(status)
         borderline = np.zeros(len(rows), dtype=bool)
         witnesses = found["witness"]
+        if rows.is_sparse:
+            witnesses = witnesses_of(rows, witnesses)
         if success.any():
-            some = rows.take(np.flatnonzero(success))
-            z = problem.witnesses(witnesses[success], some)
+            z = witnesses[success]
+            if not rows.is_sparse:
+                z = problem.witnesses(z, rows.take(np.flatnonzero(success)))
+                witnesses[success] = z
             raw = ensemble.scores_of(z)
             kept = (class_indices(ensemble, raw) == labels[success]) == found["right"][success]
             borderline[success] = kept | may_round_to_a_tie(ensemble, raw)
-            witnesses[success] = z
         return cls(
             success,
             witnesses,

@@ -31,6 +31,7 @@ from carvegbm.attackers.given import (
 from carvegbm.attackers.plain import OPTIONS, from_plain, to_plain
 from carvegbm.attackers.within import first_outside
 from carvegbm.errors import CarveError, DataError, shown
+from carvegbm.instances.sparse import Csr
 from carvegbm.limits import Limits, limits_of
 
 if TYPE_CHECKING:
@@ -166,19 +167,21 @@ class Attacker:
     def check_instances(
         self,
         ensemble: Ensemble,
-        X: npt.NDArray[np.float64] | npt.NDArray[np.float32],
+        X: npt.NDArray[np.float64] | npt.NDArray[np.float32] | Csr,
         limits: Limits | None = None,
     ) -> None:
         """Refuse instances outside the bounds; `limits` are those for the ensemble, if known."""
         if self.bounds is None:
             return
         limits = self.limits(ensemble) if limits is None else limits
-        if limits.by_row and len(limits.lower) != len(X):
+        count = X.shape[0]
+        if limits.by_row and len(limits.lower) != count:
             raise DataError(
-                f"the attacker's bounds have {len(limits.lower)} rows, X has {len(X)}; give a row "
+                f"the attacker's bounds have {len(limits.lower)} rows, X has {count}; give a row "
                 "of bounds per instance"
             )
-        outside = first_outside(X, limits.lower, limits.upper)
+        is_zero = ensemble.absent == "zero"
+        outside = first_outside(X, limits.lower, limits.upper, absent_is_zero=is_zero)
         if outside is not None:
             row, column, lower, upper = outside
             raise DataError(

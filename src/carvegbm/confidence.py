@@ -54,7 +54,11 @@ def high_confidence(
         )
     rows = problem.rows(X, None, settings.threads)
     found = np.full(len(rows), "holds", dtype="<U7")
-    asked = np.flatnonzero(_is_confident(problem, rows, level, settings.threads))
+    confident = [
+        _is_confident(part_of, part, level, settings.threads)
+        for _, part_of, part in problem.dense(rows)
+    ]
+    asked = np.flatnonzero(np.concatenate(confident))
     if len(asked):
         with showing(progress, len(asked), "verifying") as listen:
             decided = decide(Task(problem, settings), rows.take(asked), listen)
@@ -95,18 +99,9 @@ def _check_level(q: Any) -> Fraction:
 
 def _exact_raw(ensemble: Ensemble, x: npt.NDArray[np.float64]) -> Fraction:
     """The raw score of one instance, as the rational number it is."""
-    if ensemble.input_precision == "float32":
-        with np.errstate(over="ignore"):
-            x = x.astype(np.float32).astype(np.float64)
-    total = Fraction(float(ensemble.base_score[0]))
-    for root in ensemble.roots.tolist():
-        node = ensemble.nodes[root]
-        while node["feature"] >= 0:
-            value = x[node["feature"]]
-            left = node["missing"] == 1 if np.isnan(value) else value <= node["threshold"]
-            node = ensemble.nodes[node["left" if left else "right"]]
-        total += Fraction(float(ensemble.scores[node["left"], 0]))
-    return total / ensemble.average
+    leaves = np.flatnonzero(ensemble.core.leaf_counts(ensemble.states(x[None]), 1))
+    total = sum(map(Fraction, ensemble.scores[leaves, 0].tolist()))
+    return (Fraction(float(ensemble.base_score[0])) + total) / ensemble.average
 
 
 def _reaches(scaled: Fraction, level: Fraction) -> bool:

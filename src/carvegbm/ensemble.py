@@ -21,6 +21,7 @@ from carvegbm.instances.rows import as_labels, check_threads
 from carvegbm.trees import nested, sets
 from carvegbm.trees.categories import in_states
 from carvegbm.trees.checking import checked_rows
+from carvegbm.trees.compact import raw_scores
 from carvegbm.trees.identity import are_equal
 from carvegbm.trees.link import class_indices
 from carvegbm.trees.nested import NODE
@@ -30,13 +31,14 @@ from carvegbm.trees.wellformed import check_trees, double, labels_of, whole, wit
 if TYPE_CHECKING:
     from carvegbm import _core
 
-__all__ = ["NODE", "Compared", "Ensemble", "Link", "Precision", "Task", "Tie", "fields_of"]
+__all__ = ["NODE", "Absent", "Compared", "Ensemble", "Precision", "Task", "Tie", "fields_of"]
 
 Task = Literal["binary", "multiclass", "regression"]
 Link = Literal["identity", "logistic", "softmax"]
 Precision = Literal["float64", "float32"]
 Tie = Literal["positive", "negative"]
 Compared = Literal["raw", "probability"]
+Absent = Literal["zero", "missing"]
 Rows = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 
@@ -89,6 +91,8 @@ class Ensemble:
         How a number in a categorical column becomes a code, see `carvegbm.trees.categories`.
     unknown_category : {"right", "missing"}
         What a value that is no label is, by the rule "label": in no set, or a missing value.
+    absent : {"zero", "missing"}
+        What the source library takes an entry for that a sparse matrix leaves out.
 
     Examples
     --------
@@ -119,6 +123,7 @@ class Ensemble:
     set_codes: npt.NDArray[np.int64]
     category_rule: CategoryRule
     unknown_category: UnknownCategory
+    absent: Absent
 
     def __init__(
         self,
@@ -144,6 +149,7 @@ class Ensemble:
         set_codes: npt.ArrayLike | None = None,
         category_rule: CategoryRule = "label",
         unknown_category: UnknownCategory = "right",
+        absent: Absent = "zero",
     ) -> None:
         score_rows = np.array(scores, dtype=np.float64, order="C")
         if score_rows.ndim == 1:
@@ -155,31 +161,23 @@ class Ensemble:
         known = sets.kept_categories(categories, whole(n_features, "n_features"), category_rule)
         plain = with_plain_leaves(np.array(nodes, dtype=NODE, order="C"))
         renumbered, listed = sets.kept_sets(plain, known, set_starts, set_codes)
-        _set(self, "nodes", renumbered)
-        _set(self, "roots", np.array(roots, dtype=np.int32, order="C"))
-        _set(self, "scores", score_rows)
-        _set(self, "base_score", base)
-        _set(self, "threshold", double(threshold, "threshold"))
-        _set(self, "tie", tie)
-        _set(self, "n_features", whole(n_features, "n_features"))
-        _set(self, "task", task)
-        _set(self, "feature_names", None if feature_names is None else tuple(feature_names))
-        _set(self, "link", link)
-        _set(self, "link_scale", float(link_scale))
-        _set(self, "average", whole(average, "average"))
-        _set(self, "input_precision", input_precision)
-        _set(self, "sum_precision", sum_precision)
-        _set(self, "compares", compares)
-        _set(self, "categories", known)
-        _set(self, "set_starts", listed.starts)
-        _set(self, "set_codes", listed.codes)
-        _set(self, "category_rule", category_rule)
-        _set(self, "unknown_category", unknown_category)
+        vars(self).update(
+            nodes=renumbered,
+            roots=np.array(roots, dtype=np.int32, order="C"),
+            threshold=double(threshold, "threshold"),
+            n_features=whole(n_features, "n_features"),
+            feature_names=None if feature_names is None else tuple(feature_names),
+            average=whole(average, "average"),
+        )
+        vars(self).update(scores=score_rows, base_score=base, link_scale=float(link_scale))
+        vars(self).update(categories=known, set_starts=listed.starts, set_codes=listed.codes)
+        vars(self).update(task=task, tie=tie, link=link, compares=compares, absent=absent)
+        vars(self).update(input_precision=input_precision, sum_precision=sum_precision)
+        vars(self).update(category_rule=category_rule, unknown_category=unknown_category)
         check_trees(self)
         if not known:  # nothing to say about what is not there
-            _set(self, "category_rule", "label")
-            _set(self, "unknown_category", "right")
-        _set(self, "classes", labels_of(task, n_outputs, classes))
+            vars(self).update(category_rule="label", unknown_category="right")
+        vars(self).update(classes=labels_of(task, n_outputs, classes))
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
@@ -272,12 +270,12 @@ class Ensemble:
 
         Equals the source library's own raw prediction.
         """
-        rows = self.check_data(X, allow_infinite=True, threads=threads)
+        rows = checked_rows(self, X, True, check_threads(threads), sparse=True)
         return self.scores_of(rows, threads=threads)
 
-    def scores_of(self, rows: Rows, *, threads: int | None = None) -> npt.NDArray[np.float64]:
-        """Raw score per row, of rows as `check_data` returns them."""
-        raw = self.core.raw_score(self.states(rows), check_threads(threads))
+    def scores_of(self, rows: Any, *, threads: int | None = None) -> npt.NDArray[np.float64]:
+        """Raw score per row, of rows as `check_data` returns them, or of CSR."""
+        raw = raw_scores(self, rows, check_threads(threads))
         return raw[:, 0] if self.n_outputs == 1 else raw
 
     def decide(self, X: npt.ArrayLike, *, threads: int | None = None) -> npt.NDArray[Any]:
@@ -342,9 +340,10 @@ class Ensemble:
         Categorical columns hold codes, see `carvegbm.trees.categories`.
         Raises `DataError` for names that do not fit, for a wrong shape, for what is no number, for
         infinite values unless `allow_infinite`, and for NaN in a feature whose splits have no rule
-        for it. A memory-mapped array stays on disk.
+        for it. A memory-mapped array stays on disk; a sparse matrix becomes dense.
         """
-        return checked_rows(self, X, allow_infinite, check_threads(threads))
+        rows: Rows = checked_rows(self, X, allow_infinite, check_threads(threads))
+        return rows
 
     def states(self, rows: Rows) -> Rows:
         """Rows as `check_data` returns them, as the core takes them.
@@ -395,10 +394,6 @@ _FIELDS = tuple(Ensemble.__annotations__)
 def fields_of(ensemble: Ensemble) -> dict[str, Any]:
     """All that an ensemble consists of, by name: Ensemble(**fields_of(e)) == e."""
     return {name: getattr(ensemble, name) for name in _FIELDS}
-
-
-def _set(ensemble: Ensemble, name: str, value: object) -> None:
-    object.__setattr__(ensemble, name, value)
 
 
 def _rebuild(fields: dict[str, Any]) -> Ensemble:

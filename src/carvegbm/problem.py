@@ -7,6 +7,7 @@ the ensemble is large-spread), found once and kept; and rows as the engines take
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker, Limits, require_attacker
+from carvegbm.attackers.compact import compact_options
+from carvegbm.axes.sparse import on_lattice
 from carvegbm.axes.translation import Bounds, Translation
 from carvegbm.ensemble import Ensemble
 from carvegbm.instances.rows import check_threads
+from carvegbm.instances.sparse import Csr, is_sparse
 from carvegbm.readers import load
 from carvegbm.spread import is_large_spread, largest_budget
+from carvegbm.trees.categories import in_codes
+from carvegbm.trees.checking import checked_rows
+from carvegbm.trees.compact import Columns, compacted
 
 if TYPE_CHECKING:
     from carvegbm import _core
@@ -31,11 +38,14 @@ Array = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Instances as the engines take them, checked; for questions about labels, with these."""
+    """Instances as the engines take them, checked; for questions about labels, with these.
 
-    X: Array
+    Sparse ones are CSR, as they were given; `Problem.dense` makes the others of them, by parts.
+    """
+
+    X: Array | Csr
     """As the core takes them, see `carvegbm.axes`."""
-    given: Array
+    given: Array | Csr
     """In code space, as `Ensemble.check_data` returns them."""
     labels: npt.NDArray[np.int32] | None = None
     """The position of each row's label among the classes."""
@@ -43,7 +53,12 @@ class Rows:
     """Of every row, where they have bounds of their own, as the core takes them."""
 
     def __len__(self) -> int:
-        return len(self.X)
+        return int(self.X.shape[0])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether they are CSR."""
+        return is_sparse(self.X)
 
     def bounds_of(self, row: int) -> Bounds | None:
         """Of one row, where rows have bounds of their own."""
@@ -55,7 +70,7 @@ class Rows:
             return self
 
         def some(array: Any) -> Any:
-            return np.ascontiguousarray(array[which])
+            return array[which] if is_sparse(array) else np.ascontiguousarray(array[which])
 
         X = some(self.X)
         return Rows(
@@ -119,22 +134,56 @@ class Problem:
 
     def instances(self, X: npt.ArrayLike) -> Rows:
         """The instances, which must be within the attacker's bounds."""
-        return self._rows(self.ensemble.check_data(X))
+        return self._rows(checked_rows(self.ensemble, X, False, 0, sparse=True))
 
     def rows(self, X: npt.ArrayLike, y: npt.ArrayLike | None, threads: int | None = None) -> Rows:
         """The instances with their labels; without any, the model's own answers are right."""
-        found = self.ensemble.check_data(X)
-        labels = None if y is None else self.ensemble.check_labels(y, len(found))
+        found = checked_rows(self.ensemble, X, False, 0, sparse=True)
+        labels = None if y is None else self.ensemble.check_labels(y, found.shape[0])
         rows = self._rows(found)
         return replace(rows, labels=self._answers(rows, threads) if labels is None else labels)
 
-    def _rows(self, given: Array) -> Rows:
+    def _rows(self, given: Array | Csr) -> Rows:
         translation, attacker = self.translation, self.attacker
+        if is_sparse(given):
+            attacker.check_instances(self.ensemble, on_lattice(translation, given), self.limits)
+            small, columns = self.compact
+            if self.limits.one_hot:
+                for which, block in columns.blocks(given):
+                    small.translation.rows(block, first=which.start)
+            return Rows(given, given, bounds=small.translation.bounds_of_rows())
         rows = translation.rows(given)
         if attacker.bounds is not None:
             exact = translation.on_lattice(given, rows)
             attacker.check_instances(self.ensemble, exact, self.limits)
         return Rows(rows, given, bounds=translation.bounds_of_rows())
+
+    @cached_property
+    def compact(self) -> tuple[Problem, Columns]:
+        """The problem over the features that matter, and how to take these from sparse rows."""
+        grouped = [feature for group in self.limits.one_hot for feature in group]
+        ensemble, columns = compacted(self.ensemble, grouped)
+        options = compact_options(self.limits, self.ensemble, columns.chosen)
+        attacker = Attacker(self.attacker.norm, self.attacker.budget, **options)
+        return Problem(ensemble, attacker), columns
+
+    def dense(self, rows: Rows) -> Iterator[tuple[slice, Problem, Rows]]:
+        """The rows as the core takes them, with the problem that they are of.
+
+        Sparse ones some at a time, of the compact problem; others all at once.
+        """
+        if not rows.is_sparse:
+            yield slice(0, len(rows)), self, rows
+            return
+        small, columns = self.compact
+        for which, block in columns.blocks(rows.X):
+            given = in_codes(small.ensemble, block)
+            part = replace(rows, X=small.translation.rows(given), given=given)
+            if rows.labels is not None:
+                part = replace(part, labels=rows.labels[which])
+            if rows.bounds is not None:
+                part = replace(part, bounds=(rows.bounds[0][which], rows.bounds[1][which]))
+            yield which, small, part
 
     def _answers(self, rows: Rows, threads: int | None) -> npt.NDArray[np.int32]:
         """The classes the exact sums decide for.
@@ -153,10 +202,18 @@ class Problem:
 
     def _wrong(self, rows: Rows, threads: int | None) -> npt.NDArray[np.int64]:
         """The rows whose label the exact sums do not decide for."""
-        return np.flatnonzero(~self.unattacked(rows, threads).right)
+        return np.concatenate(
+            [
+                which.start + np.flatnonzero(~problem.unattacked(part, threads).right)
+                for which, problem, part in self.dense(rows)
+            ]
+        )
 
     def unattacked(self, rows: Rows, threads: int | None) -> _core.Decisions:
-        """What can be said about the labels without an attack: margins, and who is right."""
+        """What can be said about the labels without an attack: margins, and who is right.
+
+        Of rows that are dense.
+        """
         from carvegbm import _core
 
         assert rows.labels is not None

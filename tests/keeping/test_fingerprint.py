@@ -105,6 +105,7 @@ CHANGES = {
     "average": ensemble(stump(0, 0.5), n_features=2, average=2),
     "input_precision": ensemble(stump(0, 0.5), n_features=2, input_precision="float32"),
     "sum_precision": ensemble(stump(0, 0.5), n_features=2, sum_precision="float32"),
+    "absent": ensemble(stump(0, 0.5), n_features=2, absent="missing"),
     "missing": ensemble(stump(0, 0.5, missing="left"), n_features=2),
     "roots": ensemble(stump(0, 0.5), leaf(0.0), n_features=2),
     "deeper": ensemble(split(0, 0.5, leaf(-1.0), stump(1, 0.5)), n_features=2),

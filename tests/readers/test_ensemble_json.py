@@ -133,6 +133,7 @@ def odd_ensembles(draw: st.DrawFn) -> cg.Ensemble:
         input_precision="float32" if narrow else "float64",
         sum_precision=draw(st.sampled_from(["float32", "float64"])),
         compares=compares,
+        absent=draw(st.sampled_from(["zero", "missing"])),
         categories=categories,
         category_rule=category_rule,
         unknown_category=draw(st.sampled_from(["right", "missing"]))
@@ -313,7 +314,10 @@ def test_names_are_written_as_they_are_read_by_people(tmp_path):
 
 def test_every_field_of_an_ensemble_has_a_place_in_the_file_and_on_the_page(tmp_path):
     model = ensemble(
-        stump(0, 0.5, missing="left"), choice(1, [0], leaf(1.0), leaf(2.0)), n_features=2
+        stump(0, 0.5, missing="left"),
+        choice(1, [0], leaf(1.0), leaf(2.0)),
+        n_features=2,
+        absent="missing",
     )
     model.save(tmp_path / "e.json")
     document = json.loads((tmp_path / "e.json").read_text())

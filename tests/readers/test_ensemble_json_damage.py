@@ -46,6 +46,8 @@ SPLIT, LEAF = ("nodes", 0), ("nodes", 2)
         (("tie",), "both", ["tie must be positive or negative, got 'both'"]),
         (("link",), [], ["link is [], not a text"]),
         (("compares",), "odds", ["compares must be raw or probability, got 'odds'"]),
+        (("absent",), "nan", ["absent must be zero or missing, got 'nan'"]),
+        (("absent",), 0, ["absent"]),
         (("input_precision",), "float16", ["input_precision must be", "'float16'"]),
         (("sum_precision",), "x" * 900, ["sum_precision must be", "…"]),
         (("average",), 1.0, ["average is 1.0, not a whole number"]),

@@ -291,21 +291,20 @@ def test_unused_categorical_features_do_not_matter():
     assert load(booster).n_trees == 3
 
 
-def test_categorical_splits_are_refused_by_name(tmp_path):
+def test_feature_that_is_a_number_here_and_a_category_there_is_refused_by_name(tmp_path):
     rng = np.random.default_rng(0)
     X = np.c_[rng.normal(size=300), rng.integers(0, 5, 300)]
     y = X[:, 0] + np.isin(X[:, 1], [1, 4]) * 3
-    dataset = lgb.Dataset(X, y, categorical_feature=[1], feature_name=["size", "colour"])
-    booster = lgb.train({"verbose": -1}, dataset, 3)
-    message = r"tree 0 has a categorical split on feature 'colour', .*; encode"
+    names = ["size", "colour"]
+    first = lgb.train({"verbose": -1}, lgb.Dataset(X, y, feature_name=names), 2)
+    dataset = lgb.Dataset(X, y, categorical_feature=[1], feature_name=names)
+    booster = lgb.train({"verbose": -1}, dataset, 2, init_model=first)
+    message = r"feature 'colour' is split by a threshold in tree 0 and by categories in tree 2; "
     with pytest.raises(ModelError, match="^Booster: " + message):
         load(booster)
     path = tmp_path / "model.txt"
     booster.save_model(path)
     with pytest.raises(ModelError, match="^" + re.escape(str(path)) + ": " + message):
-        load(path)
-    path.write_text(json.dumps(booster.dump_model()))
-    with pytest.raises(ModelError, match=message):
         load(path)
 
 
@@ -378,9 +377,28 @@ def test_leaves_predicted_leaf_indices(shared_data, assert_same):
     assert_same(load(folder / "lg_breast_cancer.txt.gz").raw_score(X), expected)
 
 
-@pytest.mark.parametrize(
-    "name", ["lg_kddcup99.model.gz", "model_simple.txt.gz", "lg_1tree.json.gz"]
-)
-def test_leaves_models_with_categorical_splits_are_refused(name, shared_data):
-    with pytest.raises(ModelError, match=r"tree \d+ has a categorical split on feature '\w+'"):
-        load(shared_data / "models" / "dmitryikh_leaves" / name)
+def test_leaves_categorical_splits(shared_data, assert_same):
+    folder = shared_data / "models" / "dmitryikh_leaves"
+    X = table(folder / "kddcup99_test.tsv.gz")
+    truth = table(folder / "lg_kddcup99_true_predictions.txt.gz")
+    ensemble = load(folder / "lg_kddcup99.model.gz")
+    assert len(ensemble.categories) == 10
+    assert list(ensemble.categories[3]) == [1, 2, 4, 5, 6, 7, 8, 9]
+    np.testing.assert_allclose(ensemble.raw_score(X), truth, rtol=1e-13)
+    text = gzip.decompress((folder / "lg_kddcup99.model.gz").read_bytes()).decode()
+    booster = lgb.Booster(model_str=text)
+    assert_same(ensemble.raw_score(X), booster.predict(X, raw_score=True))
+
+
+def test_leaves_small_models_with_categorical_splits(shared_data):
+    folder = shared_data / "models" / "dmitryikh_leaves"
+    simple = load(folder / "model_simple.txt.gz")
+    assert simple.categories == {1: {code: code for code in (0, 1, 3, 100)}}
+    left, right = (
+        0.56697267424823339 + 0.12883103567558912,
+        0.3584987837673016 - 0.063872842243335157,
+    )
+    assert simple.raw_score([[0, 100], [0, 1]]).tolist() == [left, right]
+    dump = load(folder / "lg_1tree.json.gz")
+    assert dump.categories == {1: {code: code for code in (1, 10, 100)}}
+    assert dump.raw_score([[0, 10], [0, 11], [1, 10]]).tolist() == [0.4703, 0.4242, 1.1111]

@@ -96,6 +96,7 @@ def test_published_binary_models_have_the_trees_of_their_dumps(model, dump, shar
         input_precision="float32",
         sum_precision="float32",
         compares="probability",
+        absent="missing",
     )
     assert load(shared_data / "models" / dump, n_features=binary.n_features) == one_output
 

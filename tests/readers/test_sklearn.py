@@ -200,15 +200,23 @@ def test_subclasses_are_read_as_what_they_descend_from(assert_same):
 # ── what is refused ──────────────────────────────────────────────────────────────────────────
 
 
-def test_categorical_splits_are_refused_by_name():
-    pd = pytest.importorskip("pandas")
+def test_categories_that_are_neither_texts_nor_numbers_are_refused_by_name():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"size": rng.normal(size=300), "colour": rng.choice(list("abcde"), 300)})
-    y = frame["size"] + frame["colour"].isin(["a", "d"]) * 3
-    frame["colour"] = frame["colour"].astype("category")
-    model = forests.HistGradientBoostingRegressor(max_iter=3, categorical_features="from_dtype")
-    with pytest.raises(ModelError, match=r"tree 0 has a categorical split on feature 'colour', .*"):
-        load(model.fit(frame, y))
+    X = np.empty((300, 2), dtype=object)
+    X[:, 0], X[:, 1] = rng.normal(size=300), rng.choice(np.array(["a", "b", None]), 300)
+    y = X[:, 0] + (X[:, 1] == "a") * 3
+    model = forests.HistGradientBoostingRegressor(max_iter=3, categorical_features=[1])
+    with pytest.raises(ModelError, match=r"has the category None of feature '1'; name categories"):
+        load(model.fit(X, y))
+
+
+def test_categories_of_another_encoder_are_refused():
+    X, y = data(missing=0.0)
+    X[:, 4] = np.random.default_rng(0).integers(0, 3, len(X))
+    model = forests.HistGradientBoostingRegressor(max_iter=3, categorical_features=[4]).fit(X, y)
+    model._preprocessor.transformers_[0][1].unknown_value = 7
+    with pytest.raises(ModelError, match=r"changes its inputs .* in a way that is not known"):
+        load(model)
 
 
 def test_unused_categorical_features_do_not_matter(assert_same):

@@ -248,23 +248,28 @@ def test_a_number_that_means_missing_is_honoured(missing, boundary_rows, assert_
 # ── what is refused ──────────────────────────────────────────────────────────────────────────
 
 
-def test_categorical_splits_are_refused_by_name(tmp_path):
+def with_categories(**options: Any) -> Any:
     rng = np.random.default_rng(0)
     X = np.c_[rng.normal(size=300), rng.integers(0, 5, 300)]
     y = X[:, 0] + np.isin(X[:, 1], [1, 4]) * 3
-    matrix = xgb.DMatrix(
-        X, label=y, feature_names=["size", "colour"], feature_types=["q", "c"],
-        enable_categorical=True,
-    )  # fmt: skip
-    booster = xgb.train({"max_depth": 3}, matrix, 3)
-    message = r"tree 0 has a categorical split on feature 'colour', .*; encode"
-    with pytest.raises(ModelError, match="^Booster: " + message):
-        load(booster)
+    return xgb.XGBRegressor(
+        n_estimators=3, max_depth=3, feature_types=["q", "c"], enable_categorical=True, **options
+    ).fit(X, y)
+
+
+def test_categorical_splits_of_a_dump_are_refused_by_name(tmp_path):
     path = tmp_path / "dump"
-    booster.dump_model(path, dump_format="json")
-    path.write_text(path.read_text().replace('"colour"', '"f1"').replace('"size"', '"f0"'))
-    with pytest.raises(ModelError, match=r"tree 0 has a categorical split on feature 'f1'"):
+    with_categories().get_booster().dump_model(path, dump_format="json")
+    message = r"tree 0 has a categorical split on feature 'f1', .*; save the model with save_model"
+    with pytest.raises(ModelError, match=message):
         load(path)
+
+
+def test_number_for_missing_values_beside_categories_is_refused_by_name():
+    assert list(load(with_categories()).categories) == [1]
+    message = r"takes -1.0 for a missing value, and tree 0 has a categorical split on feature '1'"
+    with pytest.raises(ModelError, match=message):
+        load(with_categories(missing=-1))
 
 
 @pytest.mark.parametrize(

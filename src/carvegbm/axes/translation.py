@@ -129,17 +129,23 @@ class Translation:
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
-    def rows(self, X: Rows) -> Rows:
-        """Rows as the core takes them; the same object where nothing changes."""
+    def rows(self, X: Rows, first: int = 0) -> Rows:
+        """Rows as the core takes them; the same object where nothing changes.
+
+        In errors they are counted from `first`.
+        """
         if self.is_identity:
             return X
         found: Rows = self.ensemble.states(X)
         if self.lattices or self.limits.one_hot:
             changed = np.array(found, dtype=np.float64, order="C")
             for feature, lattice in self.lattices.items():
-                changed[:, feature] = self._multiples(X, feature, lattice)
+                n = lattice.numbers(X[:, feature])
+                for row in np.flatnonzero(np.isinf(n))[:1].tolist():
+                    raise self.off_lattice(row + first, feature, X[row, feature])
+                changed[:, feature] = n
             for group in self.limits.one_hot:
-                changed[:, group[0]] = self._hot(X, group)
+                changed[:, group[0]] = self._hot(X, group, first)
             found = changed
         return found
 
@@ -152,18 +158,17 @@ class Translation:
             exact[:, feature] = lattice.doubles(np.asarray(rows[:, feature], dtype=np.float64))
         return exact
 
-    def _multiples(self, X: Rows, feature: int, lattice: Lattice) -> Floats:
-        n = lattice.numbers(X[:, feature])
-        for row in np.flatnonzero(np.isinf(n))[:1].tolist():
-            raise DataError(
-                f"X row {row}, {self.ensemble.feature_name(feature)}: value {X[row, feature]} is "
-                f"no multiple of the attacker's step {lattice.step}"
-                + (", or too large a one" if abs(X[row, feature]) > 1e9 * lattice.step else "")
-                + "; round it, or leave out the step"
-            )
-        return n
+    def off_lattice(self, row: int, feature: int, value: Any) -> DataError:
+        """What to say of a value that is no multiple of its feature's step."""
+        step = self.lattices[feature].step
+        return DataError(
+            f"X row {row}, {self.ensemble.feature_name(feature)}: value {value} is no multiple of "
+            f"the attacker's step {step}"
+            + (", or too large a one" if abs(value) > 1e9 * step else "")
+            + "; round it, or leave out the step"
+        )
 
-    def _hot(self, X: Rows, group: tuple[int, ...]) -> Floats:
+    def _hot(self, X: Rows, group: tuple[int, ...], first: int) -> Floats:
         """Which member is 1."""
         members = X[:, list(group)]
         is_one = members == 1
@@ -171,8 +176,8 @@ class Translation:
         for row in np.flatnonzero(wrong)[:1].tolist():
             names = ", ".join(map(self.ensemble.feature_name, group))
             raise DataError(
-                f"X row {row}: of the one-hot group {names} exactly one must be 1 and the others "
-                f"0, got {', '.join(f'{value:g}' for value in members[row].tolist())}"
+                f"X row {row + first}: of the one-hot group {names} exactly one must be 1 and the "
+                f"others 0, got {', '.join(f'{value:g}' for value in members[row].tolist())}"
             )
         return np.asarray(is_one.argmax(axis=1), dtype=np.float64)
 

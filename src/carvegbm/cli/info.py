@@ -34,6 +34,7 @@ def info(
         "leaves": ensemble.n_leaves,
         "features": ensemble.n_features,
         "features_used": len(used),
+        **_categorical(ensemble),
         "feature_names": ensemble.feature_names,
         "base_score": ensemble.base_score,
         "threshold": ensemble.threshold,
@@ -52,10 +53,22 @@ def info(
     output.print_table(output.model_title(model, ensemble), rows)
 
 
+def _categorical(ensemble: Any) -> dict[str, dict[str, int]]:
+    """The number of categories of every categorical feature, where there are some."""
+    if not ensemble.categories:
+        return {}
+    named = {ensemble.feature_name(f): len(known) for f, known in ensemble.categories.items()}
+    return {"categorical": named}
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return output.number(value) if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        value = [f"{name} ({count})" for name, count in value.items()]
     if hasattr(value, "tolist"):
-        shown = [str(item) for item in value.tolist()]
+        value = value.tolist()
+    if isinstance(value, list):
+        shown = [str(item) for item in value]
         return ", ".join(shown[:10]) + (", …" if len(shown) > 10 else "") if shown else "none"
     return str(value)

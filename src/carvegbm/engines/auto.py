@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from carvegbm.engines.blocks import decide_in_blocks
 from carvegbm.engines.decisions import Decisions, Indices
 from carvegbm.engines.large_spread import LargeSpread
 from carvegbm.engines.search import Search
@@ -66,8 +67,10 @@ def _milp(last_resort: bool) -> Engine:
 
 def decide(task: Task, rows: Rows, listen: Listen | None = None) -> Decisions:
     """Decide every row: one engine after the other, each with what the last left open."""
+    team = turns(task)  # what cannot be asked is said of the model as it was given
+    if rows.is_sparse:
+        return decide_in_blocks(task, rows, listen, decide)
     relay = _Relay(len(rows), listen)
-    team = turns(task)
     for turn in team:
         open_ = relay.open()
         left = task.settings.timeout - relay.seconds(open_)

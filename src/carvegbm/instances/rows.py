@@ -11,18 +11,22 @@ import numpy.typing as npt
 from carvegbm.errors import DataError
 from carvegbm.instances.columns import column_names, order_of
 from carvegbm.instances.numbers import as_numbers, frame_numbers
+from carvegbm.instances.sparse import as_csr, is_sparse
 
 __all__ = ["as_labels", "as_rows", "check_threads", "first_where", "holds_masks"]
 
 
 def as_rows(
-    X: npt.ArrayLike, features: Sequence[str] | None = None
-) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
+    X: npt.ArrayLike, features: Sequence[str] | None = None, *, sparse: bool = False
+) -> Any:
     """X as a C-ordered array (rows, features) of float64 or float32; not copied if it is one.
 
     A frame's columns are put in the order of `features`, see `carvegbm.instances.columns`; what is
-    a number is said in `carvegbm.instances.numbers`. What a sparse matrix leaves out is 0.
+    a number is said in `carvegbm.instances.numbers`. A sparse matrix becomes CSR of these numbers
+    with `sparse`, else an array with 0 for what it leaves out.
     """
+    if is_sparse(X):
+        return as_csr(X) if sparse else as_csr(X).toarray()
     names = column_names(X)
     order = None if names is None or features is None else order_of(names, features, "X")
     if hasattr(X, "toarray"):

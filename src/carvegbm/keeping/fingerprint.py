@@ -68,9 +68,11 @@ def _size_of(piece: bytes | memoryview) -> bytes:
 def _pieces(value: Any) -> Iterable[bytes | memoryview]:
     if isinstance(value, Ensemble):
         fields = fields_of(value)
+        # As results were stored before there were such fields, where these say nothing.
         if not value.categories:
-            # As results were stored before there were any; these fields say nothing then.
             fields = {name: fields[name] for name in fields.keys() - _OF_CATEGORIES}
+        if value.absent == "zero":
+            del fields["absent"]
         return [b"ensemble", digest_of(fields).encode()]
     if isinstance(value, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(value)

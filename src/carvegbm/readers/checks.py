@@ -64,11 +64,12 @@ def number(value: Any, what: str) -> float:
     raise ModelError(f"{what} must be a number, got {str(value)[:40]!r}; the file is damaged")
 
 
-def refuse_split(tree: int, feature: str, kind: str = "categorical") -> NoReturn:
-    """Refuse a model because of a split that is not a threshold."""
+def refuse_split(
+    tree: int, feature: str, remedy: str = "encode the feature as numbers and train again"
+) -> NoReturn:
+    """Refuse a model because of a split on categories that it does not tell all about."""
     raise ModelError(
-        f"tree {tree} has a {kind} split on feature {feature!r}, which is not a threshold; "
-        "encode the feature as numbers and train again"
+        f"tree {tree} has a categorical split on feature {feature!r}, which is not read; {remedy}"
     )
 
 

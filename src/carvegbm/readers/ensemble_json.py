@@ -120,7 +120,7 @@ def from_document(document: Mapping[str, Any], classes: Classes) -> Ensemble:
     fields = _FIELDS | _OF_CATEGORIES if version == WITH_CATEGORIES else _FIELDS
     for name in sorted(fields - document.keys()):
         raise ModelError(f"lacks the field {name!r}; {_AGAIN}")
-    for name in sorted(document.keys() - fields):
+    for name in sorted(document.keys() - fields - {"absent"}):
         raise ModelError(f"has the unknown field {shown(name)}; remove it")
     scalars = {name: _scalar(document[name], kind, name) for name, kind in _SCALARS.items()}
     categories: dict[int, dict[int, Any]] = {}
@@ -128,6 +128,8 @@ def from_document(document: Mapping[str, Any], classes: Classes) -> Ensemble:
         for name in ("category_rule", "unknown_category"):
             scalars[name] = _scalar(document[name], str, name)
         categories = _categories(document["categories"], int(scalars["n_features"]))
+    if "absent" in document:
+        scalars["absent"] = _scalar(document["absent"], str, "absent")
     base = _doubles(_list(document["base_score"], "base_score"), "base_score[{}]".format)
     given = _list(document["nodes"], "nodes")
     nodes, scores, by_set = _nodes(given, int(scalars["n_features"]), len(base))

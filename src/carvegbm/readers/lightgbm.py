@@ -11,6 +11,8 @@ How LightGBM decides a numerical split, and what becomes of it:
   that interval moves to one of its ends.
 - missing type None: NaN is zero. NaN: it takes the default side. Zero: NaN and zero do.
 
+How it decides a categorical one is said in `carvegbm.readers.lightgbm_categories`.
+
 Objectives decide the task. Those that transform the raw score by an increasing function (poisson,
 gamma, tweedie, ``reg_sqrt``, cross_entropy_lambda) and those that rank are regression on the raw
 score: ranges of outputs are in raw space. Without an objective (a custom one) so is a model with
@@ -31,14 +33,20 @@ from carvegbm.errors import ModelError
 from carvegbm.readers.checks import (
     Classes,
     count,
-    name_of,
     number,
     numbers,
     refuse_override,
-    refuse_split,
     whole_numbers,
 )
+from carvegbm.readers.lightgbm_categories import (
+    codes_of_bits,
+    codes_of_dump,
+    codes_of_infos,
+    labelled,
+    text_labels,
+)
 from carvegbm.readers.trees import Tree, assemble, send
+from carvegbm.trees.sets import Categories
 
 __all__ = ["from_dump", "from_estimator", "from_text"]
 
@@ -83,7 +91,8 @@ def from_text(text: str, classes: Classes, *, is_classifier: bool = False) -> En
     header: dict[str, str] = {}
     blocks: list[dict[str, str]] = []
     fields = header
-    for line in text.replace("\r\n", "\n").split("\n"):
+    text = text.replace("\r\n", "\n")
+    for line in text.split("\n"):
         if line.startswith("Tree="):
             fields = {}
             blocks.append(fields)
@@ -99,9 +108,12 @@ def from_text(text: str, classes: Classes, *, is_classifier: bool = False) -> En
     if "feature_names" not in header:
         raise ModelError("has no feature_names; the file is damaged")
     names = header["feature_names"].split(" ") if header["feature_names"] else []
+    trees = [_tree_from_block(i, block) for i, block in enumerate(blocks)]
+    codes = codes_of_infos(header.get("feature_infos", "").split(), names)
     return _ensemble(
-        [_tree_from_block(i, block, names) for i, block in enumerate(blocks)],
+        trees,
         names,
+        categories=labelled(trees, codes, *text_labels(text.partition("\nend of trees")[2])),
         n_features=count(header, "max_feature_idx") + 1,
         n_outputs=count(header, "num_tree_per_iteration", header.get("num_class", "1")),
         objective=header.get("objective", ""),
@@ -120,9 +132,13 @@ def from_dump(document: Mapping[str, Any], classes: Classes) -> Ensemble:
     infos = document["tree_info"]
     if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
         raise ModelError("tree_info must be a list of trees; the file is damaged")
+    trees = [_tree_from_dump(i, info.get("tree_structure")) for i, info in enumerate(infos)]
+    known = document.get("feature_infos")
+    codes = codes_of_infos(known if isinstance(known, dict) else {}, names)
     return _ensemble(
-        [_tree_from_dump(i, info.get("tree_structure"), names) for i, info in enumerate(infos)],
+        trees,
         names,
+        categories=labelled(trees, codes, document.get("pandas_categorical"), None),
         n_features=count(document, "max_feature_idx") + 1,
         n_outputs=count(document, "num_tree_per_iteration", document.get("num_class", 1)),
         objective=str(document.get("objective", "")),
@@ -136,6 +152,7 @@ def _ensemble(
     trees: list[Tree],
     names: list[str],
     *,
+    categories: Categories,
     n_features: int,
     n_outputs: int,
     objective: str,
@@ -170,11 +187,13 @@ def _ensemble(
         feature_names=names,
         classes=classes,
         average=max(1, len(trees) // n_outputs) if averaged else 1,
+        categories=categories,
+        category_rule="truncate",
         **fields,
     )
 
 
-def _tree_from_block(index: int, block: Mapping[str, str], names: Sequence[str]) -> Tree:
+def _tree_from_block(index: int, block: Mapping[str, str]) -> Tree:
     """A tree of the text format: inner nodes first, child ~i is leaf i."""
     n_leaves = count(block, "num_leaves", where=f"tree {index}: ")
     if block.get("is_linear", "0") != "0":
@@ -198,24 +217,34 @@ def _tree_from_block(index: int, block: Mapping[str, str], names: Sequence[str])
         raise ModelError(f"tree {index} tests a negative feature; the file is damaged")
     if ((kind < 0) | (kind > 15)).any():
         raise ModelError(f"tree {index}: decision_type must be 0…15; the file is damaged")
-    if (kind & 1).any():
-        refuse_split(index, name_of(int(feature[(kind & 1).argmax()]), names))
+    cut = numbers(threshold, n_inner, f"tree {index}: threshold")
+    by_set = np.flatnonzero(kind & 1)
+    sets: dict[int, npt.NDArray[np.int64]] = {}
+    if len(by_set):
+        bounds, words = (
+            whole_numbers(_split(block, key, int, index), None, f"tree {index}: {key}")
+            for key in ("cat_boundaries", "cat_threshold")
+        )
+        listed = codes_of_bits(index, cut[by_set], bounds, words)
+        sets = dict(zip(by_set.tolist(), listed, strict=True))
     return _tree(
         index,
         feature,
-        numbers(threshold, n_inner, f"tree {index}: threshold"),
+        cut,
         *(np.where(side < 0, n_inner - 1 - side, side) for side in (left, right)),
         default_left=(kind & 2) != 0,
         missing_type=kind >> 2 & 3,
         score=score,
+        sets=sets,
     )
 
 
-def _tree_from_dump(index: int, root: Any, names: Sequence[str]) -> Tree:
+def _tree_from_dump(index: int, root: Any) -> Tree:
     """A tree of nested dicts."""
     splits: list[tuple[int, float, bool, int]] = []
     children: list[list[int]] = []  # of inner node i; leaf j is ~j until all are counted
     score: list[float] = []
+    sets: dict[int, npt.NDArray[np.int64]] = {}
     pending: list[tuple[Any, int, int]] = [(root, -1, 0)]
     while pending:
         node, parent, side = pending.pop()
@@ -224,12 +253,19 @@ def _tree_from_dump(index: int, root: Any, names: Sequence[str]) -> Tree:
         if "split_feature" in node:
             position = len(splits)
             feature = count(node, "split_feature", where=f"tree {index}: ")
-            if node.get("decision_type") != "<=":
-                refuse_split(index, name_of(feature, names))
             missing = _MISSING.get(str(node.get("missing_type", "None")))
             if missing is None:
                 raise ModelError(f"tree {index}: unknown missing type {node['missing_type']!r}")
-            threshold = number(node.get("threshold"), f"tree {index}: threshold")
+            threshold = 0.0
+            if node.get("decision_type") == "==":
+                sets[position] = codes_of_dump(index, node.get("threshold"))
+            elif node.get("decision_type") == "<=":
+                threshold = number(node.get("threshold"), f"tree {index}: threshold")
+            else:
+                raise ModelError(
+                    f"tree {index}: a split decides by {str(node.get('decision_type'))[:40]!r}, "
+                    "not by <= or ==; the file is damaged"
+                )
             splits.append((feature, threshold, bool(node.get("default_left")), missing))
             children.append([0, 0])
             pending.append((node.get("right_child"), position, 1))
@@ -255,6 +291,7 @@ def _tree_from_dump(index: int, root: Any, names: Sequence[str]) -> Tree:
         default_left=default_left,
         missing_type=missing_type,
         score=np.array(score),
+        sets=sets,
     )
 
 
@@ -268,10 +305,12 @@ def _tree(
     default_left: npt.NDArray[np.bool_],
     missing_type: npt.NDArray[np.int64],
     score: npt.NDArray[np.float64],
+    sets: Mapping[int, npt.NDArray[np.int64]],
 ) -> Tree:
     """Translate the splits of inner nodes, and append the leaves behind them."""
     zero_left = np.where(missing_type == _MISSING["Zero"], default_left, threshold >= 0)
     nan_left = np.where(missing_type == _MISSING["NaN"], default_left, zero_left)
+    nan_left[list(sets)] = False  # NaN is no category
     n_leaves = len(score)
     none, no = np.full(n_leaves, -1, dtype=np.int64), np.zeros(n_leaves)
     tree = Tree(
@@ -281,6 +320,7 @@ def _tree(
         np.concatenate([right, none]),
         np.concatenate([nan_left.astype(np.int64), none]),
         np.concatenate([np.zeros(len(feature)), score]),
+        sets=sets,
     )
     to_left = np.concatenate([zero_left, no.astype(bool)])
     return send(index, tree, to_left, low=-_ZERO, high=_ZERO)

@@ -9,7 +9,8 @@ Comes in: a fitted estimator. Goes out: an `Ensemble` whose raw score equals, bi
   the exponential of the losses gamma and poisson: ranges of outputs are in raw space.
 
 Trees, forests and GradientBoosting round inputs to float32 and compare them with double thresholds,
-so the threshold is the largest float32 below or at it. HistGradientBoosting compares doubles.
+so the threshold is the largest float32 below or at it. HistGradientBoosting compares doubles; how
+it decides on categories is said in `carvegbm.readers.sklearn_categories`.
 NaN has a rule where the estimator's own `predict` accepts it.
 
 What is not understood is refused by structure, not by version: a field of a node that is not known
@@ -27,6 +28,7 @@ import numpy.typing as npt
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import ModelError
 from carvegbm.readers.checks import Classes, name_of, refuse_override, refuse_split
+from carvegbm.readers.sklearn_categories import Encoded, encoded
 from carvegbm.readers.trees import Tree, assemble, below
 
 __all__ = ["from_estimator"]
@@ -127,35 +129,18 @@ def _boosted(model: Any, classes: Classes) -> Ensemble:
 
 def _histogram(model: Any, classes: Classes) -> Ensemble:
     fields = _features(model)
-    columns = np.arange(model.n_features_in_)
+    known = None
     if getattr(model, "_is_categorical_remapped", None) is None:
         _refuse_preprocessing(model)
     else:
-        is_categorical = np.asarray(model.is_categorical_)  # these columns come first inside
-        columns = np.concatenate([columns[is_categorical], columns[~is_categorical]])
+        known = encoded(model, fields["feature_names"])
+        fields |= {"categories": known.categories, "unknown_category": "missing"}
     trees: list[Tree] = []
     for stage in model._predictors:
         for output, predictor in enumerate(stage):
-            nodes = predictor.nodes
             _check_fields(len(trees), vars(predictor), _PREDICTOR)
-            _check_fields(len(trees), _by_field(nodes), _PREDICTOR_NODE)
-            split = nodes["is_leaf"] == 0
-            feature = columns[np.where(split, nodes["feature_idx"], 0).astype(np.int64)]
-            categorical = split & (nodes["is_categorical"] != 0)
-            if categorical.any():
-                first = int(feature[categorical.argmax()])
-                refuse_split(len(trees), name_of(first, fields["feature_names"]))
-            trees.append(
-                Tree(
-                    np.where(split, feature, -1),
-                    nodes["num_threshold"].astype(np.float64),
-                    nodes["left"].astype(np.int64),
-                    nodes["right"].astype(np.int64),
-                    (nodes["missing_go_to_left"] != 0).astype(np.int64),
-                    nodes["value"].astype(np.float64),
-                    output,
-                )
-            )
+            _check_fields(len(trees), _by_field(predictor.nodes), _PREDICTOR_NODE)
+            trees.append(_predictor(len(trees), predictor, output, known))
     n_outputs = int(model.n_trees_per_iteration_)
     return assemble(
         trees,
@@ -164,6 +149,33 @@ def _histogram(model: Any, classes: Classes) -> Ensemble:
         base_score=np.broadcast_to(np.asarray(model._baseline_prediction).ravel(), (n_outputs,)),
         **_link(model, n_outputs),
         **fields,
+    )
+
+
+def _predictor(index: int, predictor: Any, output: int, known: Encoded | None) -> Tree:
+    """A tree of HistGradientBoosting."""
+    nodes = predictor.nodes
+    split = nodes["is_leaf"] == 0
+    feature = np.where(split, nodes["feature_idx"], 0).astype(np.int64)
+    if known is not None:
+        feature = known.columns[feature]
+    by_set = np.flatnonzero(split & (nodes["is_categorical"] != 0)).tolist()
+    if by_set and known is None:
+        refuse_split(index, str(feature[by_set[0]]))
+    bits = predictor.raw_left_cat_bitsets
+    return Tree(
+        np.where(split, feature, -1),
+        nodes["num_threshold"].astype(np.float64),
+        nodes["left"].astype(np.int64),
+        nodes["right"].astype(np.int64),
+        (nodes["missing_go_to_left"] != 0).astype(np.int64),
+        nodes["value"].astype(np.float64),
+        output,
+        {
+            node: known.listed(int(feature[node]), bits[nodes["bitset_idx"][node]])
+            for node in by_set
+            if known is not None
+        },
     )
 
 

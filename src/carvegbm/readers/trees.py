@@ -1,13 +1,14 @@
 """What every reader ends with: trees as arrays, joined into one ensemble.
 
-Comes in: one `Tree` per tree, thresholds already translated so that x goes left iff x <= threshold.
+Comes in: one `Tree` per tree, thresholds already translated so that x goes left iff x <= threshold,
+sets of categories so that x goes left iff its code is listed.
 Goes out: an `Ensemble`, or a `ModelError` that names the tree. Knows no foreign format.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy.typing as npt
 
 from carvegbm.ensemble import NODE, Ensemble, Precision, Task
 from carvegbm.errors import ModelError
-from carvegbm.readers.checks import Classes
+from carvegbm.readers.checks import Classes, name_of
+from carvegbm.trees.sets import Categories, flat_sets
 
 __all__ = ["Tree", "assemble", "below", "send"]
 
@@ -40,6 +42,7 @@ class Tree:
     missing: Ints  # where NaN goes: 1 left, 0 right, -1 there is no rule
     score: Floats  # a number per node, or a row with a number per output; of leaves only
     output: int = 0  # the output a single number counts for
+    sets: Mapping[int, Ints] = field(default_factory=dict)  # by node: the codes that go left
 
     @classmethod
     def leaf(cls, score: float, output: int = 0) -> Tree:
@@ -55,11 +58,13 @@ def assemble(
     n_features: int,
     task: Task,
     classes: Classes,
+    categories: Categories | None = None,
     **fields: Any,
 ) -> Ensemble:
     """Join trees into an ensemble; `fields` are those of `Ensemble`.
 
     Two `classes` turn a regression ensemble into a binary one: the second class iff raw score >= 0.
+    Codes that splits list and `categories` lack are added to them, by their numbers.
     """
     if not 0 <= n_features <= _MOST_FEATURES:
         raise ModelError(f"the model has {n_features} features; at most {_MOST_FEATURES} are read")
@@ -89,7 +94,18 @@ def assemble(
         raise ModelError(f"{n_leaves} leaves with {n_outputs} scores each are too many to hold")
 
     nodes = np.zeros(int(kept.sum()), dtype=NODE)
-    nodes["threshold"] = _joined([tree.threshold for tree in trees], np.float64)[kept]
+    threshold = _joined([tree.threshold for tree in trees], np.float64)
+    sets = [
+        (int(starts[index]) + node, codes)
+        for index, tree in enumerate(trees)
+        for node, codes in sorted(tree.sets.items())
+    ]
+    by_set = np.array([node for node, _ in sets], dtype=np.int64)
+    threshold[by_set] = np.arange(len(sets))
+    categories = _all_categories(categories or {}, sets, feature)
+    _refuse_mixing(feature, by_set, starts, fields.get("feature_names"))
+    listed = flat_sets([codes for _, codes in sets])
+    nodes["threshold"] = threshold[kept]
     nodes["feature"] = np.where(split, feature, -1)[kept]
     nodes["missing"] = _joined([tree.missing for tree in trees], np.int64)[kept]
     nodes["left"] = np.where(split, place[np.where(split, left, 0)], np.cumsum(leaf) - 1)[kept]
@@ -118,8 +134,36 @@ def assemble(
         n_features=n_features,
         task=task,
         classes=classes,
+        categories=categories,
+        set_starts=listed.starts,
+        set_codes=listed.codes,
         **fields,
     )
+
+
+def _all_categories(
+    known: Categories, sets: Sequence[tuple[int, Ints]], feature: Ints
+) -> dict[int, dict[int, Any]]:
+    found: dict[int, dict[int, Any]] = {name: dict(labels) for name, labels in known.items()}
+    for node, codes in sets:
+        labels = found.setdefault(int(feature[node]), {})
+        labels.update((code, code) for code in codes.tolist() if code not in labels)
+    return found
+
+
+def _refuse_mixing(feature: Ints, by_set: Ints, starts: Ints, names: Sequence[str] | None) -> None:
+    """Refuse a feature that is compared with a threshold here and split by categories there."""
+    numeric = feature >= 0
+    numeric[by_set] = False
+    both = np.flatnonzero(numeric & np.isin(feature, feature[by_set])) if len(by_set) else by_set
+    if len(both):
+        first = int(feature[both[0]])
+        other = by_set[np.argmax(feature[by_set] == first)]
+        by_threshold, by_categories = np.searchsorted(starts, [both[0], other], side="right") - 1
+        raise ModelError(
+            f"feature {name_of(first, names)!r} is split by a threshold in tree {by_threshold} and "
+            f"by categories in tree {by_categories}; train it as one or the other"
+        )
 
 
 def below(values: npt.ArrayLike, precision: Precision = "float64") -> Floats:
@@ -142,10 +186,11 @@ def send(
 
     Returns a tree with `<=` splits only: x outside [low, high] and NaN go where they went before.
     One threshold says it wherever `to_left` agrees with the comparison at one end of the interval.
-    Elsewhere three nested splits do, which copies both subtrees.
+    Elsewhere three nested splits do, which copies both subtrees. Splits by categories stay.
     """
     before = float(below(low, precision))
     split, threshold = tree.feature >= 0, tree.threshold
+    split[list(tree.sets)] = False
     inside = (before <= threshold) & (threshold <= high)
     moved = np.where(split & inside, np.where(to_left, high, before), threshold)
     torn = split & np.where(to_left, threshold < before, threshold > high)
@@ -164,6 +209,7 @@ def _nest(index: int, tree: Tree, torn: Bools, before: float, high: float) -> Tr
     left: list[int] = []
     right: list[int] = []
     missing: list[int] = []
+    sets: dict[int, Ints] = {}
 
     def add(node: int, cut: float, nan: int, parent: int, is_right: bool) -> int:
         if len(source) >= _MOST_NODES:
@@ -188,6 +234,12 @@ def _nest(index: int, tree: Tree, torn: Bools, before: float, high: float) -> Tr
         feature, cut, nan = int(tree.feature[node]), float(tree.threshold[node]), tree.missing[node]
         if feature < 0:
             add(node, 0.0, -1, parent, is_right)
+            continue
+        if node in tree.sets:
+            new = add(node, cut, int(nan), parent, is_right)
+            sets[new] = tree.sets[node]
+            stack.append((int(tree.right[node]), known, new, True))
+            stack.append((int(tree.left[node]), known, new, False))
             continue
         # The line from left to right in pieces (end, side): each leads to the left or right child.
         if not torn[node]:
@@ -219,7 +271,13 @@ def _nest(index: int, tree: Tree, torn: Bools, before: float, high: float) -> Tr
     children = np.array(left, dtype=np.int64), np.array(right, dtype=np.int64)
     rules = np.array(missing, dtype=np.int64)
     return Tree(
-        tree.feature[order], np.array(threshold), *children, rules, tree.score[order], tree.output
+        tree.feature[order],
+        np.array(threshold),
+        *children,
+        rules,
+        tree.score[order],
+        tree.output,
+        sets,
     )
 
 

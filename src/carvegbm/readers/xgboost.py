@@ -6,6 +6,8 @@ base margin on, in the order of the trees. (`inplace_predict`, which the estimat
 dart booster in another order and may differ in the last rounding.)
 
 - Inputs are float32 and x goes left iff x < condition, so the threshold is the next float32 below.
+- A categorical split sends the codes it lists to the right, so its children are exchanged here; see
+  `carvegbm.readers.xgboost_categories`.
 - dart: every leaf is multiplied by its tree's weight, in float32. Nothing is dropped.
 - base_score is stored as the objective's output; its margin is the logit, the logarithm, or itself.
 - Objectives that transform the raw score by an increasing function (poisson, gamma, tweedie,
@@ -31,11 +33,12 @@ from carvegbm.readers.checks import (
     name_of,
     numbers,
     refuse_override,
-    refuse_split,
     whole_numbers,
 )
 from carvegbm.readers.trees import Tree, assemble, below, send
 from carvegbm.readers.ubjson import decode
+from carvegbm.readers.xgboost_categories import known_categories, listed_codes
+from carvegbm.trees.sets import Categories
 
 __all__ = ["build", "from_document", "from_estimator", "translate"]
 
@@ -134,15 +137,20 @@ def from_document(
             "load it with xgboost and pass the Booster"
         )
     fitted = bool(stored) or parameters.get("boost_from_average", "1") == "0"
+    n_features = count(parameters, "num_feature")
+    trees = [_tree(i, tree, names, missing) for i, tree in enumerate(stored)]
     return build(
-        [translate(i, *_arrays(i, tree, names), missing=missing) for i, tree in enumerate(stored)],
+        trees,
+        categories=known_categories(
+            trees, learner.get("feature_types"), model.get("cats"), n_features
+        ),
         groups=groups,
         weights=weights,
         base=_base_scores(parameters.get("base_score")),
         is_margin=not fitted,  # without a tree, XGBoost takes the number as it stands
         objective=objective,
         n_outputs=n_outputs,
-        n_features=count(parameters, "num_feature"),
+        n_features=n_features,
         names=names,
         classes=classes,
         is_classifier=is_classifier,
@@ -162,6 +170,7 @@ def build(
     names: Sequence[str] | None,
     classes: Classes,
     is_classifier: bool = False,
+    categories: Categories | None = None,
 ) -> Ensemble:
     """Join trees; `base` is what the model stores as base_score, or `is_margin` already."""
     if objective not in _LOGIT + _LOG + _SAME:
@@ -212,6 +221,9 @@ def build(
         base_score=[value if is_margin else _margin(value, objective) for value in base],
         input_precision="float32",
         sum_precision="float32",
+        categories=categories,
+        category_rule="nonnegative",
+        absent="missing",
         **fields,
     )
 
@@ -246,10 +258,8 @@ def translate(
     return send(index, tree, default_left != 0, low=missing, high=missing, precision="float32")
 
 
-def _arrays(
-    index: int, tree: Mapping[str, Any], names: Sequence[str] | None
-) -> tuple[npt.NDArray[Any], ...]:
-    """The arrays of a tree in a document; refuses what is not a threshold or a score."""
+def _tree(index: int, tree: Mapping[str, Any], names: Sequence[str] | None, missing: float) -> Tree:
+    """A tree in a document; refuses what is not a split or a score."""
     left = whole_numbers(tree.get("left_children"), None, f"tree {index}: left_children")
     size = len(left)
 
@@ -262,14 +272,31 @@ def _arrays(
             f"tree {index} has a vector in every leaf (multi_output_tree), which is not read; "
             "train with multi_strategy='one_output_per_tree'"
         )
-    feature = whole("split_indices")
-    kinds = tree.get("split_type")
-    if not _is_empty(kinds):
-        categorical = (whole("split_type") != 0) & (left >= 0)
-        if categorical.any():
-            refuse_split(index, name_of(int(feature[categorical.argmax()]), names))
+    feature, right = whole("split_indices"), whole("right_children")
     condition = numbers(tree.get("split_conditions"), size, f"tree {index}: split_conditions")
-    return left, whole("right_children"), feature, condition, whole("default_left")
+    sets = listed_codes(index, tree, left >= 0)
+    if sets and not math.isnan(missing):
+        raise ModelError(
+            f"takes {missing} for a missing value, and tree {index} has a categorical split on "
+            f"feature {name_of(int(feature[min(sets)]), names)!r}; train with missing values as NaN"
+        )
+    found = translate(
+        index, left, right, feature, condition, whole("default_left"), missing=missing
+    )
+    return _exchanged(found, sets) if sets else found
+
+
+def _exchanged(tree: Tree, sets: Mapping[int, npt.NDArray[np.int64]]) -> Tree:
+    """The tree whose splits by categories, which send these to the right, send them to the left."""
+    by_set = np.zeros(len(tree.feature), dtype=bool)
+    by_set[list(sets)] = True
+    return replace(
+        tree,
+        left=np.where(by_set, tree.right, tree.left),
+        right=np.where(by_set, tree.left, tree.right),
+        missing=np.where(by_set, 1 - tree.missing, tree.missing),
+        sets=sets,
+    )
 
 
 def _margin(value: float, objective: str) -> float:

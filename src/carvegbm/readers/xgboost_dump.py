@@ -32,6 +32,7 @@ def from_dump(document: list[Any], classes: Classes, n_features: int | None = No
             "save the model with save_model instead"
         )
     trees = [_tree(index, root) for index, root in enumerate(document)]
+    has_rules = all((tree.missing[tree.feature >= 0] >= 0).all() for tree in trees)
     used = 1 + max((int(tree.feature.max()) for tree in trees), default=-1)
     if n_features is not None and n_features < used:
         raise ModelError(f"tests feature {used - 1}; n_features must be at least {used}")
@@ -46,6 +47,7 @@ def from_dump(document: list[Any], classes: Classes, n_features: int | None = No
         classes=classes,
         input_precision="float32",
         sum_precision="float32",
+        absent="missing" if has_rules else "zero",
     )
 
 
@@ -72,7 +74,7 @@ def _tree(index: int, root: Any) -> Tree:
             continue
         feature.append(_feature(index, node.get("split")))
         if isinstance(node.get("split_condition"), list):
-            refuse_split(index, str(node["split"]))
+            refuse_split(index, str(node["split"]), "save the model with save_model instead")
         value.append(number(node.get("split_condition"), f"tree {index}: split_condition"))
         yes, no = _children(index, node)
         missing.append(-1 if "missing" not in node else int(node["missing"] == node["yes"]))

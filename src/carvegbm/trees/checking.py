@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from carvegbm.errors import DataError
 from carvegbm.instances.rows import as_rows
+from carvegbm.instances.sparse import is_sparse
 from carvegbm.trees.categories import in_codes
+from carvegbm.trees.compact import columns_of, first_bad_value
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
@@ -22,28 +23,43 @@ __all__ = ["checked_rows"]
 
 
 def checked_rows(
-    ensemble: Ensemble, X: Any, allow_infinite: bool, threads: int
-) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
-    """The rows of X, see `Ensemble.check_data`."""
-    given = as_rows(X, ensemble.feature_names)
+    ensemble: Ensemble, X: Any, allow_infinite: bool, threads: int, *, sparse: bool = False
+) -> Any:
+    """The rows of X, see `Ensemble.check_data`.
+
+    With `sparse`, a sparse matrix is checked as it is and stays CSR, with numbers as they are given
+    in categorical columns: dense parts of it are still to be put into codes.
+    """
+    given = as_rows(X, ensemble.feature_names, sparse=True)
     if given.shape[1] != ensemble.n_features:
         raise DataError(
             f"X has {given.shape[1]} columns, the model has {ensemble.n_features} features"
         )
-    if len(given) == 0:
+    if given.shape[0] == 0:
         raise DataError("X has no rows; give at least one instance")
+    if is_sparse(given) and sparse:
+        _refuse(ensemble, given, first_bad_value(ensemble, given, allow_infinite, threads))
+        return given
+    if is_sparse(given):
+        given = columns_of(ensemble).dense(given)
     rows = in_codes(ensemble, given)
-    bad = ensemble.core.first_bad_value(rows, allow_infinite, threads)
-    if bad is not None:
-        row, column = bad
-        value = float(given[row, column])
-        name = ensemble.feature_name(column)
-        remedy = (
-            "the model has no rule for missing values there; impute it"
-            if np.isnan(rows[row, column])
-            else "distances from infinity have no meaning; clip it"
-            if np.isinf(value)
-            else "the model reads float32, which does not reach that far; clip it"
-        )
-        raise DataError(f"X row {row}, {name}: value {value}; {remedy}")
+    _refuse(ensemble, given, ensemble.core.first_bad_value(rows, allow_infinite, threads))
     return rows
+
+
+def _refuse(ensemble: Ensemble, given: Any, bad: tuple[int, int] | None) -> None:
+    """Refuse rows with a bad value, if there is one, and say which."""
+    if bad is None:
+        return
+    row, column = bad
+    some = given[row : row + 1]
+    value = float((columns_of(ensemble).dense(some) if is_sparse(some) else some)[0, column])
+    unknown = column in ensemble.categories and ensemble.category_rule == "label"
+    remedy = (
+        "the model has no rule for missing values there; impute it"
+        if np.isnan(value) or unknown
+        else "distances from infinity have no meaning; clip it"
+        if np.isinf(value)
+        else "the model reads float32, which does not reach that far; clip it"
+    )
+    raise DataError(f"X row {row}, {ensemble.feature_name(column)}: value {value}; {remedy}")

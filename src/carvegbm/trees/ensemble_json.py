@@ -77,6 +77,8 @@ def _text(ensemble: Ensemble) -> Iterator[str]:
         "input_precision": ensemble.input_precision,
         "sum_precision": ensemble.sum_precision,
     }
+    if ensemble.absent != "zero":
+        fields["absent"] = ensemble.absent
     if ensemble.categories:
         fields |= {
             "category_rule": ensemble.category_rule,

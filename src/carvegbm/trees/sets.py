@@ -129,6 +129,8 @@ def kept_sets(
 ) -> tuple[npt.NDArray[np.void], Sets]:
     """The nodes, whose splits on categorical features are renumbered, and the sets as kept."""
     given = _given_sets(starts, codes)
+    if not categories:
+        return nodes, flat_sets([])
     nodes = nodes.copy()
     categorical = np.isin(nodes["feature"], np.array(list(categories), dtype=np.int64))
     number = nodes["threshold"][categorical]

@@ -89,6 +89,7 @@ _OPTIONS = {
     "link": ("identity", "logistic", "softmax"),
     "tie": ("positive", "negative"),
     "compares": ("raw", "probability"),
+    "absent": ("zero", "missing"),
     "input_precision": ("float64", "float32"),
     "sum_precision": ("float64", "float32"),
     "category_rule": ("label", "truncate", "nonnegative"),

@@ -118,7 +118,10 @@ class _OwnRewriter(_LightGBMRewriter):
 
 
 def _is_same(written: Ensemble, ensemble: Ensemble, scores: Floats) -> bool:
-    return np.array_equal(written.nodes, ensemble.nodes) and np.array_equal(written.scores, scores)
+    fields = ("nodes", "set_starts", "set_codes")
+    return np.array_equal(written.scores, scores) and all(
+        np.array_equal(getattr(written, name), getattr(ensemble, name)) for name in fields
+    )
 
 
 def not_by_leaf() -> ModelError:

@@ -1,0 +1,157 @@
+"""Sparse matrices: rows that store some of their values, and are never made dense as a whole.
+
+Comes in: a SciPy sparse matrix or array of any format. Goes out: CSR with numbers and without
+duplicates; dense blocks of some of its rows and columns; and the first place whose value, stored or
+left out, is not what it should be. What an entry that is left out stands for, 0 or a missing value
+(NaN), is the caller's to say: libraries differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.errors import DataError
+from carvegbm.instances.numbers import as_numbers
+
+__all__ = [
+    "Csr",
+    "as_csr",
+    "blocks",
+    "changed_rows",
+    "dense",
+    "first_absent",
+    "first_stored",
+    "is_sparse",
+    "places_of",
+    "row_of",
+    "rows_of",
+]
+
+Csr = Any
+"""A CSR matrix or array of SciPy, which has no types."""
+
+NUMBERS_AT_ONCE = 1 << 24
+"""The most numbers of a dense block."""
+
+Places = npt.NDArray[np.int64]
+Place = tuple[int, int]
+
+
+def is_sparse(X: Any) -> TypeGuard[Csr]:
+    """Whether X is a SciPy sparse matrix or array, of any format."""
+    return hasattr(X, "tocsr") and hasattr(X, "nnz")
+
+
+def as_csr(X: Any) -> Csr:
+    """X as CSR of float64 or float32, in every row sorted and no column twice.
+
+    Not copied if it is that; duplicates are added up, as SciPy does. X itself is not changed.
+
+    Examples
+    --------
+    >>> from scipy.sparse import coo_matrix
+    >>> twice = coo_matrix(([1, 2], ([0, 0], [1, 1])), shape=(1, 2))
+    >>> as_csr(twice).toarray().tolist()
+    [[0.0, 3.0]]
+    """
+    if X.ndim != 2:
+        raise DataError(f"X must have two dimensions (rows, features), got {X.ndim}")
+    csr = X.tocsr()
+    numbers = as_numbers(csr.data, "X")
+    if numbers is not csr.data:
+        csr = type(csr)((numbers, csr.indices, csr.indptr), shape=csr.shape)
+    if not csr.has_canonical_format:
+        csr = csr.copy() if csr is X or csr.data is X.data else csr
+        csr.sum_duplicates()
+    return csr
+
+
+def places_of(columns: Places, width: int) -> npt.NDArray[np.int32]:
+    """Where each of `width` columns stands among those selected; -1: it does not."""
+    places = np.full(width, -1, dtype=np.int32)
+    places[columns] = np.arange(len(columns))
+    return places
+
+
+def dense(csr: Csr, places: npt.NDArray[np.int32], width: int, absent: float) -> npt.NDArray[Any]:
+    """Some columns of CSR as a C-ordered array; `absent` stands where nothing is stored.
+
+    Column f becomes column places[f] of `width`, or is left out where that is -1.
+    """
+    found = np.full((csr.shape[0], width), absent, dtype=csr.dtype)
+    at = places[csr.indices]
+    kept = at >= 0
+    found[rows_of(csr)[kept], at[kept]] = csr.data[kept]
+    return found
+
+
+def blocks(count: int, width: int) -> Iterator[slice]:
+    """Rows one after the other, as many at a time as may be dense with `width` columns."""
+    step = max(1, NUMBERS_AT_ONCE // max(1, width))
+    for start in range(0, count, step):
+        yield slice(start, min(count, start + step))
+
+
+def first_stored(
+    csr: Csr, test: Callable[[npt.NDArray[Any], Places], npt.NDArray[np.bool_]]
+) -> Place | None:
+    """Row and column of the first stored value that passes the test of values and columns."""
+    found = np.flatnonzero(test(csr.data, csr.indices))
+    if len(found) == 0:
+        return None
+    return row_of(csr, int(found[0])), int(csr.indices[found[0]])
+
+
+def row_of(csr: Csr, entry: int) -> int:
+    """The row of a stored value."""
+    return int(np.searchsorted(csr.indptr, entry, side="right")) - 1
+
+
+def first_absent(csr: Csr, columns: npt.NDArray[np.bool_]) -> Place | None:
+    """Row and column of the first entry that is left out of the columns that are marked.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_matrix
+    >>> first_absent(csr_matrix([[1.0, 2.0], [0.0, 4.0]]), np.array([True, False]))
+    (1, 0)
+    """
+    wanted = int(np.count_nonzero(columns))
+    if wanted == 0:
+        return None
+    stored = np.bincount(rows_of(csr)[columns[csr.indices]], minlength=csr.shape[0])
+    lacking = np.flatnonzero(stored < wanted)
+    if len(lacking) == 0:
+        return None
+    row = int(lacking[0])
+    there = csr.indices[csr.indptr[row] : csr.indptr[row + 1]]
+    return row, int(np.setdiff1d(np.flatnonzero(columns), there)[0])
+
+
+def changed_rows(csr: Csr, rows: Places, columns: Places, values: npt.NDArray[np.float64]) -> Csr:
+    """The rows of CSR in which the entries at these places have these values, stored all of them.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_matrix
+    >>> new = changed_rows(csr_matrix([[1.0, 2.0]]), np.array([0]), np.array([0]), np.zeros(1))
+    >>> new.toarray().tolist(), new.nnz
+    ([[0.0, 2.0]], 2)
+    """
+    width = np.int64(csr.shape[1])
+    kept = ~np.isin(rows_of(csr) * width + csr.indices, rows * width + columns)
+    all_rows = np.concatenate([rows_of(csr)[kept], rows])
+    all_columns = np.concatenate([csr.indices[kept].astype(np.int64), columns])
+    all_values = np.concatenate([csr.data[kept].astype(np.float64), values])
+    order = np.lexsort((all_columns, all_rows))
+    ends = np.concatenate([[0], np.cumsum(np.bincount(all_rows, minlength=csr.shape[0]))])
+    return type(csr)((all_values[order], all_columns[order], ends), shape=csr.shape)
+
+
+def rows_of(csr: Csr) -> Places:
+    """The row of each stored value."""
+    return np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
