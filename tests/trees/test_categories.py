@@ -13,6 +13,7 @@ import carvegbm as cg
 from carvegbm.trees.categories import (
     codes_of_labels,
     in_codes,
+    in_numbers,
     in_states,
     labels_of_codes,
 )
@@ -139,6 +140,18 @@ def test_rows_keep_their_precision_and_are_not_changed(kind):
     codes = model.check_data(rows)
     assert model.states(codes).dtype == kind
     assert codes.ravel().tolist() == [0, 1, -1]
+
+
+def test_codes_become_the_numbers_that_lead_back_to_them():
+    for labels in ({0: 0.5, 1: -3, 4: 7}, {0: -1.0, 2: 1.5}, {0: "a", 7: "b"}, {3: 3, 4: 4}, {}):
+        for unknown in ("right", "missing"):
+            model = model_with(labels, unknown_category=unknown)
+            codes = np.array([[NAN], *([code] for code in labels)])
+            if unknown == "right":
+                codes = np.vstack([codes, [[-1.0]]])
+            same(in_codes(model, in_numbers(model, codes)), codes)
+    model = model_with({0: 0.5, 1: -3, 4: 7})
+    assert in_numbers(model, np.array([[4.0], [1.0], [-1.0]])).ravel().tolist() == [7, -3, -4]
 
 
 def test_labels_of_any_kind_become_codes():

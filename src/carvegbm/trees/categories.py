@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "codes_of_labels",
     "in_codes",
+    "in_numbers",
     "in_states",
     "labels_of_codes",
     "named_codes",
@@ -100,6 +101,26 @@ def in_codes(ensemble: Ensemble, rows: Rows, encoded: Collection[int] = ()) -> R
                 changed = np.array(rows)
             changed[:, feature] = codes
     return rows if changed is None else changed
+
+
+def in_numbers(ensemble: Ensemble, rows: Rows) -> Rows:
+    """Rows in code space as numbers that a user would give: `in_codes` leads back to the same.
+
+    A code whose label is a number stands there as that number. What is no known category stands
+    there as a number below all labels, a missing value as NaN, and texts as their codes.
+    """
+    if not ensemble.categories or ensemble.category_rule != "label":
+        return rows
+    changed: npt.NDArray[Any] = np.array(rows)
+    for feature, labels in ensemble.categories.items():
+        numbers = {code: label for code, label in labels.items() if not isinstance(label, str)}
+        if numbers:
+            least = min(0.0, *map(float, numbers.values()))
+            values = np.array([*(float(numbers.get(code, code)) for code in labels), least - 1])
+            codes = _position(np.asarray(rows[:, feature]), np.array(list(labels), dtype=float))
+            known = values[codes.astype(np.int64)]
+            changed[:, feature] = np.where(np.isnan(rows[:, feature]), np.nan, known)
+    return changed
 
 
 def in_states(ensemble: Ensemble, rows: Rows) -> Rows:
