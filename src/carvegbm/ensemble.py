@@ -22,7 +22,7 @@ from carvegbm.trees import nested, sets
 from carvegbm.trees.categories import in_states
 from carvegbm.trees.checking import checked_rows
 from carvegbm.trees.compact import raw_scores
-from carvegbm.trees.identity import are_equal
+from carvegbm.trees.identity import are_equal, described
 from carvegbm.trees.link import class_indices
 from carvegbm.trees.nested import NODE
 from carvegbm.trees.sets import Categories, CategoryRule, Sets, UnknownCategory
@@ -378,14 +378,7 @@ class Ensemble:
         return _rebuild, ({**fields_of(self), "categories": plain},)
 
     def __repr__(self) -> str:
-        return (
-            f"<Ensemble: {self.task}, {self.n_trees} trees, {self.n_leaves} leaves, "
-            f"{self.n_features} features"
-            + (f" ({len(self.categories)} categorical)" if self.categories else "")
-            + (f", {len(self.classes)} classes" if self.task == "multiclass" else "")
-            + (f", {self.input_precision} inputs" if self.input_precision == "float32" else "")
-            + ">"
-        )
+        return described(self)
 
 
 _FIELDS = tuple(Ensemble.__annotations__)

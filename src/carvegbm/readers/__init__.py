@@ -78,8 +78,9 @@ def load(
     Raises
     ------
     ModelError
-        The model cannot be read, or cannot be represented exactly (a categorical split, linear
-        leaves, …): one line that names the file, the tree and the feature.
+        The model cannot be read, or cannot be represented exactly (linear leaves, a feature that is
+        a number here and a category there, …): one line that names the file, the tree and the
+        feature.
 
     Examples
     --------

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from carvegbm.errors import DataError
 from carvegbm.instances.columns import listed
-from carvegbm.trees.categories import codes_of_labels
+from carvegbm.trees.categories import codes_of_labels, in_numbers
 from carvegbm.trees.sets import plain
 
 if TYPE_CHECKING:
@@ -34,24 +34,20 @@ def encoders_of(ensemble: Ensemble) -> dict[int, FeatureLabels]:
 
 
 def as_given(ensemble: Ensemble, z: Rows, given: Rows, source: Rows | None) -> Rows:
-    """Rows in code space as they would be given, where labels are numbers that are looked up.
+    """Rows in code space as a user would give them; the same object where nothing changes.
 
-    z differs from `given`, which was made of `source`, in known categories. The same object where
-    nothing changes.
+    What z has in common with `given`, which was made of `source`, is as it was there: a label that
+    nobody knows stays what it is.
     """
-    changed: npt.NDArray[Any] | None = None
+    numbers = in_numbers(ensemble, z)
+    if numbers is z:
+        return z
     for feature, labels in encoders_of(ensemble).items():
-        if labels.gives_codes:
-            continue
-        column, before = z[:, feature], given[:, feature]
-        values = before if source is None else source[:, feature]
-        moved = (column != before) & ~np.isnan(column)
-        if moved.any() or source is not None:
-            changed = np.array(z) if changed is None else changed
-            known = ensemble.categories[feature]
-            changed[:, feature] = values
-            changed[moved, feature] = [float(known[int(code)]) for code in column[moved].tolist()]
-    return z if changed is None else changed
+        if not labels.gives_codes:
+            stays = (z[:, feature] == given[:, feature]) | np.isnan(z[:, feature])
+            before = given if source is None else source
+            numbers[stays, feature] = before[stays, feature]
+    return numbers
 
 
 def names_of_codes(ensemble: Ensemble) -> dict[int, Mapping[int, Any]]:

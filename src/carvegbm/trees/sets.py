@@ -106,7 +106,11 @@ def _kept_labels(given: Any, feature: int, most: int) -> Mapping[int, Label]:
                 f"feature {feature} has the code {number}; codes are from 0 to {most - 1}"
             )
         kept[number] = name = plain(label)
-        if not isinstance(name, Label) or (isinstance(name, float) and not math.isfinite(name)):
+        if (
+            not isinstance(name, Label)
+            or (isinstance(name, float) and not math.isfinite(name))
+            or (isinstance(name, int) and not -(2**63) <= name < 2**64)
+        ):
             raise ModelError(
                 f"feature {feature} has the category {shown(label)}; name categories by texts, "
                 "finite numbers or booleans"
