@@ -184,6 +184,32 @@ def test_regression_takes_categories():
     assert numbers.output_range(X[:10]).exact.all()
 
 
+def test_certified_training_takes_categories():
+    X, _ = problems.with_categories(900)
+    y = (np.isin(X[:, 3], [1, 5]) ^ (X[:, 0] > 0.6)).astype(int)
+    model = classifier(
+        norm="inf", budget=0.02, certified=True, random_state=0, min_data_per_group=5
+    )
+    model.fit(X[:600], y[:600], categorical_feature=CATEGORICAL)
+    assert cg.is_large_spread(model.ensemble_, model.attacker_)
+    assert model.robust_score(X[600:], y[600:]) > 0.6
+    rows = odd_rows()
+    assert np.array_equal(
+        model.booster_.predict(rows, raw_score=True), model.ensemble_.raw_score(rows)
+    )
+
+
+def test_quietness_leaves_out_categories_that_the_attacker_can_exchange():
+    X, y = problems.with_categories()
+    for quietness, is_used in ((0.9, False), (None, True)):
+        model = classifier(
+            norm="inf", budget=1, scale=[0.01, 0.01, 1, 1, 1], certified=True, random_state=0
+        )
+        model.set_params(quietness=quietness, clean_loss=None, min_data_per_group=5)
+        model.fit(X, y, categorical_feature=CATEGORICAL)
+        assert any(trees_of(model.ensemble_, f) for f in CATEGORICAL) == is_used
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [

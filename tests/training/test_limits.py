@@ -86,3 +86,32 @@ def test_thresholds_lie_between_the_points_of_a_lattice_that_the_rows_do_not_sho
     model = classifier(norm="inf", budget=0.1, step="1/2", n_estimators=5).fit(X, y)
     splits = model.ensemble_.nodes[model.ensemble_.nodes["feature"] >= 0]
     assert (np.mod(splits["threshold"], 0.5) == 0.25).all()
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS, ids=str)
+def test_certified_training_knows_the_attackers_limits(attacker):
+    X, y = counters()
+    model = classifier(**attacker, certified=True, random_state=0).fit(X[:400], y[:400])
+    assert cg.is_large_spread(model.booster_, model.attacker_)
+    chosen = model.training_report_.chosen
+    assert chosen.robustness == max(
+        t.robustness
+        for t in model.training_report_.trials
+        if t.accuracy >= (model.training_report_.floor or 0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        ((0, 0.5), "row 3, .* no multiple of the attacker's step 1"),
+        ((3, 0.5), "row 3: of the one-hot group .* exactly one must be 1"),
+    ],
+)
+def test_rows_that_do_not_fit_the_attacker_are_refused_by_certified_training(spoil, message):
+    X, y = counters()
+    X[3, spoil[0]] = spoil[1]
+    model = classifier(norm="inf", budget=1, step={0: 1}, one_hot=[[3, 4, 5]], certified=True)
+    with pytest.raises(cg.DataError, match=message) as caught:
+        model.fit(X, y, eval_set=(X[100:], y[100:]))
+    assert "\n" not in str(caught.value)
