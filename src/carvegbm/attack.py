@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
-from carvegbm.engines.blocks import witnesses_of
+from carvegbm.engines.blocks import end_at_zero, witnesses_of
 from carvegbm.errors import CarveError
 from carvegbm.instances.sparse import NUMBERS_AT_ONCE, Csr, csr_parts, is_sparse
 from carvegbm.keeping.files import RESULTS, check_output, replacing
@@ -111,6 +111,8 @@ class Attack(Result):
             raw = ensemble.scores_of(z)
             kept = (class_indices(ensemble, raw) == labels[success]) == found["right"][success]
             borderline[success] = kept | may_round_to_a_tie(ensemble, raw)
+            if rows.is_sparse:
+                borderline[success] |= end_at_zero(z)
         return cls(
             success,
             witnesses,

@@ -13,10 +13,12 @@ import pytest
 
 import carvegbm as cg
 
+SERVICES = ["ftp", "http", "smtp"]
+
 
 @pytest.fixture(scope="module", name="traffic")
 def a_frame() -> pd.DataFrame:
-    """Network connections: a counter, a share, a one-hot group, a label."""
+    """Network connections: a counter, a share, a category by text, a one-hot group, a label."""
     rng = np.random.default_rng(0)
     n = 300
     own = rng.integers(0, 2, n)
@@ -24,21 +26,22 @@ def a_frame() -> pd.DataFrame:
         {
             "src_bytes": rng.integers(0, 500, n),
             "share": rng.random(n).round(3),
+            "service": rng.choice(SERVICES, n),
             "home_own": own,
             "home_rent": 1 - own,
         }
     )
-    score = frame["src_bytes"] / 250 + own * frame["share"]
+    score = frame["src_bytes"] / 250 + (frame["service"] == "ftp") + own * frame["share"]
     return frame.assign(label=(score > score.median()).astype(int))
 
 
 @pytest.fixture(name="files")
 def a_model_and_its_data(traffic: pd.DataFrame, tmp_path: Path) -> tuple[Path, Path]:
-    """LightGBM's model of the traffic, and the traffic as CSV."""
-    X = traffic.drop(columns="label")
+    """LightGBM's model of the traffic, and the traffic as CSV, with texts."""
+    X = traffic.drop(columns="label").astype({"service": "category"})
     data = lgb.Dataset(X, traffic["label"])
-    settings = {"objective": "binary", "num_leaves": 4, "verbose": -1}
-    lgb.train(settings, data, 6).save_model(tmp_path / "model.txt")
+    settings = {"objective": "binary", "num_leaves": 4, "verbose": -1, "min_data_per_group": 5}
+    lgb.train({**settings, "cat_smooth": 1}, data, 6).save_model(tmp_path / "model.txt")
     traffic.to_csv(tmp_path / "data.csv", index=False)
     return tmp_path / "model.txt", tmp_path / "data.csv"
 
@@ -52,9 +55,10 @@ def test_what_is_found_in_a_table_is_printed_as_toml(cli: Any, files: Any, tmp_p
     assert cg.Attacker.from_file(tmp_path / "attacker.toml") == cg.Attacker(
         0,
         1,
-        features=["src_bytes", "share", "home_own", "home_rent"],
+        features=["src_bytes", "share", "service", "home_own", "home_rent"],
         step={"src_bytes": 1},
         bounds={f: (traffic[f].min(), traffic[f].max()) for f in ("src_bytes", "share")},
+        categories={"service": SERVICES},
         one_hot=[["home_own", "home_rent"]],
     )
 
@@ -72,7 +76,26 @@ def test_every_command_takes_what_was_written(
         assert (code, err) == (0, ""), command
     code, out, _ = cli("radius", model, data, "--attacker", path, "--rows", "20", "--json")
     assert code == 0
-    assert set(json.loads(out)["radius"]) <= {0, 1, 2, 3, 4}
+    assert set(json.loads(out)["radius"]) <= {0, 1, 2, 3, 4, 5}
+
+
+def test_a_verdict_from_files_is_that_of_the_matrix_of_codes(
+    cli: Any, files: Any, traffic: pd.DataFrame, tmp_path: Path
+) -> None:
+    model, data = files
+    path = tmp_path / "attacker.toml"
+    path.write_text(
+        'norm = 1\nbudget = 30\nfeatures = ["src_bytes", "service", "home_own", "home_rent"]\n'
+        'one_hot = [["home_own", "home_rent"]]\nstep = {src_bytes = 1}\n'
+        'scale = {src_bytes = [0, 2], service = 0.1}\ncategories = {service = ["http", "smtp"]}\n'
+    )
+    code, out, err = cli("verify", model, data, "--attacker", path, "--json", "--threads", "1")
+    assert (code, err) == (0, "")
+    codes = traffic["service"].map(SERVICES.index)
+    X = traffic.drop(columns="label").assign(service=codes).to_numpy(dtype=float)
+    expected = cg.verify(model, X, traffic["label"], cg.Attacker.from_file(path), threads=1)
+    assert json.loads(out)["status"] == expected.status.tolist()
+    assert {"robust", "fragile"} <= set(expected.status)
 
 
 def test_norm_and_budget_are_written_as_given(cli: Any, tmp_path: Path) -> None:
@@ -98,6 +121,19 @@ def test_arrays_without_names_go_by_position(cli: Any, tmp_path: Path) -> None:
     assert document["one_hot"] == [[0, 1, 2]]
     assert document["step"] == {"3": "1/255"}
     assert document["features"] == [0, 1, 2, 3]
+
+
+def test_parquet_tells_texts_and_categories(
+    cli: Any, traffic: pd.DataFrame, files: Any, tmp_path: Path
+) -> None:
+    for kind in ("category", "string", "object"):
+        path = tmp_path / f"{kind}.parquet"
+        traffic.astype({"service": kind}).to_parquet(path)
+        document = json.loads(cli("attacker", path, "--json")[1])
+        assert document["categories"] == {"service": SERVICES}
+        verify = ["verify", files[0], "--budget", "0.1", "--json", "--rows", "50"]
+        found, expected = (json.loads(cli(*verify, data)[1]) for data in (path, files[1]))
+        assert found["status"] == expected["status"]
 
 
 def test_bad_input_is_one_line(refuses: Any, tmp_path: Path) -> None:

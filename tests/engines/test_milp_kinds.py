@@ -240,21 +240,52 @@ def test_categories_that_cannot_be_changed_are_decided_by_that_of_x(x, limits):
     assert milp.verify_instance(model, [x], 1, cg.Attacker(**limits), PATIENCE).status == "robust"
 
 
-def test_bounds_of_a_row_close_members_of_its_group_only():
-    def trees(feature):
-        split = {"feature": feature, "threshold": 0.5}
-        return {**split, "left": {"score": -1}, "right": {"score": 1}}
+def stump(feature, threshold):
+    split = {"feature": feature, "threshold": threshold}
+    return {**split, "left": {"score": -1}, "right": {"score": 1}}
 
-    model = Ensemble.from_trees([trees(0), trees(0), trees(1)], n_features=3)
-    x = [1.0, 0.0, 0.0]
-    for upper, values in (([1, 1, 1], [1, 2]), ([1, 1, 0], [1]), ([1, 0, 0.5], [])):
-        bounds = np.zeros((1, 3)), np.array([upper], dtype=float)
-        attacker = cg.Attacker(1, 1, one_hot=[[0, 1, 2]], bounds=bounds)
-        assert reach_of(model, x, attacker).cuts.value == values
-        verdict = milp.verify_instance(model, x, 1, attacker, PATIENCE)
-        assert verdict.status == ("fragile" if values else "robust")
-        if values:
-            assert sorted(verdict.witness.tolist()) == [0, 0, 1]
+
+def test_bounds_of_a_row_close_members_of_its_group_to_that_row_only():
+    model = Ensemble.from_trees([stump(0, 0.5), stump(0, 0.5), stump(1, 0.5)], n_features=3)
+    uppers = [[1, 1, 1], [1, 1, 0], [1, 0, 0.5]]
+    bounds = np.zeros((3, 3)), np.array(uppers, dtype=float)
+    attacker = cg.Attacker(1, 1, one_hot=[[0, 1, 2]], bounds=bounds)
+    problem = Problem(model, attacker)
+    rows = problem.instances([[1, 0, 0]] * 3)
+    scene = Scene(problem)
+    reaches = [
+        find_reach(Point(scene, rows.X[row], rows.bounds_of(row)), Clock(PATIENCE), pruned=True)
+        for row in range(3)
+    ]
+    assert [reach.cuts.value for reach in reaches] == [[1, 2], [1], []]
+    found = cg.attack(model, rows.given, [1] * 3, attacker, engine="milp", timeout=PATIENCE)
+    assert found.status.tolist() == ["fragile", "fragile", "robust"]
+    assert found.witnesses[1].tolist() == [0, 1, 0]
+
+
+# ── lattices ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("pruned", [True, False])
+def test_no_multiple_beyond_the_ends_of_a_lattice_is_reached(pruned):
+    model = Ensemble.from_trees([stump(0, 1e30), stump(0, -1e30), stump(0, 5.0)], n_features=1)
+    for norm, budget in ((0, 1), (1, 1e60)):
+        reach = reach_of(model, [0.0], cg.Attacker(norm, budget, step=1), pruned=pruned)
+        assert reach.cuts.value == [6]
+
+
+def test_multiples_are_not_rounded_to_float32():
+    """Of that many thousandths, float32 holds what the model reads, but not the number."""
+    n = 2**24 + 3
+    lattice = oracle.Lattice(Fraction(1, 1000), "float32")
+    assert float(np.float32(n)) > n
+    assert lattice.value(n) < lattice.value(n + 1)
+    model = Ensemble.from_trees(
+        [stump(0, lattice.value(n))] * 2, n_features=1, input_precision="float32"
+    )
+    for step, expected in ((n, 0), (n + 1, 1)):
+        x, attacker = [lattice.double(step)], cg.Attacker(1, 0.0005, step="1/1000")
+        assert milp.verify_instance(model, x, expected, attacker, PATIENCE).status == "robust"
 
 
 # ── tolerances decide nothing ────────────────────────────────────────────────────────────────

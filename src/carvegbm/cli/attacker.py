@@ -53,8 +53,8 @@ def attacker(
     """
     from carvegbm import Attacker
     from carvegbm.attackers.finding import find
+    from carvegbm.attackers.reading import read_columns
     from carvegbm.attackers.writing import arguments_of, as_toml
-    from carvegbm.instances.tabular import load_table
 
     if out is not None:
         check_output(out, (".toml", ".json"))
@@ -63,9 +63,9 @@ def attacker(
             raise CarveError(
                 f"{out} is there already, maybe edited; delete it or give another name"
             )
-    table = load_table(inputs.data_path(data), label=label, zero_based=zero_based)
-    found = find(table.X, table.feature_names)
-    arguments = arguments_of(found, table.feature_names, options.norm(norm) or 0, budget)
+    table = read_columns(inputs.data_path(data), label=label, zero_based=zero_based)
+    found = find(table.X, table.names, table.texts)
+    arguments = arguments_of(found, table.names, options.norm(norm) or 0, budget)
     made = Attacker(**arguments)
     if json:
         output.print_json(made.to_dict())
