@@ -200,6 +200,8 @@ class Stepped(Part):
         n = self._somewhere()
         if self.cuts and chance(self.rng, 0.5):
             n = self.lattice.last_left(pick(self.rng, self.cuts)) + int(self.rng.integers(-4, 5))
+        if self.ground.precision == "float32":  # which tells no more multiples apart
+            n = min(max(n, -(2**22)), 2**22)
         if chance(self.rng, 0.3):
             return self.ground.nudged(float((n + pick(self.rng, [0.5, 0.25, 0.999])) * self.step))
         if chance(self.rng, 0.03):

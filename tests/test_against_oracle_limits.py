@@ -19,9 +19,10 @@ import carvegbm as cg
 import oracle
 from answers import ANSWERS, check_attack
 from asking import attacker_of, options_of, question
+from campaign import check
 from generators import Case
 from kinds import LIMITS, NORMS, SITUATIONS, make_kind
-from limits_campaign import arguments_of, check, check_briefly
+from limits_campaign import arguments_of, check_briefly
 from plain_trees import leaf, split
 
 CASES = 12  # per limit and norm; as many again are asked about briefly
