@@ -6,15 +6,21 @@
 #include <limits>
 #include <utility>
 
+#include "model/states.hpp"
 #include "numbers/units.hpp"
 
 namespace carve {
 
 Cuts::Cuts(const Ensemble& ensemble) : splits(ensemble.nodes.size()) {
     std::vector<std::pair<std::int32_t, double>> asked;
-    for (const Node& node : ensemble.nodes)
-        if (!node.is_leaf())
+    for (const Node& node : ensemble.nodes) {
+        if (node.is_by_set())
+            finite.push_back(node.axis());
+        else if (!node.is_leaf())
             asked.emplace_back(node.feature, node.threshold);
+    }
+    std::ranges::sort(finite);
+    finite.erase(std::ranges::unique(finite).begin(), finite.end());
     std::ranges::sort(asked);
     asked.erase(std::ranges::unique(asked).begin(), asked.end());
     for (const auto& [feature, threshold] : asked) {
@@ -26,6 +32,11 @@ Cuts::Cuts(const Ensemble& ensemble) : splits(ensemble.nodes.size()) {
     }
     for (std::size_t here = 0; here < splits.size(); ++here) {
         const Node& node = ensemble.nodes[here];
+        if (node.is_by_set()) {
+            const auto place = std::ranges::lower_bound(finite, node.axis()) - finite.begin();
+            splits[here] = {0, static_cast<std::int32_t>(place), false, false};
+            continue;
+        }
         if (node.is_leaf())
             continue;
         const auto feature =
@@ -45,7 +56,7 @@ void Cuts::close_ways(const Ensemble& ensemble, int tree) {
     const auto end = ensemble.roots[static_cast<std::size_t>(tree) + 1];
     for (std::int32_t here = root; here < end; ++here) {
         const Node& node = ensemble.nodes[static_cast<std::size_t>(here)];
-        if (node.is_leaf())
+        if (node.is_leaf() || node.is_by_set())
             continue;
         double low = -std::numeric_limits<double>::infinity(); // the way allows (low, high]
         double high = std::numeric_limits<double>::infinity();
@@ -69,7 +80,7 @@ ReachByLimits::ReachByLimits(const Ensemble& ensemble, const Attacker& attacker,
                              const LeafNumbers& numbers, const Cuts& cuts)
     : ensemble_(ensemble), numbers_(numbers), cuts_(cuts), instance_(ensemble, attacker),
       left_(cuts.thresholds.size()), right_(cuts.thresholds.size()), missing_(cuts.features.size()),
-      known_(cuts.features.size()) {}
+      known_(cuts.features.size()), states_(cuts.finite.size()), stateless_(cuts.finite.size()) {}
 
 void ReachByLimits::find(const Rows& rows, std::span<const std::int64_t> chosen, Reached& reached) {
     reached.clear();
@@ -88,6 +99,9 @@ void ReachByLimits::find_sides(const Rows& rows, std::span<const std::int64_t> c
     std::ranges::fill(left_, 0);
     std::ranges::fill(right_, 0);
     std::ranges::fill(missing_, 0);
+    std::ranges::fill(stateless_, 0);
+    for (auto& of_feature : states_)
+        of_feature.clear();
     for (std::size_t i = 0; i < chosen.size(); ++i) {
         with_row(rows, chosen[i], [&](const auto* values) { instance_.load(values); });
         const Bits bit = Bits{1} << i;
@@ -107,6 +121,7 @@ void ReachByLimits::find_sides(const Rows& rows, std::span<const std::int64_t> c
             if (known.right >= begin)
                 right_[static_cast<std::size_t>(known.right)] |= bit;
         }
+        find_states(bit);
     }
     // Who can be left of a threshold can be left of larger ones; right, of smaller ones.
     for (const auto& [feature, begin, end] : cuts_.features) {
@@ -117,6 +132,53 @@ void ReachByLimits::find_sides(const Rows& rows, std::span<const std::int64_t> c
              --cut)
             right_[cut - 1] |= right_[cut];
     }
+}
+
+// Of the instance that is loaded.
+void ReachByLimits::find_states(Bits bit) {
+    for (std::size_t place = 0; place < cuts_.finite.size(); ++place) {
+        const std::int32_t feature = cuts_.finite[place];
+        const double state = instance_.routed[feature];
+        if (state != state) {
+            stateless_[place] |= bit;
+            continue;
+        }
+        auto& known = states_[place];
+        const auto same = std::ranges::find(known, state, &OfState::state);
+        if (same == known.end())
+            known.push_back({state, instance_.may_switch(feature), bit});
+        else
+            same->rows |= bit;
+    }
+}
+
+ReachByLimits::Ways ReachByLimits::ways_at(std::int32_t split, Bits rows) const {
+    const auto node = static_cast<std::size_t>(split);
+    const Cuts::Split& asked = cuts_.splits[node];
+    const auto cut = static_cast<std::size_t>(asked.cut);
+    const Bits missing = rows & missing_[static_cast<std::size_t>(asked.place)];
+    const bool goes_left = ensemble_.missing[node] == Missing::left;
+    return {(asked.left_closed ? 0 : rows & left_[cut]) | (goes_left ? missing : 0),
+            (asked.right_closed ? 0 : rows & right_[cut]) | (goes_left ? 0 : missing)};
+}
+
+ReachByLimits::Ways ReachByLimits::ways_by_set(std::int32_t split, Bits rows) const {
+    const auto node = static_cast<std::size_t>(split);
+    const auto place = static_cast<std::size_t>(cuts_.splits[node].place);
+    const Bits missing = rows & stateless_[place];
+    const bool goes_left = ensemble_.missing[node] == Missing::left;
+    Ways ways{goes_left ? missing : 0, goes_left ? 0 : missing};
+    for (const auto& [state, may_switch, those] : states_[place]) {
+        const Bits own = rows & those;
+        if (own == 0)
+            continue;
+        const bool home = ensemble_.lists(ensemble_.nodes[node], state);
+        const Sides sides =
+            may_switch ? sides_of(ensemble_, instance_, split, state) : Sides{true, home, !home};
+        ways.left |= sides.left ? own : 0;
+        ways.right |= sides.right ? own : 0;
+    }
+    return ways;
 }
 
 ReachByLimits::Known ReachByLimits::look_up(const Cuts::Feature& of, double value) {
@@ -137,15 +199,8 @@ void ReachByLimits::find_leaves(int tree, Bits all) {
     for (;;) {
         const Node& node = ensemble_.nodes[static_cast<std::size_t>(here)];
         if (!node.is_leaf()) {
-            const Cuts::Split& split = cuts_.splits[static_cast<std::size_t>(here)];
-            const auto cut = static_cast<std::size_t>(split.cut);
-            const Bits missing = rows & missing_[static_cast<std::size_t>(split.place)];
-            const bool goes_left =
-                ensemble_.missing[static_cast<std::size_t>(here)] == Missing::left;
-            const Bits left =
-                (split.left_closed ? 0 : rows & left_[cut]) | (goes_left ? missing : 0);
-            const Bits right =
-                (split.right_closed ? 0 : rows & right_[cut]) | (goes_left ? 0 : missing);
+            const auto [left, right] =
+                node.is_by_set() ? ways_by_set(here, rows) : ways_at(here, rows);
             if (right != 0)
                 pending_.push_back({node.right, right});
             if (left != 0) {

@@ -1,6 +1,7 @@
 #include "training/witness_finder.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -23,48 +24,6 @@ bool draw(double share, std::uint64_t& random) {
 }
 
 } // namespace
-
-CutTrees::CutTrees(const Ensemble& ensemble) {
-    std::vector<std::vector<double>> cuts(static_cast<std::size_t>(ensemble.n_features));
-    for (const auto& node : ensemble.nodes)
-        if (!node.is_leaf())
-            cuts[static_cast<std::size_t>(node.feature)].push_back(node.threshold);
-    first_.push_back(0);
-    for (auto& of_feature : cuts) {
-        std::ranges::sort(of_feature);
-        of_feature.erase(std::ranges::unique(of_feature).begin(), of_feature.end());
-        cuts_.insert(cuts_.end(), of_feature.begin(), of_feature.end());
-        first_.push_back(units::index(cuts_.size()));
-    }
-    for (std::size_t i = 0; i < ensemble.nodes.size(); ++i) {
-        const auto& node = ensemble.nodes[i];
-        const bool leaf = node.is_leaf();
-        nodes.push_back({node.threshold, node.feature, node.right,
-                         leaf ? 0 : cell_of(node.feature, node.threshold),
-                         !leaf && ensemble.missing[i] == Missing::left});
-    }
-    const auto outputs = static_cast<std::size_t>(ensemble.n_outputs());
-    for (int tree = 0; tree < ensemble.n_trees(); ++tree) {
-        std::int32_t only = outputs == 1 ? 0 : -1;
-        bool several = false;
-        for (auto n = ensemble.roots[static_cast<std::size_t>(tree)];
-             n < ensemble.roots[static_cast<std::size_t>(tree) + 1]; ++n) {
-            const auto& node = ensemble.nodes[static_cast<std::size_t>(n)];
-            for (std::size_t k = 0; node.is_leaf() && outputs > 1 && k < outputs; ++k) {
-                if (ensemble.scores[static_cast<std::size_t>(node.right) * outputs + k] == 0)
-                    continue;
-                several = several || (only >= 0 && only != static_cast<std::int32_t>(k));
-                only = static_cast<std::int32_t>(k);
-            }
-        }
-        output.push_back(several ? -1 : only);
-    }
-}
-
-std::int32_t CutTrees::cell_of(std::int32_t feature, double value) const {
-    const auto found = cuts(feature);
-    return static_cast<std::int32_t>(std::ranges::lower_bound(found, value) - found.begin());
-}
 
 WitnessFinder::WitnessFinder(const Ensemble& ensemble, const CutTrees& trees,
                              const Attacker& attacker)
@@ -102,6 +61,12 @@ const WitnessFinder::Range& WitnessFinder::range(std::int32_t feature) {
         known_[f] = load_;
         const Limits& limits = instance_.limits(feature);
         const std::int32_t home = trees_.cell_of(feature, instance_.routed[f]);
+        if (is_finite(feature)) {
+            const auto last = static_cast<std::int32_t>(trees_.cuts(feature).size());
+            range_[f] =
+                instance_.may_switch(feature) ? Range{0, last, home} : Range{home, home, home};
+            return range_[f];
+        }
         range_[f] = instance_.x[f] != instance_.x[f]
                         ? Range{home, home, home}
                         : Range{trees_.cell_of(feature, limits.low),
@@ -115,6 +80,8 @@ double WitnessFinder::value_of(std::int32_t feature, std::int32_t cell) {
     const std::int32_t home = range(feature).home;
     if (cell == home)
         return instance_.routed[feature];
+    if (is_finite(feature))
+        return cell - 1;
     const auto cuts = trees_.cuts(feature);
     return cell < home ? cuts[static_cast<std::size_t>(cell)]
                        : ensemble_.next_above(feature, cuts[static_cast<std::size_t>(cell) - 1]);
@@ -123,7 +90,8 @@ double WitnessFinder::value_of(std::int32_t feature, std::int32_t cell) {
 double WitnessFinder::cost(std::int32_t feature, std::int32_t cell) {
     if (cell == range(feature).home)
         return 0;
-    return costs_.of(feature, value_of(feature, cell) - instance_.x[feature]);
+    return costs_.of(feature,
+                     is_finite(feature) ? 1.0 : value_of(feature, cell) - instance_.x[feature]);
 }
 
 void WitnessFinder::move(std::int32_t feature, std::int32_t cell) {
@@ -146,6 +114,8 @@ bool WitnessFinder::stand_at(const double* z) {
     for (const auto feature : ensemble_.used_features) {
         const double value = z[feature];
         if (value == instance_.x[feature] || value != value)
+            continue;
+        if (is_finite(feature) && !instance_.allows(feature, value))
             continue;
         const auto [low, high, home] = range(feature);
         const std::int32_t cell = std::clamp(trees_.cell_of(feature, value), low, high);
@@ -224,63 +194,6 @@ std::vector<CellMove> WitnessFinder::standing() {
     return moves;
 }
 
-void WitnessFinder::add_effect(const Pending& leaf, double change) {
-    const auto f = static_cast<std::size_t>(leaf.feature);
-    if (is_touched_[f] == 0) {
-        is_touched_[f] = 1;
-        touched_.push_back(leaf.feature);
-    }
-    double* const effect = effect_.data() + trees_.first_cell(leaf.feature);
-    effect[leaf.low] += change;
-    effect[leaf.high + 1] -= change;
-}
-
-// Every leaf that one feature alone can move its tree to: what that changes, for the cells that do.
-void WitnessFinder::find_effects() {
-    touched_.clear();
-    for (std::size_t t = 0; t < leaves_.size(); ++t) {
-        if (const std::int32_t only = trees_.output[t]; outputs_ > 1 && only >= 0 &&
-                                                        only != static_cast<std::int32_t>(plus_) &&
-                                                        only != static_cast<std::int32_t>(minus_))
-            continue;
-        const double here = value(leaves_[t]);
-        pending_.push_back({ensemble_.roots[t], -1, 0, 0});
-        while (!pending_.empty()) {
-            Pending step = pending_.back();
-            pending_.pop_back();
-            for (;;) {
-                const auto& node = trees_.nodes[static_cast<std::size_t>(step.node)];
-                if (node.feature < 0) {
-                    if (step.feature >= 0)
-                        if (const double change = value(node.right) - here; change != 0)
-                            add_effect(step, change);
-                    break;
-                }
-                const std::int32_t left = step.node + 1;
-                if (step.feature < 0) {
-                    const bool goes = goes_left(node);
-                    const Range& reach = range(node.feature);
-                    const std::int32_t low = goes ? std::max(reach.low, node.place + 1) : reach.low;
-                    const std::int32_t high = goes ? reach.high : std::min(reach.high, node.place);
-                    if (low <= high && reach.low < reach.high)
-                        pending_.push_back({goes ? node.right : left, node.feature, low, high});
-                    step.node = goes ? left : node.right;
-                } else if (step.feature != node.feature) {
-                    step.node = goes_left(node) ? left : node.right;
-                } else if (step.high <= node.place) {
-                    step.node = left;
-                } else if (step.low > node.place) {
-                    step.node = node.right;
-                } else {
-                    pending_.push_back({node.right, step.feature, node.place + 1, step.high});
-                    step.high = node.place;
-                    step.node = left;
-                }
-            }
-        }
-    }
-}
-
 void WitnessFinder::choose_moves(double staying, bool at_home, std::uint64_t& random) {
     double left = capacity_;
     segments_.clear();
@@ -326,8 +239,29 @@ void WitnessFinder::choose_moves(double staying, bool at_home, std::uint64_t& ra
     }
 }
 
+// All states but the instance's own cost the same.
+void WitnessFinder::add_best_state(std::int32_t feature) {
+    const std::int32_t home = range(feature).home;
+    const double* const effect = effect_.data() + trees_.first_cell(feature);
+    const auto allowed = instance_.states_of(feature);
+    std::int32_t best = home;
+    for (std::size_t word = 0; word < allowed.size(); ++word)
+        for (std::uint64_t rest = allowed[word]; rest != 0; rest &= rest - 1) {
+            const auto cell = static_cast<std::int32_t>(64 * word) + std::countr_zero(rest) + 1;
+            best = effect[cell] < effect[best] ? cell : best;
+        }
+    const double extra = cost(feature, best);
+    if (best != home && extra <= capacity_)
+        segments_.push_back(
+            {(effect[home] - effect[best]) / std::max(extra, 1e-300), extra, feature, best});
+}
+
 // The lower convex hull of the feature's (cost, effect), from the instance's own cell outward.
 void WitnessFinder::add_segments(std::int32_t feature) {
+    if (is_finite(feature)) {
+        add_best_state(feature);
+        return;
+    }
     const auto [low, high, home] = range(feature);
     const double* const effect = effect_.data() + trees_.first_cell(feature);
     hull_.clear();

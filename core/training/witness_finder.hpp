@@ -27,43 +27,9 @@
 #include "model/attacker.hpp"
 #include "model/ensemble.hpp"
 #include "model/rows.hpp"
+#include "training/cut_trees.hpp"
 
 namespace carve {
-
-// An ensemble whose splits know the place of their threshold among those of the feature.
-class CutTrees {
-  public:
-    explicit CutTrees(const Ensemble& ensemble);
-
-    struct Node { // as in Ensemble, depth-first
-        double threshold;
-        std::int32_t feature; // -1 at a leaf
-        std::int32_t right;   // at a leaf: its row in the scores
-        std::int32_t place;   // of the threshold
-        bool missing_left;
-    };
-    static_assert(sizeof(Node) == 24);
-
-    // Number of thresholds below the value: the cell that it is in.
-    std::int32_t cell_of(std::int32_t feature, double value) const;
-    std::span<const double> cuts(std::int32_t feature) const {
-        const auto f = static_cast<std::size_t>(feature);
-        return {cuts_.data() + first_[f], static_cast<std::size_t>(first_[f + 1] - first_[f])};
-    }
-    // Where the feature's cells begin in arrays that have one more place than cells per feature.
-    std::size_t first_cell(std::int32_t feature) const {
-        return static_cast<std::size_t>(first_[static_cast<std::size_t>(feature)]) +
-               2 * static_cast<std::size_t>(feature);
-    }
-    std::size_t cell_places() const { return cuts_.size() + 2 * first_.size(); }
-
-    std::vector<Node> nodes;
-    std::vector<std::int32_t> output; // per tree: the only one it counts for, or -1
-
-  private:
-    std::vector<double> cuts_;
-    std::vector<std::int32_t> first_; // per feature: of its cuts
-};
 
 // A feature that a witness moves, and the cell it moves it to.
 struct CellMove {
@@ -118,7 +84,7 @@ class WitnessFinder {
     struct Pending {
         std::int32_t node;
         std::int32_t feature;
-        std::int32_t low; // cells
+        std::int32_t low; // cells; of a finite feature: listed_states_[low … high)
         std::int32_t high;
     };
     struct Range { // cells within reach, and the instance's own
@@ -129,7 +95,15 @@ class WitnessFinder {
 
     bool goes_left(const CutTrees::Node& node) const {
         const double value = at_[static_cast<std::size_t>(node.feature)];
+        if (node.by_set && value == value)
+            return lists(node, value);
         return value <= node.threshold || (value != value && node.missing_left);
+    }
+    bool lists(const CutTrees::Node& node, double state) const {
+        return ensemble_.sets.holds(static_cast<std::size_t>(node.threshold), state);
+    }
+    bool is_finite(std::int32_t feature) const {
+        return ensemble_.grid_of(feature) == Grid::finite;
     }
     double value(std::int32_t leaf) const {
         const auto row = static_cast<std::size_t>(leaf) * outputs_;
@@ -141,9 +115,15 @@ class WitnessFinder {
     void move(std::int32_t feature, std::int32_t cell);
     double margin_here(int label);
     void find_effects();
+    void find_effects_below(Pending step, double here);
+    // The child that the step goes on to; the other one may be put aside.
+    std::int32_t step_by_threshold(Pending& step);
+    std::int32_t step_by_set(Pending& step);
+    void list_others(std::int32_t feature, const CutTrees::Node& split, bool goes);
     void add_effect(const Pending& leaf, double change);
     void choose_moves(double staying, bool at_home, std::uint64_t& random);
     void add_segments(std::int32_t feature);
+    void add_best_state(std::int32_t feature);
     void keep();
 
     const Ensemble& ensemble_;
@@ -173,6 +153,7 @@ class WitnessFinder {
     std::vector<std::int32_t> touched_;
     std::vector<std::uint8_t> is_touched_;
     std::vector<Pending> pending_;
+    std::vector<std::int32_t> listed_states_; // of the steps put aside
     std::vector<Corner> hull_;
     std::vector<Segment> segments_;
     std::vector<std::uint8_t> is_full_;

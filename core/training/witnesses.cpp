@@ -12,7 +12,7 @@ namespace carve {
 Witnesses::Witnesses(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
                      const std::int32_t* label)
     : ensemble_(ensemble), attacker_(attacker), rows_(rows), label_(label, label + rows.count),
-      trees_(ensemble), moves_(static_cast<std::size_t>(rows.count)) {}
+      trees_(ensemble, attacker), moves_(static_cast<std::size_t>(rows.count)) {}
 
 Witnesses::~Witnesses() = default;
 

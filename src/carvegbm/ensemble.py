@@ -87,7 +87,7 @@ class Ensemble:
         place of a threshold: left iff the code is in it; NaN goes where `missing` says.
     set_starts, set_codes : arrays of int, optional
         Set i is set_codes[set_starts[i] : set_starts[i + 1]]. They are kept once each, sorted.
-    category_rule : {"label", "truncate", "nonnegative"}
+    category_rule : {"label", "text", "truncate", "nonnegative"}
         How a number in a categorical column becomes a code, see `carvegbm.trees.categories`.
     unknown_category : {"right", "missing"}
         What a value that is no label is, by the rule "label": in no set, or a missing value.

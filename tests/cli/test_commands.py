@@ -436,6 +436,22 @@ def test_model_with_categories_is_described_converted_and_verified(
             assert json.loads(out)["counts"]["robust"] == robust
 
 
+def test_a_model_with_categorical_splits_is_verified(cli: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 5, 200), rng.random(200)])
+    y = (X[:, 0] % 2 == 0).astype(int)
+    data = lgb.Dataset(X, y, categorical_feature=[0])
+    options = {"objective": "binary", "verbosity": -1, "min_data_per_group": 1, "cat_smooth": 0}
+    lgb.train(options, data, 3).save_model(tmp_path / "cat.txt")
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    for norm, status in (("inf", "robust"), ("0", "fragile")):
+        attacker = ["--norm", norm, "--budget", "0.5" if norm == "inf" else "1"]
+        verify = ["verify", tmp_path / "cat.txt", tmp_path / "data.npz", *attacker, "--json"]
+        code, out, _ = cli(*verify)
+        assert code == 0
+        assert json.loads(out)["status"] == [status] * 200
+
+
 def test_data_without_rows(refuses: Any, model: str, data: str, tmp_path: Path) -> None:
     header = Path(data).read_text().splitlines()[0]
     (tmp_path / "a.csv").write_text(header + "\n")

@@ -91,7 +91,7 @@ def odd_ensembles(draw: st.DrawFn) -> cg.Ensemble:
         for feature in range(n_features)
         if draw(st.booleans())
     }
-    category_rule = draw(st.sampled_from(["label", "truncate", "nonnegative"]))
+    category_rule = draw(st.sampled_from(["label", "text", "truncate", "nonnegative"]))
     rule = st.sampled_from([{}, {"missing": "left"}, {"missing": "right"}])
 
     def tree(depth: int) -> dict[str, Any]:

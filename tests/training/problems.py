@@ -32,3 +32,20 @@ def pixels(n=300, d=20, seed=0):
     levels = rng.integers(0, 256, size=(n, d)) * (rng.random((n, d)) < 0.6)
     y = (levels[:, 0] + levels[:, 1] // 2 + rng.integers(0, 60, n) > 130).astype(int)
     return levels / 255, y
+
+
+def with_gaps(n=500, d=6, seed=0, share=0.2):
+    """Rows in [0, 1], some values of which are missing; whether one is says something."""
+    X, y = two_classes(n, d, seed)
+    gone = np.random.default_rng(seed + 1).random((n, d)) < share
+    gone[:, -1] = False
+    return np.where(gone, np.nan, X), (y ^ gone[:, 1]).astype(int)
+
+
+def with_categories(n=600, seed=0):
+    """Two numbers and three columns of codes, of 3, 7 and 40 categories, and labels 0, 1."""
+    rng = np.random.default_rng(seed)
+    codes = np.column_stack([rng.integers(0, k, n) for k in (3, 7, 40)])
+    numbers = rng.random((n, 2))
+    odd = np.isin(codes[:, 1], [1, 5]) ^ (codes[:, 0] == 2) ^ (codes[:, 2] % 3 == 0)
+    return np.column_stack([numbers, codes]), (odd ^ (numbers[:, 0] > 0.6)).astype(int)

@@ -58,7 +58,6 @@ REFUSALS = ("fit", "given", "message")
 @pytest.mark.parametrize(
     REFUSALS,
     [
-        (fit_on, {"data": broken(np.nan)}, "X row 3, feature 2 is NaN; .* impute"),
         (fit_on, {"data": broken(np.inf)}, "X row 3, feature 2 is infinity"),
         (fit_on, {"data": ([[1.0], [2.0]], [1, 1])}, r"one class only \(1\)"),
         (fit_with, {"budget": -1}, "budget must be >= 0"),
@@ -119,7 +118,13 @@ def test_bad_input_of_a_regressor_is_refused_in_one_clear_line(regressor, fit, g
         (fit_with, {"num_leafs": 3}, "no parameter 'num_leafs'; did you mean num_leaves"),
         (fit_with, {"boosting": "dart"}, "boosting must be 'gbdt', got 'dart'"),
         (fit_with, {"linear_tree": True}, "linear_tree must be False"),
-        (fit_with, {"categorical_feature": [0]}, "categorical_feature cannot be honoured"),
+        (fit_with, {"categorical_feature": [0]}, "categorical_feature .* give it to fit"),
+        (fit_more, {"categorical_feature": "color"}, "must be 'auto' or a list .* got 'color'"),
+        (fit_more, {"categorical_feature": ["color"]}, "unknown feature 'color'"),
+        (fit_more, {"categorical_feature": [8]}, r"8 is no name and no position in 0…7"),
+        (fit_more, {"categorical_feature": 3}, "must be 'auto' or a list"),
+        (fit_with, {"zero_as_missing": True}, "write NaN for 0 yourself"),
+        (fit_with, {"use_missing": False}, "use_missing must be True"),
         (fit_with, {"forcedsplits_filename": "x"}, "cannot be honoured: forced splits"),
         (fit_with, {"force_row_wise": True}, "force_row_wise must be False"),
         (fit_with, {"device": "gpu"}, "device must be 'cpu', got 'gpu'"),
@@ -262,6 +267,10 @@ def every_way_in(model, X, y):
     }
 
 
+def _rows_of_masks(X, limit):
+    return [np.ma.masked_greater(row, limit) for row in X]
+
+
 WAYS_IN = list(every_way_in(None, None, None))
 
 
@@ -281,13 +290,22 @@ def test_an_iterator_or_a_masked_label_is_refused_in_one_line(way):
     assert "row 7 is masked" in str(caught.value)
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS_IN if not way.startswith("refit")])
-def test_what_a_mask_hides_is_missing_in_training_too(way):
+@pytest.mark.parametrize("masked", [np.ma.masked_greater, _rows_of_masks], ids=["array", "rows"])
+def test_what_a_mask_hides_is_missing_in_training_too(masked):
     X, y = problems.two_classes(60)
-    call = every_way_in(classifier(budget=0.001).fit(X, y), X, y)[way]
-    for masked in (np.ma.masked_array(X, mask=X > 0.9), [np.ma.masked_greater(x, 0.9) for x in X]):
-        with pytest.raises(cg.DataError, match=r"nan|NaN|missing"):
-            call(X=masked)
+    one, other = (
+        classifier(budget=0.001).fit(given, y, eval_set=(given, y)).ensemble_
+        for given in (masked(X, 0.9), np.where(X > 0.9, np.nan, X))
+    )
+    assert one == other
+    assert one != classifier(budget=0.001).fit(X, y).ensemble_
+
+
+def test_robust_training_refuses_what_is_missing():
+    X, y = problems.two_classes(60)
+    for given in (np.where(X > 0.9, np.nan, X), np.ma.masked_greater(X, 0.9)):
+        with pytest.raises(cg.DataError, match=r"does not take missing values \(NaN\)"):
+            robust_classifier().fit(given, y)
 
 
 def test_a_refit_takes_what_a_mask_hides_as_missing():
@@ -307,8 +325,9 @@ def test_rows_to_predict_go_through_the_same_door():
     model = classifier().fit(X, y)
     with pytest.raises(cg.DataError, match="X is an iterator"):
         model.predict(iter(X))
-    with pytest.raises(cg.DataError, match="feature 1 is NaN"):
-        model.predict(pd.DataFrame(X, dtype="Float64").mask(np.isclose(X, X[5, 1])))
+    is_null = np.isclose(X, X[5, 1])
+    nulls = pd.DataFrame(X, dtype="Float64").mask(is_null)
+    assert np.array_equal(model.predict(nulls), model.predict(np.where(is_null, np.nan, X)))
 
 
 def test_weights_and_targets_are_numbers_and_not_dates():

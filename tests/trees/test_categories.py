@@ -77,6 +77,16 @@ def test_numbers_are_looked_up_among_labels():
     same(states(model, [0.5, -3, 7, 0, NAN]), [0, 1, 2, -1, NAN])
 
 
+def test_text_of_a_whole_number_is_the_number_where_the_rule_says_so():
+    labels = {0: -1, 1: 3, 2: "03", 3: "red"}
+    model = model_with(labels, category_rule="text")
+    given = ["3", 3, 3.0, np.int64(3), "03", "-1", "red", "+3", "3.0", "4", None]
+    same(codes_of_labels(model, 0, given), [1, 1, 1, 1, 2, 0, 3, -1, -1, -1, NAN])
+    same(states(model, [3, -1, 3.5, 0, NAN]), [1, 0, -1, -1, NAN])
+    plain = model_with(labels)
+    same(codes_of_labels(plain, 0, ["3", "-1", 3]), [-1, -1, 1])
+
+
 def test_unknown_label_is_missing_where_the_model_says_so():
     model = model_with({0: 5, 1: 6}, unknown_category="missing")
     same(states(model, [5, 6, 7, NAN]), [0, 1, NAN, NAN])

@@ -20,8 +20,9 @@ from carvegbm.ensemble import Task
 from carvegbm.errors import CarveError, DataError
 from carvegbm.radius import Curve, Radius, radius, robustness_curve
 from carvegbm.training import inputs
+from carvegbm.training.columns import AUTO
 from carvegbm.training.data import Labelled
-from carvegbm.training.estimator import Estimator
+from carvegbm.training.estimator import Estimator, Told
 from carvegbm.training.evaluation import Asked
 from carvegbm.training.growing.model import Model
 from carvegbm.training.growing.watching import Metric
@@ -54,14 +55,16 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         early_stopping_rounds: int | None = None,
         callbacks: Sequence[Callable[[Any], Any]] | None = None,
         feature_names: Sequence[str] | None = None,
+        categorical_feature: Any = AUTO,
         plain_accuracy: float | None = None,
     ) -> Self:
         """Train.
 
         Parameters
         ----------
-        X : array or frame (n, n_features)
-            Finite numbers.
+        X : array, frame or sparse matrix (n, n_features)
+            Numbers; NaN is a missing value, which the attacker cannot touch. A column of a frame
+            may hold categories.
         y : array (n,)
             Labels of at least two classes.
         sample_weight : array (n,), optional
@@ -84,6 +87,9 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             says `before_iteration`); LightGBM's own callbacks work.
         feature_names : sequence of str, optional
             Names for the model where X is an array; a frame brings its own.
+        categorical_feature : list of names or positions, default "auto"
+            Categorical features, whose values are whole numbers >= 0; "auto": the columns of a
+            frame that hold categories without an order. As in LightGBM.
         plain_accuracy : float, optional
             Robust and certified training: the accuracy of plain LightGBM on the validation data,
             where it is known; it is not trained then.
@@ -98,7 +104,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
                 f"{' '.join(str(error).split())} y must hold classes, not measurements; for these "
                 f"there is {self._for_numbers} (or is it another column? --label names it)"
             ) from None
-        weight = inputs.check_weight(sample_weight, len(X))
+        weight = inputs.check_weight(sample_weight, len(y))
         self.classes_ = np.unique(y)
         self.n_classes_ = len(self.classes_)
         if self.n_classes_ < 2:
@@ -114,7 +120,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             callbacks,
         )
         data = Labelled(X, self._encode(y, "y"), weight)
-        self._fit(data, asked, self._task, feature_names, plain_accuracy)
+        self._fit(data, asked, self._task, Told(feature_names, categorical_feature), plain_accuracy)
         return self
 
     def _restore(
@@ -124,12 +130,13 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         X, y = inputs.check_pair(self, X, y, reset=True)
         self.classes_ = np.unique(y)
         self.n_classes_ = len(self.classes_)
-        self._adopt(model, self._attacker(self._names(names)), X)
+        attacker = self._attacker(self._names(names), model.ensemble.categories)
+        self._adopt(model, attacker, X)
         self._set_outcome(outcome)
         if self.n_iter_ == 0:
             n_outputs = model.ensemble.n_outputs
             parameters = self._lightgbm_parameters(n_outputs)
-            self._warn_of_constant(len(X), parameters["min_data_in_leaf"])
+            self._warn_of_constant(len(y), parameters["min_data_in_leaf"])
         return self
 
     @property

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from carvegbm.training.inputs import split_off
 
-__all__ = ["Labelled", "some_rows"]
+__all__ = ["Labelled", "dense", "some_rows"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,13 +21,13 @@ _SOME = 1000
 class Labelled:
     """Rows with encoded labels: 0, 1, … for classes, numbers for regression."""
 
-    X: npt.NDArray[Any]
+    X: Any  # an array, or a sparse matrix stored by row
     labels: npt.NDArray[Any]
     weight: Floats | None = None
     name: str = "training"
 
     def __len__(self) -> int:
-        return len(self.X)
+        return int(self.X.shape[0])
 
     def split_off(self, seed: int | None, stratify: bool = True) -> tuple[Labelled, Labelled]:
         """Training and validation rows: a fifth is split off, a share of every class alike."""
@@ -40,6 +40,11 @@ class Labelled:
         return Labelled(
             self.X[positions], self.labels[positions], weight, self.name if name is None else name
         )
+
+
+def dense(X: Any) -> npt.NDArray[Any]:
+    """The rows as an array; a refit goes over them again and again."""
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
 
 
 def some_rows(n: int) -> npt.NDArray[np.int64]:

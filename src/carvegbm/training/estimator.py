@@ -11,7 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from carvegbm.ensemble import Ensemble, Task
 from carvegbm.errors import DataError
 from carvegbm.training import inputs
 from carvegbm.training.certified import plain_accuracy_of
+from carvegbm.training.columns import AUTO, Columns, categorical_positions, known_categories
 from carvegbm.training.data import Labelled
 from carvegbm.training.evaluation import Asked
 from carvegbm.training.growing.boosting import Boosted, Boosting, Reason
@@ -30,12 +31,19 @@ from carvegbm.training.growing.model_text import safe_names
 from carvegbm.training.parameterised import Parameterised
 from carvegbm.training.report import TrainingReport
 
-__all__ = ["Estimator", "Trained"]
+__all__ = ["Estimator", "Told", "Trained"]
 
 Floats = npt.NDArray[np.float64]
 
 _ALWAYS = ("n_iter_", "best_iteration_", "best_score_", "evals_result_", "stopped_because_")
 _SOMETIMES = ("n_open_thresholds_", "training_report_")
+
+
+class Told(NamedTuple):
+    """What `fit` is told about the columns of X, beside what these say themselves."""
+
+    feature_names: Sequence[str] | None = None
+    categorical_feature: Any = AUTO
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,7 @@ class Estimator(Parameterised):
     verbose: int
 
     n_features_in_: int
+    _columns: Columns
     classes_: npt.NDArray[Any]
     booster_: Any
     ensemble_: Ensemble
@@ -93,11 +102,12 @@ class Estimator(Parameterised):
         data: Labelled,
         asked: Asked,
         task: Task,
-        feature_names: Sequence[str] | None,
+        told: Told,
         plain_accuracy: float | None = None,
     ) -> None:
-        names = self._names(feature_names)
-        trained = self._trained(data, asked, self._kind(task, names), names, plain_accuracy)
+        names = self._names(told.feature_names)
+        kind = self._kind(task, names, self._categories(data.X, names, told.categorical_feature))
+        trained = self._trained(data, asked, kind, names, plain_accuracy)
         boosting = trained.boosting
         self._adopt(trained.boosted.model, boosting.attacker, boosting.data.X)
         self._set_outcome(trained.outcome())
@@ -129,16 +139,31 @@ class Estimator(Parameterised):
             raise DataError(f"{len(names)} feature_names for {self.n_features_in_} features")
         return [str(name) for name in names]
 
-    def _kind(self, task: Task, names: Sequence[str] | None) -> Kind:
+    def _kind(
+        self, task: Task, names: Sequence[str] | None, categories: Mapping[int, Mapping[int, Any]]
+    ) -> Kind:
         """The kind of model to be trained."""
         classes = None if task == "regression" else self.classes_
         n_outputs = len(self.classes_) if task == "multiclass" else 1
         columns = names or [f"Column_{i}" for i in range(self.n_features_in_)]
-        return Kind(task, n_outputs, safe_names(columns), classes)
+        labels = [self._columns.labels[position] for position in sorted(self._columns.labels)]
+        return Kind(task, n_outputs, safe_names(columns), classes, categories, labels)
 
-    def _attacker(self, names: Sequence[str] | None) -> Attacker:
+    def _categories(
+        self, X: Any, names: Sequence[str] | None, categorical_feature: Any
+    ) -> dict[int, dict[int, Any]]:
+        """Of every categorical feature, the labels of its categories by their codes."""
+        n_features = self.n_features_in_
+        chosen = categorical_positions(categorical_feature, self._columns, names, n_features)
+        return known_categories(X, chosen, self._columns, names)
+
+    def _attacker(
+        self,
+        names: Sequence[str] | None,
+        categories: Mapping[int, Mapping[int, Any]] | None = None,
+    ) -> Attacker:
         given = Attacker(self.norm, self.budget, **{name: getattr(self, name) for name in OPTIONS})
-        return inputs.resolve_attacker(given, self.n_features_in_, names)
+        return inputs.resolve_attacker(given, self.n_features_in_, names, categories)
 
     def _plain_accuracy(
         self, boosting: Boosting, clean_loss: float | None, known: float | None
@@ -153,6 +178,7 @@ class Estimator(Parameterised):
             n_rounds=boosting.n_rounds,
             early_stopping_rounds=boosting.evaluation.early_stopping_rounds,
             threads=boosting.threads,
+            categorical=boosting.kind.categories.keys(),
         )
 
     def _warn_of_constant(self, n_rows: int, min_child_samples: int) -> None:
@@ -181,7 +207,7 @@ class Estimator(Parameterised):
 
     # ── the fitted model ─────────────────────────────────────────────────────────────────────
 
-    def _adopt(self, model: Model, attacker: Attacker, X: npt.NDArray[Any]) -> None:
+    def _adopt(self, model: Model, attacker: Attacker, X: Any) -> None:
         """Take over a trained model, unless it is not what it should be; X are training rows."""
         self._require(model.ensemble, attacker)
         self._write(model, X)
@@ -192,7 +218,7 @@ class Estimator(Parameterised):
     def _require(self, ensemble: Ensemble, attacker: Attacker) -> None:
         """Refuse a model without the property that training promises."""
 
-    def _write(self, model: Model, X: npt.NDArray[Any]) -> None:
+    def _write(self, model: Model, X: Any) -> None:
         self.booster_ = model.booster(X)
 
     def _outcome(self) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class Asked:
         for i, (X, y) in enumerate(pairs):
             what = f"eval_set {i}"
             X, y = inputs.check_pair(estimator, X, y, what=what)
-            weight = None if weights is None else inputs.check_weight(weights[i], len(X), what)
+            weight = None if weights is None else inputs.check_weight(weights[i], len(y), what)
             name = f"valid_{i}" if names is None else str(names[i])
             found.append(Labelled(X, encode(y, what), weight, name))
         if len({rows.name for rows in found}) < len(found):

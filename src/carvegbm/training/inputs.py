@@ -1,13 +1,14 @@
 """What a user passes to `fit` and `predict`, checked and turned into plain arrays.
 
-Comes in: frames, lists, arrays, labels of any kind. Goes out: arrays of finite numbers, encoded
-labels, an attacker with features by position; or one line that says what is wrong.
+Comes in: frames, lists, arrays, sparse matrices, labels of any kind. Goes out: arrays of numbers
+that are finite or missing (NaN), or sparse matrices stored by row, with codes for categories;
+encoded labels; an attacker with features by position; or one line that says what is wrong.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -18,6 +19,7 @@ from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.instances.rows import as_rows, first_where, holds_masks
+from carvegbm.training.columns import Columns
 
 __all__ = [
     "blank_ensemble",
@@ -39,41 +41,61 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> npt.NDArray[Any]:
-    """X as a two-dimensional array of finite floats.
+def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
+    """X as a two-dimensional array of floats, finite or NaN, or as a sparse matrix of these.
 
-    `reset`: remember the number and names of features in the estimator, instead of checking them.
+    `reset`: remember the number and names of features, and the labels of categories, in the
+    estimator, instead of checking them.
     """
     _require_values(X, "X")
-    X = _unmasked(X)
+    X = _coded(estimator, _unmasked(X), reset, "X")
     try:
-        rows: npt.NDArray[Any] = _validate(estimator, X, reset=reset)
+        rows = _by_row(_validate(estimator, X, reset=reset))
     except ValueError as error:
         raise DataError(_one_line(error)) from None
-    _require_finite(rows, getattr(estimator, "feature_names_in_", None), "X")
+    _refuse_infinity(rows, getattr(estimator, "feature_names_in_", None), "X")
     _require_numbers(X, "")
     return rows
 
 
 def check_pair(
     estimator: Any, X: Any, y: Any, *, reset: bool = False, what: str = "X"
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+) -> tuple[Any, npt.NDArray[Any]]:
     """X as `check_rows` returns it, and y as an array with as many entries."""
     where = "" if what == "X" else f"{what}: "
     _require_values(X, f"{where}X")
     require_labels(y, f"{where}y")
-    X = _unmasked(X)
+    X = _coded(estimator, _unmasked(X), reset, what)
     try:
         rows, labels = _validate(estimator, X, y, reset=reset, multi_output=False, y_numeric=False)
     except ValueError as error:
         raise DataError(where + _one_line(error)) from None
-    _require_finite(rows, getattr(estimator, "feature_names_in_", None), what)
+    rows = _by_row(rows)
+    _refuse_infinity(rows, getattr(estimator, "feature_names_in_", None), what)
     _require_numbers(X, where)
     return rows, labels
 
 
+def _coded(estimator: Any, X: Any, reset: bool, what: str) -> Any:
+    """Codes for the labels of categories; the labels are those of training."""
+    if reset:
+        estimator._columns = Columns.of(X)
+    return estimator._columns.coded(X, what)
+
+
+def _by_row(rows: Any) -> Any:
+    """A sparse matrix as a CSR matrix with every entry once, in order; an array as it is."""
+    if not hasattr(rows, "tocsr"):
+        return rows
+    from scipy.sparse import csr_matrix
+
+    by_row = csr_matrix(rows)  # which LightGBM takes as it is
+    by_row.sum_duplicates()
+    return by_row
+
+
 def _validate(estimator: Any, *data: Any, **options: Any) -> Any:
-    options["dtype"] = [np.float64, np.float32]
+    options |= {"dtype": [np.float64, np.float32], "accept_sparse": ["csr", "csc", "coo"]}
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:  # scikit-learn before 1.6
@@ -100,7 +122,7 @@ def _unmasked(X: Any) -> Any:
 
 def _require_numbers(X: Any, where: str) -> None:
     """Refuse what the rest of the package refuses: scikit-learn lets dates pass."""
-    if type(X) is np.ndarray and X.dtype.kind in "biuf":
+    if (type(X) is np.ndarray or hasattr(X, "tocsr")) and X.dtype.kind in "biuf":
         return
     try:
         as_rows(X)
@@ -116,22 +138,22 @@ def require_labels(y: Any, what: str = "y") -> None:
         raise DataError(f"{what} row {row} is masked; drop the row or fill it")
 
 
-def _require_finite(X: npt.NDArray[Any], names: Any, what: str) -> None:
+def _refuse_infinity(X: Any, names: Any, what: str) -> None:
+    values = X.data if hasattr(X, "tocsr") else X
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(X.sum(dtype=np.float64)):
+        if np.isfinite(values.sum(dtype=np.float64)):
             return
-    bad = first_where(X, lambda rows: ~np.isfinite(rows))
+    if hasattr(X, "tocsr"):
+        places = np.flatnonzero(np.isinf(values))
+        rows = np.searchsorted(X.indptr, places, side="right") - 1
+        bad = (int(rows[0]), int(X.indices[places[0]])) if len(places) else None
+    else:
+        bad = first_where(X, np.isinf)
     if bad is None:
         return
     row, column = bad
-    value = float(X[row, column])
     name = f"feature {column}" if names is None else f"feature {names[column]!r}"
-    remedy = (
-        "is NaN; missing values are not supported, impute them"
-        if np.isnan(value)
-        else f"is infinity ({value}); clip it"
-    )
-    raise DataError(f"{what} row {row}, {name} {remedy}")
+    raise DataError(f"{what} row {row}, {name} is infinity ({float(X[row, column])}); clip it")
 
 
 def check_weight(weight: Any, n_rows: int, what: str = "sample_weight") -> Floats | None:
@@ -227,9 +249,19 @@ def split_off(
     return np.sort(rows), np.sort(rest)
 
 
-def blank_ensemble(n_features: int, names: Sequence[str] | None = None) -> Ensemble:
+def blank_ensemble(
+    n_features: int,
+    names: Sequence[str] | None = None,
+    categories: Mapping[int, Mapping[int, Any]] | None = None,
+) -> Ensemble:
     """An ensemble that knows its features and nothing else."""
-    return Ensemble.from_trees([{"score": 0.0}], n_features=n_features, feature_names=names)
+    return Ensemble.from_trees(
+        [{"score": 0.0}],
+        n_features=n_features,
+        feature_names=names,
+        categories=categories or {},
+        category_rule="truncate",
+    )
 
 
 def weigh_classes(
@@ -244,9 +276,14 @@ def weigh_classes(
     return by_class if weight is None else weight * by_class
 
 
-def resolve_attacker(attacker: Attacker, n_features: int, names: Sequence[str] | None) -> Attacker:
+def resolve_attacker(
+    attacker: Attacker,
+    n_features: int,
+    names: Sequence[str] | None,
+    categories: Mapping[int, Mapping[int, Any]] | None = None,
+) -> Attacker:
     """The same attacker with limits per position instead of by name."""
-    blank = blank_ensemble(n_features, names)
+    blank = blank_ensemble(n_features, names, categories)
     limits = attacker.limits(blank)
     if limits.by_row:
         raise CarveError(
@@ -255,7 +292,8 @@ def resolve_attacker(attacker: Attacker, n_features: int, names: Sequence[str] |
         )
     scale: Any = limits.scale
     if len(limits.scale_up):
-        scale = dict(enumerate(zip(limits.scale, limits.scale_up, strict=True)))
+        pairs = enumerate(zip(limits.scale, limits.scale_up, strict=True))
+        scale = {f: down if down == up else (down, up) for f, (down, up) in pairs}
     return Attacker(
         attacker.norm,
         attacker.budget,

@@ -99,6 +99,12 @@ class LargeSpread(Estimator):
         for name, value in lightgbm_parameters.items():
             setattr(self, name, value)
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's own checks are told."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
+        return tags
+
     def _lightgbm_parameters(self, n_outputs: int) -> dict[str, Any]:
         others = self._other_parameters()
         taken = {main_name(name) for name in others}
@@ -120,13 +126,13 @@ class LargeSpread(Estimator):
         parameters = self._lightgbm_parameters(kind.n_outputs)
         n_rounds = self._n_rounds()
         self._check_certified_only(plain_accuracy)
-        attacker = self._attacker(names)
+        attacker = self._attacker(names, kind.categories)
         sets = asked.sets(self, self._encode)
         if self.certified:
             if not sets:
                 data, held_out = data.split_off(inputs.seed_from(self.random_state))
                 sets = [held_out]
-            attacker.check_instances(inputs.blank_ensemble(self.n_features_in_, names), sets[0].X)
+            attacker.check_instances(kind.blank(), sets[0].X)
         boosting = Boosting(
             data,
             attacker,

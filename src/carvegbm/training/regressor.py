@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from carvegbm.errors import CarveError
 from carvegbm.ranges import OutputRange, output_range
 from carvegbm.training import inputs
+from carvegbm.training.columns import AUTO
 from carvegbm.training.data import Labelled
-from carvegbm.training.estimator import Estimator
+from carvegbm.training.estimator import Estimator, Told
 from carvegbm.training.evaluation import Asked
 from carvegbm.training.growing.watching import ROBUSTNESS, Metric, metric_list
 from carvegbm.training.parameters import REGRESSION_OBJECTIVES
@@ -49,6 +50,7 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
         early_stopping_rounds: int | None = None,
         callbacks: Sequence[Callable[[Any], Any]] | None = None,
         feature_names: Sequence[str] | None = None,
+        categorical_feature: Any = AUTO,
     ) -> Self:
         """Train; the parameters are those of a classifier's `fit`, with numbers for y."""
         X, y = inputs.check_pair(self, X, y, reset=True)
@@ -65,9 +67,9 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
             early_stopping_rounds,
             callbacks,
         )
-        weight = inputs.check_weight(sample_weight, len(X))
+        weight = inputs.check_weight(sample_weight, len(y))
         data = Labelled(X, self._encode(y, "y"), weight)
-        self._fit(data, asked, "regression", feature_names)
+        self._fit(data, asked, "regression", Told(feature_names, categorical_feature))
         return self
 
     def _check_regression(self) -> None:

@@ -15,7 +15,8 @@ A missing value (NaN) is missing in all three. How a number becomes a code is th
 - nonnegative: the code is trunc(x) if 0 <= x < 2^24, else there is none;
 - label: the code is that of the label that equals x (a whole-number label without rounding), else
   there is none, or the value is missing if `unknown_category` says so. A number that is no label,
-  but the code of one that is a text, is that code.
+  but the code of one that is a text, is that code;
+- text: the same, and a text that spells a whole number is that number ("3" is 3, "03" a text).
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ import numpy.typing as npt
 from carvegbm.errors import DataError, shown
 from carvegbm.instances.columns import listed
 from carvegbm.instances.frames import is_missing
-from carvegbm.trees.sets import Label, plain
+from carvegbm.trees.sets import Label, plain, spelled
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
 __all__ = [
+    "BY_LABEL",
     "codes_of_labels",
     "in_codes",
     "in_numbers",
@@ -45,6 +47,8 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float64] | npt.NDArray[np.float32]
+BY_LABEL = ("label", "text")
+"""The rules by which numbers are labels."""
 
 
 def codes_of_labels(
@@ -58,6 +62,8 @@ def codes_of_labels(
     known = ensemble.categories[feature]
     place = {label: float(code) for code, label in known.items()}
     unknown = _unknown(ensemble)
+    if ensemble.category_rule == "text":
+        labels = [spelled(label) for label in labels]
     found = np.array(
         [np.nan if is_missing(label) else place.get(plain(label), np.inf) for label in labels]
     )
@@ -91,7 +97,7 @@ def in_codes(ensemble: Ensemble, rows: Rows, encoded: Collection[int] = ()) -> R
     Where numbers become codes by rounding (truncate, nonnegative), they stay as they are, and so do
     the features that are `encoded`.
     """
-    if not ensemble.categories or ensemble.category_rule != "label":
+    if not ensemble.categories or ensemble.category_rule not in BY_LABEL:
         return rows
     changed: npt.NDArray[Any] | None = None
     for feature in ensemble.categories.keys() - set(encoded):
@@ -109,7 +115,7 @@ def in_numbers(ensemble: Ensemble, rows: Rows) -> Rows:
     A code whose label is a number stands there as that number. What is no known category stands
     there as a number below all labels, a missing value as NaN, and texts as their codes.
     """
-    if not ensemble.categories or ensemble.category_rule != "label":
+    if not ensemble.categories or ensemble.category_rule not in BY_LABEL:
         return rows
     changed: npt.NDArray[Any] = np.array(rows)
     for feature, labels in ensemble.categories.items():
@@ -131,7 +137,7 @@ def in_states(ensemble: Ensemble, rows: Rows) -> Rows:
     for feature, labels in ensemble.categories.items():
         values = _rounded(ensemble, rows[:, feature])
         # Below 0 and beyond the largest code nothing is known, so that nothing is found.
-        codes = values if ensemble.category_rule == "label" else np.trunc(values)
+        codes = values if ensemble.category_rule in BY_LABEL else np.trunc(values)
         if ensemble.category_rule == "nonnegative":
             codes = np.where(values < 0, -1.0, codes)
         states = _position(codes, np.array(list(labels), dtype=np.float64))

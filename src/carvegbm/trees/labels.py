@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from carvegbm.errors import DataError
 from carvegbm.instances.columns import listed
-from carvegbm.trees.categories import codes_of_labels, in_numbers
-from carvegbm.trees.sets import plain
+from carvegbm.trees.categories import BY_LABEL, codes_of_labels, in_numbers
+from carvegbm.trees.sets import plain, spelled
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
@@ -78,13 +78,15 @@ class FeatureLabels:
     @property
     def gives_codes(self) -> bool:
         """Whether `numbers` are codes; else they are the labels themselves, to be looked up."""
-        return self.ensemble.category_rule != "label" or not all(map(_is_double, self.known))
+        by_label = self.ensemble.category_rule in BY_LABEL
+        return not by_label or not all(map(_is_double, self.known))
 
     def numbers(
         self, labels: Sequence[Any], rows: npt.NDArray[np.int64], where: str
     ) -> npt.NDArray[np.float64]:
         """A number for every label; `rows` are those in which each occurs first, for errors."""
-        given = [plain(label) for label in labels]
+        is_text = self.ensemble.category_rule == "text"
+        given = [spelled(label) if is_text else plain(label) for label in labels]
         for label, row in zip(given, rows.tolist(), strict=True):
             self._check(label, row, where)
         if self.gives_codes:
@@ -93,7 +95,7 @@ class FeatureLabels:
 
     def check_numbers(self, where: str) -> None:
         """Refuse a column of numbers that may be labels and may be codes."""
-        if self.ensemble.category_rule == "label" or not has_names(self.ensemble, self.feature):
+        if self.ensemble.category_rule in BY_LABEL or not has_names(self.ensemble, self.feature):
             return
         if not all(isinstance(label, str) for label in self.known):
             raise DataError(

@@ -172,3 +172,43 @@ def test_rows_with_numbers_are_all_of_one_class():
     as_one_class = crowding(candidates, Labelled(X, np.zeros(50, dtype=np.int64)), rule)
     assert np.array_equal(as_numbers[0], as_one_class[0])
     assert 0 < as_numbers[0].max() < 0.5
+
+
+# ── directions, steps, finite features ───────────────────────────────────────────────────────
+
+
+def test_rows_count_on_the_side_from_which_a_threshold_can_be_crossed():
+    X = np.array([[0.0], [1.0], [1.5], [2.0], [3.0]])
+    rows = Labelled(X, np.zeros(5, dtype=int))
+    candidates = Candidates((np.array([1.5]),), X.min(axis=0), X.max(axis=0))
+    for scale, expected in (((0, 1), 2), ((1, 0), 1), ((1, 1), 3), ((0, 1.5), 3), ((1.5, 0), 2)):
+        rule = rule_for(cg.Attacker("inf", 1, scale={0: scale}), 1)
+        (found,) = crowding(candidates, rows, rule)
+        assert found.tolist() == [expected / 5]
+
+
+def test_on_a_lattice_whole_steps_count():
+    X = np.arange(10.0)[:, None] / 10
+    rows = Labelled(X, np.zeros(10, dtype=int))
+    candidates = Candidates((np.array([0.45]),), X.min(axis=0), X.max(axis=0))
+    for budget, scale, expected in ((0.19, (1, 1), 2), (0.2, (1, 1), 4), (0.2, (1, 0), 2)):
+        attacker = cg.Attacker("inf", budget, scale={0: scale}, step="1/10")
+        (found,) = crowding(candidates, rows, rule_for(attacker, 1))
+        assert found.tolist() == [expected / 10]
+
+
+def test_a_one_hot_group_is_crowded_where_a_change_is_within_the_window():
+    X = np.eye(2)[[0, 0, 1, 1]]
+    rows = Labelled(X, np.zeros(4, dtype=int))
+    candidates = Candidates((np.array([0.5]),) * 2, X.min(axis=0), X.max(axis=0))
+    for norm, budget, expected in (("inf", 0.9, 0), ("inf", 1, 1), (1, 2, 0), (1, 4, 1)):
+        rule = rule_for(cg.Attacker(norm, budget, one_hot=[[0, 1]]), 2)
+        assert [c.tolist() for c in crowding(candidates, rows, rule)] == [[expected]] * 2
+
+
+def test_missing_values_are_not_within_reach():
+    X = np.array([[0.0], [1.0], [np.nan], [np.nan]])
+    candidates = Candidates((np.array([0.5]),), np.zeros(1), np.ones(1), frozenset([0]))
+    rows = Labelled(X, np.zeros(4, dtype=int))
+    (found,) = crowding(candidates, rows, rule_for(cg.Attacker("inf", 9), 1))
+    assert found.tolist() == [0.5]

@@ -108,3 +108,120 @@ def test_merged_codes_tell_apart_what_open_thresholds_tell_apart(flags):
             position = state.threshold_at(0, int(code))
             assert open_[position]
             assert ((merged <= code) == (merged <= position)).all()
+
+
+# ── directions, steps, finite features ───────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("norm", ["inf", 1, 2])
+@pytest.mark.parametrize(("down", "up"), [(0, 2), (2, 0), (0.5, 1), (3, 3)])
+def test_the_two_directions_add_up(norm, down, up):
+    thresholds = np.arange(0, 4, 0.125)
+    state = OpenThresholds([thresholds], rule(norm, 0.25, scale={0: (down, up)}))
+    state.close_after([0], [8])
+    expected = np.abs(thresholds - thresholds[8]) > 0.25 * (down + up)
+    assert state.is_open(0).tolist() == expected.tolist()
+
+
+def test_a_feature_closed_in_both_directions_is_never_restricted():
+    state = OpenThresholds([np.arange(4.0)], rule("inf", 9, scale={0: (0, 0)}))
+    assert state.close_after([0], [1]) == []
+
+
+@given(
+    numbers=st.lists(st.integers(-60, 60), min_size=1, max_size=30, unique=True),
+    step=st.sampled_from(["1", "1/255", "1/10", "7/3"]),
+    scales=st.sampled_from([(1.0, 1.0), (0.0, 3.0), (0.5, 0.0), (2.0, 0.25)]),
+    share=st.sampled_from([0.0, 0.4, 1.0, 1.5, 2.6, 7.0]),
+    data=st.data(),
+)
+def test_of_lattice_thresholds_those_with_too_few_points_between_are_closed(
+    numbers, step, scales, share, data
+):
+    """As the large-spread condition of verification says, for every pair."""
+    exact = Fraction(step)
+    thresholds = np.array([float((n + Fraction(1, 2)) * exact) for n in sorted(numbers)])
+    budget = float(share * exact)
+    attacker = cg.Attacker("inf", budget, scale={0: scales}, step={0: step})
+    state = OpenThresholds([thresholds], rule("inf", budget, scale={0: scales}, step={0: step}))
+    used = data.draw(st.integers(0, len(thresholds) - 1))
+    state.close_after([0], [used])
+
+    def stump(threshold):
+        return {
+            "feature": 0,
+            "threshold": float(threshold),
+            "left": {"score": -1.0},
+            "right": {"score": 1.0},
+        }
+
+    for threshold, is_open in zip(thresholds, state.is_open(0), strict=True):
+        pair = cg.Ensemble.from_trees([stump(thresholds[used]), stump(threshold)], n_features=1)
+        assert cg.is_large_spread(pair, attacker) == is_open
+
+
+def test_pixels_are_far_enough_apart_at_four_grey_levels_where_reals_need_more_than_five():
+    thresholds = (np.arange(30) + 0.5) / 255
+    for options, first_open in (({"step": "1/255"}, 4), ({}, 6)):
+        state = OpenThresholds([thresholds], rule("inf", 0.01, **options))
+        state.close_after([0], [0])
+        assert int(np.argmax(state.is_open(0))) == first_open
+
+
+def test_a_budget_below_one_step_restricts_nothing():
+    state = OpenThresholds([np.arange(5) + 0.5], rule("inf", 0.99, step=1))
+    assert state.close_after([0], [2]) == []
+    state = OpenThresholds([np.arange(5) + 0.5], rule("inf", 1.0, step=1))
+    assert state.close_after([0], [2]) == [0]
+    assert state.is_open(0).tolist() == [True, False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("norm", "budget", "scale", "closes"),
+    [
+        ("inf", 0.99, 1, False),
+        ("inf", 1, 1, True),
+        (1, 0.5, 2, True),
+        (2, 0.4, 2, False),
+        (0, 0, 1, False),
+        (0, 1, 0.01, True),
+    ],
+)
+def test_a_one_hot_group_is_closed_as_a_whole_if_a_change_is_affordable(
+    norm, budget, scale, closes
+):
+    group = rule(norm, budget, 3, one_hot=[[0, 2]], scale=[scale, 1, scale])
+    state = OpenThresholds([np.array([0.5])] * 3, group)
+    assert state.close_after([2], [0]) == ([0, 2] if closes else [])
+    assert [bool(state.is_open(f)[0]) for f in range(3)] == [not closes, True, not closes]
+
+
+def test_categories_are_closed_as_a_whole_and_merged_into_one_code():
+    blank = cg.Ensemble.from_trees(
+        [{"score": 0.0}], n_features=2, categories={0: {4: "a", 9: "b"}}, category_rule="truncate"
+    )
+    known = {0: np.array([4, 9])}
+    for budget, lost, merged in ((1, [0], [2, 2, 2]), (0.5, [], [0, 1, 2])):
+        closing = ClosingRule.against(cg.Attacker(1, budget), blank)
+        state = OpenThresholds([np.empty(0), np.arange(2.0)], closing, categories=known)
+        assert state.n_open == 3
+        assert state.close_after([0], [0]) == lost
+        assert state.merged_codes(0).tolist() == merged
+        assert state.close_after([0], [0]) == []
+        assert state.n_open == 3 - len(lost)
+
+
+def test_missing_values_keep_their_code_and_are_told_from_all_others():
+    state = OpenThresholds([np.arange(3.0)], rule("inf", 1), missing=[0])
+    assert state.merged_codes(0).tolist() == [0, 1, 2, 3, 4]
+    assert state.threshold_at(0, 3) == state.threshold_at(0, 50) == 3
+    state.close_after([0, 0], [1, 3])  # position 3 is no threshold
+    assert state.merged_codes(0).tolist() == [3, 3, 3, 3, 4]
+    assert state.threshold_at(0, 2) == -1
+    assert state.n_open == 0
+    assert state.is_split_left
+
+
+def test_bounds_of_every_instance_are_refused():
+    with pytest.raises(cg.CarveError, match="row per instance"):
+        rule("inf", 1, bounds=(np.zeros((2, 1)), np.ones((2, 1))))

@@ -11,7 +11,7 @@ import pytest
 import carvegbm as cg
 from carvegbm.training.data import Labelled
 from carvegbm.training.evaluation import Evaluation
-from carvegbm.training.growing.boosting import Boosting, candidates_of
+from carvegbm.training.growing.boosting import Boosting
 from carvegbm.training.growing.closing import ClosingRule, OpenThresholds
 from carvegbm.training.growing.lightgbm_c import CodeTable, RawBooster, parameter_text
 from carvegbm.training.growing.model import Kind
@@ -130,8 +130,6 @@ def test_the_trees_of_a_multiclass_round_restrict_one_another():
 
 def test_only_the_candidates_given_are_used():
     X, y = problems.two_classes()
-    candidates = candidates_of(Labelled(X, y), LEARNING)
-    flags = [np.full(len(v), f == X.shape[1] - 1) for f, v in enumerate(candidates.values)]
     boosting = Boosting(
         Labelled(X, y),
         cg.Attacker("inf", 0.001),
@@ -139,6 +137,8 @@ def test_only_the_candidates_given_are_used():
         binary(X),
         n_rounds=5,
     )
+    candidates = boosting.candidates()
+    flags = [np.full(len(v), f == X.shape[1] - 1) for f, v in enumerate(candidates.values)]
     boosted = boosting.run(candidates.keeping(flags))
     used = {f for tree in boosted.model.trees for f in tree.feature.tolist()}
     assert used == {X.shape[1] - 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.cli.shared import options
-from carvegbm.errors import DataError
+from carvegbm.errors import CarveError, DataError
 from carvegbm.keeping.files import RESULTS, check_apart, check_output
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
     if data is None and model != SAMPLE:
         raise DataError("DATA is missing; give a file with instances and labels after MODEL")
     ensemble = load_model(model, reading.classes, reading.n_features)
-    path = _data_path(data)
+    path = data_path(data)
     table = load_table(
         path,
         label=reading.label,
@@ -131,24 +132,19 @@ def files_read(
     data: str | None = None,
     label: str | None = None,
     valid: str | None = None,
-    scale: str | None = None,
-    bounds: str | None = None,
+    attacking: Attacking | None = None,
 ) -> dict[str, str]:
     """The files that these arguments name, by what a user calls them."""
     from carvegbm.instances.tabular import files_of
 
     found = {}
     if model is not None:  # the commands that know the word sample
-        found["MODEL"], data = str(_model_path(model)), str(_data_path(data))
+        found["MODEL"], data = str(_model_path(model)), str(data_path(data))
     for name, path in (("DATA", data), ("--valid", valid)):
         for count, file in enumerate([] if path is None else files_of(path, label)):
             found[name if count == 0 else f"the labels of {name}"] = file
-    limits = {"--scale": scale, "--bounds": bounds}
-    return found | {
-        name: path
-        for name, path in limits.items()
-        if path is not None and not options.is_numbers(path)
-    }
+    attacking = attacking or Attacking()
+    return found | {name: str(path) for name, path in attacking.files().items() if path is not None}
 
 
 def check_outputs(
@@ -165,28 +161,65 @@ def _model_path(model: str) -> str | Path:
     return _FOLDER / "sample_model.txt" if model == SAMPLE else model
 
 
-def _data_path(data: str | None) -> str | Path:
+def data_path(data: str | None) -> str | Path:
+    """The data of that path, or the shipped ones."""
     return _FOLDER / "sample_data.csv" if data is None or data == SAMPLE else data
 
 
-def load_attacker(
-    norm: str,
-    budget: float,
-    *,
-    scale: str | None,
-    features: str | None,
-    bounds: str | None,
-) -> Attacker:
-    """The attacker these options describe."""
-    from carvegbm import Attacker
+@dataclass(frozen=True)
+class Attacking:
+    """How to attack; the options of the same names, and the file that --attacker names."""
 
-    return Attacker(
-        norm=options.norm(norm),
-        budget=budget,
-        scale=options.scale(scale),
-        features=options.features(features),
-        bounds=options.bounds(bounds),
-    )
+    file: Path | None = None
+    norm: str | None = None
+    budget: float | None = None
+    scale: str | None = None
+    features: str | None = None
+    bounds: str | None = None
+
+    def files(self) -> dict[str, Path | str | None]:
+        """The files that these options name."""
+        limits = {"--scale": self.scale, "--bounds": self.bounds}
+        return {
+            "--attacker": self.file,
+            **{o: p for o, p in limits.items() if p is not None and not options.is_numbers(p)},
+        }
+
+    def arguments(self, *, needs_budget: bool = True) -> dict[str, Any]:
+        """The arguments of `Attacker`.
+
+        The command line overrides norm and budget of the file. What else both of them give is
+        refused, because neither is plainly meant.
+        """
+        from carvegbm.attackers.files import arguments_in, naming
+
+        found: dict[str, Any] = {"norm": "inf"}
+        if self.file is not None:
+            with naming(self.file):
+                found |= arguments_in(self.file)
+        limits = {
+            "scale": options.scale(self.scale),
+            "features": options.features(self.features),
+            "bounds": options.bounds(self.bounds),
+        }
+        for name, value in limits.items():
+            if value is not None and name in found:
+                raise CarveError(f"--{name} is given, and {name} in {self.file}; drop one of them")
+        own = {"norm": options.norm(self.norm), "budget": self.budget, **limits}
+        found |= {name: value for name, value in own.items() if value is not None}
+        if needs_budget and "budget" not in found:
+            where = "" if self.file is None else f", or write budget = K into {self.file}"
+            raise CarveError(f"the attacker's budget is missing; give --budget K{where}")
+        return found
+
+    def attacker(self, *, needs_budget: bool = True) -> Attacker:
+        """The attacker these options describe; if they need not have a budget, it may be 0."""
+        from carvegbm import Attacker
+        from carvegbm.attackers.files import naming
+
+        found = {"budget": 0, **self.arguments(needs_budget=needs_budget)}
+        with nullcontext() if self.file is None else naming(self.file):
+            return Attacker(**found)
 
 
 def _comparable(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:

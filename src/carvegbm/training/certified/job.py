@@ -23,12 +23,10 @@ import numpy.typing as npt
 from carvegbm.training.certified.choosing import accuracy_floor, choose, reason
 from carvegbm.training.certified.quiet import crowding
 from carvegbm.training.certified.report import CertifiedTrial
-from carvegbm.training.data import Labelled
-from carvegbm.training.growing.boosting import Boosted, Boosting, candidates_of
-from carvegbm.training.growing.closing import ClosingRule
+from carvegbm.training.data import Labelled, dense
+from carvegbm.training.growing.boosting import Boosted, Boosting
 from carvegbm.training.growing.model import GrownModel, writable
 from carvegbm.training.growing.thresholds import Candidates
-from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.refitting.descent import Defence, DescentSettings
 from carvegbm.training.refitting.refit import refit_ensemble
 from carvegbm.training.report import TrainingReport
@@ -162,7 +160,7 @@ class Job:
     def _defence(self) -> Defence:
         """What a refit defends; rows that are laid out as the core takes them, once for all."""
         train, valid = (
-            replace(rows, X=np.ascontiguousarray(rows.X))
+            replace(rows, X=np.ascontiguousarray(dense(rows.X)))
             for rows in (self.boosting.data, self._valid)
         )
         return Defence(self.boosting.attacker, train, valid)
@@ -176,11 +174,9 @@ class Job:
     @cached_property
     def candidates(self) -> Candidates:
         """All thresholds of the training rows."""
-        boosting = self.boosting
-        return candidates_of(boosting.data, boosting.parameters, boosting.threads)
+        return self.boosting.candidates()
 
     @cached_property
     def _crowding(self) -> list[npt.NDArray[np.float64]]:
-        blank = blank_ensemble(self.candidates.n_features)
-        rule = ClosingRule.against(self.boosting.attacker, blank)
+        rule = self.boosting.closing_rule()
         return crowding(self.candidates, self.boosting.data, rule, self.boosting.threads)

@@ -5,7 +5,7 @@ training leaves crowded thresholds out.
 
 Comes in: candidate thresholds and training rows. Goes out: `crowding`, a number per threshold:
 
-    crowding of v = largest share of a class's rows within [v - w, v + w]
+    crowding of v = largest share of a class's rows within [v - w up, v + w down]
     w = width_of(norm) * budget * scale
 """
 
@@ -45,22 +45,45 @@ def crowding(
 ) -> list[Floats]:
     """How crowded every candidate threshold is, per feature; 0 where the attacker has no access.
 
-    Rows with numbers to predict are all of one class.
+    One number for a categorical feature: 1 where its categories can be exchanged within the
+    window, as the members of a one-hot group. Rows with numbers to predict are all of one class.
     """
     classes = rows.labels if rows.labels.dtype.kind in "iu" else np.zeros(len(rows), dtype=np.int64)
     members = [classes == label for label in np.unique(classes)]
-    half = width_of(rule.norm) * rule.budget * rule.scale
+    near = rule.with_share(width_of(rule.norm))
     found: list[Floats] = [np.zeros(len(values)) for values in candidates.values]
 
     def count(feature: int, column: Floats) -> None:
         values = candidates.values[feature]
+        if feature in near.finite:
+            n_flags = 1 if feature in candidates.categories else len(values)
+            found[feature] = np.full(n_flags, float(len(near.finite[feature]) > 0))
+            return
+        column, first_of, last_of = _window(near, feature, column, values)
         for member in members:
             ordered = np.sort(column[member])
-            first = np.searchsorted(ordered, values - half[feature], side="left")
-            last = np.searchsorted(ordered, values + half[feature], side="right")
-            share = (last - first) / len(ordered)
+            first = np.searchsorted(ordered, first_of, side="left")
+            last = np.searchsorted(ordered, last_of, side="right")
+            share = np.maximum(last - first, 0) / len(ordered)
             found[feature] = np.maximum(found[feature], share)
         found[feature] *= rule.crossable(feature, values)
 
     for_each_column(rows.X, count, threads)
     return found
+
+
+def _window(
+    near: ClosingRule, feature: int, column: Floats, values: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """The column, and first and last of its values from which each threshold can be crossed.
+
+    Where values are steps of a lattice, all three are numbers of steps.
+    """
+    if feature in near.step:
+        down, up = near.points(feature)
+        last = near.places(feature, values)
+        return np.rint(column / float(near.step[feature])), last + 1 - up, last + down
+    down_by, up_by = (near.budget * scale[feature] for scale in (near.scale, near.scale_up))
+    # What lies at the threshold is on its left: it is crossed upwards.
+    first = values - up_by if near.scale_up[feature] > 0 else np.nextafter(values, np.inf)
+    return column, first, values + down_by

@@ -14,10 +14,11 @@ compared with what the trees say of the training rows themselves:
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.readers.trees import assemble
 from carvegbm.training.data import some_rows
 from carvegbm.training.growing.grown import GrownTree
 from carvegbm.training.growing.lightgbm_c import disagreement
@@ -32,8 +33,9 @@ _ROUNDING = 1e-9  # of a conversion, relative; a row in another leaf is off by f
 _LOGARITHMS = ("poisson", "gamma", "tweedie")
 
 
-def check_counts(grower: Rounds, X: npt.NDArray[np.floating]) -> None:
+def check_counts(grower: Rounds, X: Any) -> None:
     """Refuse a first or last tree whose leaves hold other rows than LightGBM counted."""
+    X = X.tocsc() if hasattr(X, "tocsc") else X
     split = [i for i, tree in enumerate(grower.trees) if tree.n_leaves > 1]
     for index in sorted({*split[:1], *split[-1:]}):
         tree = grower.trees[index]
@@ -47,11 +49,11 @@ def check_counts(grower: Rounds, X: npt.NDArray[np.floating]) -> None:
             )
 
 
-def check_scores(grower: Rounds, X: npt.NDArray[np.floating]) -> None:
+def check_scores(grower: Rounds, X: Any) -> None:
     """Refuse trees that add up to other scores than LightGBM has."""
     if not grower.trees:  # the model will be the constant that LightGBM starts from
         return
-    rows = some_rows(len(X))
+    rows = some_rows(X.shape[0])
     theirs = grower.booster.training_scores()[rows]
     raw = _sum(grower.trees, X[rows])
     ours = _converted(raw, objective_of(grower.template()), grower.parameters.get("sigmoid", 1.0))
@@ -64,16 +66,13 @@ def check_scores(grower: Rounds, X: npt.NDArray[np.floating]) -> None:
         )
 
 
-def _sum(trees: list[GrownTree], rows: npt.NDArray[np.floating]) -> Floats:
+def _sum(trees: list[GrownTree], rows: Any) -> Floats:
     """The sum of the trees' leaf values per row, added up in the order of the trees."""
-    ensemble = assemble(
-        [tree.as_tree(0) for tree in trees],
-        n_outputs=1,
-        n_features=rows.shape[1],
-        task="regression",
-        classes=None,
-    )
-    return ensemble.raw_score(rows, threads=1)
+    X = rows.toarray() if hasattr(rows, "toarray") else rows
+    raw = np.zeros(len(X))
+    for tree in trees:
+        tree.add_values_to(raw, X)
+    return raw
 
 
 def _converted(raw: Floats, objective: str, sigmoid: float) -> Floats:

@@ -17,16 +17,15 @@ from carvegbm.training.evaluation import Evaluation, is_early_stopping
 from carvegbm.training.growing.agreement import check_counts, check_scores
 from carvegbm.training.growing.closing import ClosingRule, OpenThresholds
 from carvegbm.training.growing.grown import GrownTree
-from carvegbm.training.growing.lightgbm_c import CodeTable
+from carvegbm.training.growing.lightgbm_c import CodeTable, Special
 from carvegbm.training.growing.model import GrownModel, Kind
 from carvegbm.training.growing.rounds import Rounds, rounds
 from carvegbm.training.growing.thresholds import Candidates, find_candidates
 from carvegbm.training.growing.watching import EarlyStopping, EvaluationSet, Result, Watch
-from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.parameters import check_parameters
 from carvegbm.training.reporting import Reporter
 
-__all__ = ["Boosted", "Boosting", "Reason", "candidates_of"]
+__all__ = ["Boosted", "Boosting", "Reason"]
 
 Reason = Literal["rounds", "early stopping", "no thresholds left", "interrupted"]
 
@@ -99,20 +98,22 @@ class Boosting:
         return replace(self, n_rounds=n_rounds, evaluation=Evaluation(), verbose=0)
 
     def run(self, candidates: Candidates | None = None) -> Boosted:
-        """Train; trees may split at the candidates given, by default at all `candidates_of`."""
+        """Train; trees may split at the candidates given, by default at all `candidates`."""
         if candidates is None:
-            candidates = candidates_of(self.data, self.parameters, self.threads)
-        table = CodeTable(
-            candidates.encode(self.data.X, self.threads),
-            [len(values) + 1 for values in candidates.values],
-            self.threads,
+            candidates = self.candidates()
+        special = Special(
+            candidates.missing,
+            frozenset(candidates.categories),
+            int(self.parameters.get("max_cat_to_onehot", Special.most_one_by_one)),
         )
-        rule = ClosingRule.against(self.attacker, blank_ensemble(candidates.n_features))
+        codes = candidates.encode(self.data.X, self.threads)
+        table = CodeTable(codes, candidates.n_codes, self.threads, special)
         learning = {k: v for k, v in self.parameters.items() if k not in _THRESHOLD_PARAMETERS}
         learning["num_threads"] = self.threads
+        values, missing = candidates.values, candidates.missing
         grower = rounds(
             table,
-            OpenThresholds(candidates.values, rule),
+            OpenThresholds(values, self.closing_rule(), missing, candidates.categories),
             learning,
             self.data.labels,
             self.data.weight,
@@ -137,6 +138,25 @@ class Boosting:
             history=watch.history,
             n_open=grower.open.n_open,
         )
+
+    def candidates(self) -> Candidates:
+        """The candidate thresholds, under LightGBM's parameters that concern them."""
+        chosen = {
+            ours: self.parameters[theirs]
+            for theirs, ours in _THRESHOLD_PARAMETERS.items()
+            if theirs in self.parameters
+        }
+        return find_candidates(
+            self.data.X,
+            categorical=self.kind.categories.keys(),
+            lattices=self.closing_rule().step,
+            threads=self.threads,
+            **chosen,
+        )
+
+    def closing_rule(self) -> ClosingRule:
+        """What the attacker asks of thresholds."""
+        return ClosingRule.against(self.attacker, self.kind.blank())
 
     def _watch(self, candidates: Candidates) -> Watch:
         def prove(trees: Sequence[Tree], rows: EvaluationSet) -> float:
@@ -165,16 +185,6 @@ class Boosting:
             transform=self.evaluation.transform,
             prove=prove,
         )
-
-
-def candidates_of(data: Labelled, parameters: Mapping[str, Any], threads: int = 1) -> Candidates:
-    """The candidate thresholds of training data, under LightGBM's parameters that concern them."""
-    chosen = {
-        ours: parameters[theirs]
-        for theirs, ours in _THRESHOLD_PARAMETERS.items()
-        if theirs in parameters
-    }
-    return find_candidates(data.X, threads=threads, **chosen)
 
 
 class _CallbackModel:

@@ -6,7 +6,8 @@ histograms column by column reads the bins anew for every tree. So the cells of 
 are overwritten between rounds, and one Booster trains all trees: no Dataset is built twice, no
 score is computed twice. Four things make this exact, and this file takes care of them:
 
-- bins are ours: code c is bin c, by a sample that holds every code once;
+- bins are ours: code c is bin c, by a sample that holds every code once; the code of missing values
+  is NaN to LightGBM, and so is code 0 of a categorical feature, see `categories`;
 - at least 17 bins per feature, because LightGBM packs fewer into half bytes when it finishes a
   Dataset, and this one never is;
 - codes only ever grow when they are overwritten: LightGBM does not write bin 0;
@@ -20,6 +21,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,7 @@ from lightgbm.basic import _LIB
 
 from carvegbm.errors import CarveError
 
-__all__ = ["CodeTable", "RawBooster", "disagreement", "parameter_text", "refusal"]
+__all__ = ["CodeTable", "RawBooster", "Special", "disagreement", "parameter_text", "refusal"]
 
 _FLOAT32, _FLOAT64, _INT32 = 0, 1, 2
 _FEWEST_BINS = 17
@@ -86,6 +88,68 @@ def _pointer(array: npt.NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
+@dataclass(frozen=True)
+class Special:
+    """Features whose codes are not all numbers in order.
+
+    Attributes
+    ----------
+    missing : set of features
+        Their last code stands for missing values.
+    categorical : set of features
+        Their codes from 1 on are categories, which have no order; code 0 is none of them.
+    most_one_by_one : int
+        LightGBM's max_cat_to_onehot: with fewer categories than this, a split singles one out.
+    """
+
+    missing: frozenset[int] = frozenset()
+    categorical: frozenset[int] = frozenset()
+    most_one_by_one: int = 4
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What LightGBM is told about them."""
+        told: dict[str, Any] = {"use_missing": True} if self.missing else {}
+        if self.categorical:
+            told["categorical_feature"] = sorted(self.categorical)
+            told["max_cat_to_onehot"] = self._most_bins
+        return told
+
+    @property
+    def _most_bins(self) -> int:
+        """The most bins of a feature whose categories are singled out.
+
+        LightGBM tells these features by their number of bins, which `_FEWEST_BINS` raises; so the
+        others are given more bins than this.
+        """
+        return max(_FEWEST_BINS + 1, self.most_one_by_one + 2)
+
+    def not_numbers(self, n_codes: Sequence[int]) -> dict[int, int]:
+        """Per feature, the code that is NaN to LightGBM."""
+        found = {feature: n_codes[feature] - 1 for feature in self.missing}
+        return {**found, **dict.fromkeys(self.categorical, 0)}
+
+    def sample(self, feature: int, n_codes: int) -> npt.NDArray[np.float64]:
+        """Values that make LightGBM give every code a bin of its own; it counts a zero more.
+
+        Of categories LightGBM may leave out the rarest, which is one that nobody has: the others
+        are there twice.
+        """
+        if n_codes <= 1:
+            return np.empty(0)
+        if feature in self.categorical:
+            is_small = n_codes <= self.most_one_by_one
+            n_bins = max(n_codes + 1, _FEWEST_BINS if is_small else self._most_bins + 1)
+            own, others = np.arange(1.0, n_codes), np.arange(float(n_codes), n_bins)
+            return np.concatenate([np.repeat(own, 2), others])
+        if feature in self.missing:
+            return np.append(np.arange(1.0, max(_FEWEST_BINS, n_codes - 1)), np.nan)
+        return np.arange(1.0, max(_FEWEST_BINS, n_codes))
+
+
+_ALL_PLAIN = Special()
+
+
 class CodeTable:
     """Rows of codes that LightGBM trains on and that can be merged between rounds.
 
@@ -96,25 +160,37 @@ class CodeTable:
     n_codes : sequence of int
         Number of different codes per feature; a feature with one is left out of training.
     threads : int
+    special : Special
+        Features whose codes are not all numbers in order.
     """
 
-    def __init__(self, codes: npt.NDArray[Any], n_codes: Sequence[int], threads: int) -> None:
+    def __init__(
+        self,
+        codes: npt.NDArray[Any],
+        n_codes: Sequence[int],
+        threads: int,
+        special: Special = _ALL_PLAIN,
+    ) -> None:
         self.codes = codes
+        self.special = special
         self._handle = ctypes.c_void_p()
-        n_bins = [max(_FEWEST_BINS, n) if n > 1 else 1 for n in n_codes]
-        most = max([_FEWEST_BINS, *n_bins])
-        # Every code but 0, once; LightGBM counts what is missing as zeros.
-        sample = np.arange(1, most, dtype=np.float64)
-        where = np.arange(most - 1, dtype=np.int32)
-        counts = np.array([n - 1 for n in n_bins], dtype=np.int32)
-        columns = (ctypes.c_void_p * len(n_bins))(*[sample.ctypes.data] * len(n_bins))
-        indices = (ctypes.c_void_p * len(n_bins))(*[where.ctypes.data] * len(n_bins))
-        parameters = {**_TABLE_PARAMETERS, "max_bin": most, "num_threads": threads}
+        samples = [special.sample(feature, n) for feature, n in enumerate(n_codes)]
+        most = max([_FEWEST_BINS, *(len(sample) + 1 for sample in samples)])
+        places = np.arange(most, dtype=np.int32)
+        counts = np.array([len(sample) for sample in samples], dtype=np.int32)
+        columns = (ctypes.c_void_p * len(samples))(*[sample.ctypes.data for sample in samples])
+        indices = (ctypes.c_void_p * len(samples))(*[places.ctypes.data] * len(samples))
+        parameters = {
+            **_TABLE_PARAMETERS,
+            **special.parameters,
+            "max_bin": most,
+            "num_threads": threads,
+        }
         _call(
             "LGBM_DatasetCreateFromSampledColumn",
             columns,
             indices,
-            ctypes.c_int32(len(n_bins)),
+            ctypes.c_int32(len(samples)),
             _pointer(counts),
             ctypes.c_int32(most),
             ctypes.c_int32(len(codes)),
@@ -125,6 +201,8 @@ class CodeTable:
         _call("LGBM_DatasetSetWaitForManualFinish", self._handle, ctypes.c_int(1))
         for first in range(0, len(codes), _ROWS_AT_ONCE):
             rows = np.ascontiguousarray(codes[first : first + _ROWS_AT_ONCE], dtype=np.float32)
+            for feature, code in special.not_numbers(n_codes).items():
+                rows[rows[:, feature] == code, feature] = np.nan
             _call(
                 "LGBM_DatasetPushRows",
                 self._handle,
@@ -236,7 +314,7 @@ class RawBooster:
         self._table = table
         self._handle = ctypes.c_void_p()
         self._buffer = ctypes.create_string_buffer(1 << 20)
-        self._parameters = {**parameters, **_TABLE_PARAMETERS}
+        self._parameters = {**parameters, **_TABLE_PARAMETERS, **table.special.parameters}
         _call(
             "LGBM_BoosterCreate",
             table.handle,
@@ -246,7 +324,7 @@ class RawBooster:
 
     def reset(self, parameters: Mapping[str, Any]) -> None:
         """Change learning parameters for the rounds to come."""
-        text = parameter_text({**parameters, **_TABLE_PARAMETERS})
+        text = parameter_text({**parameters, **_TABLE_PARAMETERS, **self._table.special.parameters})
         _call("LGBM_BoosterResetParameter", self._handle, ctypes.c_char_p(text.encode()))
 
     def grow(

@@ -7,8 +7,8 @@ text and a Booster when they are asked for, which is once, for a model that was 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,8 +22,14 @@ from carvegbm.readers.lightgbm import from_text
 from carvegbm.readers.trees import Tree, assemble
 from carvegbm.training.data import some_rows
 from carvegbm.training.growing.grown import GrownTree
-from carvegbm.training.growing.model_text import objective_of, write_model
+from carvegbm.training.growing.model_text import (
+    category_info,
+    objective_of,
+    range_info,
+    write_model,
+)
 from carvegbm.training.growing.thresholds import ZERO_ZONE, Candidates
+from carvegbm.training.inputs import blank_ensemble
 
 __all__ = ["GrownModel", "Kind", "Model", "StoredModel", "writable"]
 
@@ -50,12 +56,22 @@ class Kind:
         As LightGBM's text can hold them, see `safe_names`.
     classes : array, optional
         Labels in the order of the outputs; None for regression.
+    categories : mapping
+        Of categorical features: the label of every category that was seen, by its code.
+    labels : sequence of sequences
+        Of every column of the training frame that held categories, see `write_model`.
     """
 
     task: Task
     n_outputs: int
     feature_names: Sequence[str]
     classes: Classes = None
+    categories: Mapping[int, Mapping[int, Any]] = field(default_factory=dict)
+    labels: Sequence[Sequence[Any]] = ()
+
+    def blank(self) -> Ensemble:
+        """An ensemble that knows these features and nothing else."""
+        return blank_ensemble(len(self.feature_names), self.feature_names, self.categories)
 
     def ensemble(self, trees: Sequence[Tree], link_scale: float = 1.0) -> Ensemble:
         """The ensemble that a reader would find in the model's text."""
@@ -69,6 +85,8 @@ class Kind:
             task=self.task,
             classes=self.classes,
             feature_names=self.feature_names,
+            categories=self.categories,
+            category_rule="truncate",
             **fields,
         )
 
@@ -85,14 +103,14 @@ class Model(ABC):
     def text(self) -> str:
         """LightGBM's text of the model."""
 
-    def booster(self, X: npt.NDArray[Any]) -> Any:
+    def booster(self, X: Any) -> Any:
         """LightGBM's Booster of the model, which agrees with `ensemble` on rows of X."""
         import lightgbm
 
         text = self.text()
         self._check(text)
         booster = lightgbm.Booster(model_str=text)
-        rows = X[some_rows(len(X))]
+        rows = X[some_rows(X.shape[0])]
         theirs = booster.predict(rows, raw_score=True, num_threads=1)
         if not np.array_equal(theirs, self.ensemble.raw_score(rows, threads=1)):
             raise ModelError(
@@ -123,22 +141,25 @@ class GrownModel(Model):
     kind : Kind
     template : str
         Text of the Booster that grew the trees, see `write_model`.
-    ranges : sequence of (lowest, highest)
-        The values of every feature in training.
+    infos : sequence of str
+        What the text says of the values of every feature in training.
     """
 
     trees: Sequence[GrownTree]
     kind: Kind
     template: str
-    ranges: Sequence[tuple[float, float]]
+    infos: Sequence[str]
 
     @classmethod
     def of(
         cls, trees: Sequence[GrownTree], kind: Kind, template: str, candidates: Candidates
     ) -> GrownModel:
         """The model of trees that split at these candidates."""
-        ranges = list(zip(candidates.lower.tolist(), candidates.upper.tolist(), strict=True))
-        return cls(trees, kind, template, ranges)
+        ranges = zip(candidates.lower.tolist(), candidates.upper.tolist(), strict=True)
+        infos = [range_info(lowest, highest) for lowest, highest in ranges]
+        for feature, labels in kind.categories.items():
+            infos[feature] = category_info(labels)
+        return cls(trees, kind, template, infos)
 
     @cached_property
     def ensemble(self) -> Ensemble:
@@ -161,12 +182,18 @@ class GrownModel(Model):
     def text(self) -> str:
         """LightGBM's text of the model."""
         kind = self.kind
-        return write_model(
-            self.template, self.trees, kind.feature_names, self.ranges, kind.n_outputs
-        )
+        names, infos = kind.feature_names, self.infos
+        return write_model(self.template, self.trees, names, infos, kind.n_outputs, kind.labels)
 
     def _check(self, text: str) -> None:
-        if from_text(text, self.kind.classes) != self.ensemble:
+        found = from_text(text, self.kind.classes)
+        theirs, ours = (
+            {feature: sorted(known) for feature, known in each.categories.items()}
+            for each in (found, self.kind)
+        )
+        # The text has labels of columns, and does not say of which: a reader may know codes only.
+        kind = replace(self.kind, categories=found.categories)
+        if theirs != ours or found != replace(self, kind=kind).ensemble:
             raise ModelError(
                 "the text written for LightGBM does not hold the trees that were grown; train with "
                 "another version of LightGBM"

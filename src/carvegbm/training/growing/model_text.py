@@ -6,21 +6,24 @@ same model on real features. Numbers are written so that they read back as the s
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from carvegbm.training.growing.grown import GrownTree
 
-__all__ = ["objective_of", "safe_names", "write_model"]
+__all__ = ["category_info", "objective_of", "range_info", "safe_names", "write_model"]
 
 
 def write_model(
     template: str,
     trees: Sequence[GrownTree],
     feature_names: Sequence[str],
-    ranges: Sequence[tuple[float, float]],
+    infos: Sequence[str],
     n_outputs: int,
+    labels: Sequence[Sequence[Any]] = (),
 ) -> str:
     """The model text of `trees`, which belong to outputs 0, 1, …, n_outputs - 1 in turn.
 
@@ -30,9 +33,11 @@ def write_model(
         Text of the Booster that grew the trees: header, parameters and the rest come from it.
     trees : sequence of GrownTree
     feature_names : sequence of str, see `safe_names`
-    ranges : sequence of (lowest, highest)
-        The values of every feature in training.
+    infos : sequence of str
+        The values of every feature in training, see `range_info` and `category_info`.
     n_outputs : int
+    labels : sequence of sequences
+        Of every column of the training frame that held categories, in the order of the columns.
     """
     blocks = [_block(i, tree) for i, tree in enumerate(trees)]
     header = _header(template)
@@ -41,10 +46,7 @@ def write_model(
         "num_class": str(n_outputs),
         "num_tree_per_iteration": str(n_outputs),
         "feature_names": " ".join(feature_names),
-        "feature_infos": " ".join(
-            f"[{lowest!r}:{highest!r}]" if lowest < highest else "none"
-            for lowest, highest in ranges
-        ),
+        "feature_infos": " ".join(infos),
         "tree_sizes": " ".join(str(len(block)) for block in blocks),
     }
     order = ["tree", "version", "num_class", "num_tree_per_iteration", "label_index"]
@@ -63,7 +65,30 @@ def write_model(
         + "\n\n"
         + "".join(blocks)
         + f"end of trees\n\nfeature_importances:\n{importances}{parameters}"
+        + (f"\npandas_categorical:{json.dumps([list(own) for own in labels])}\n" if labels else "")
     )
+
+
+def range_info(lowest: float, highest: float) -> str:
+    """What the text says of the values of a feature: their range, if it has more than one.
+
+    Examples
+    --------
+    >>> range_info(0.0, 1.5), range_info(2.0, 2.0)
+    ('[0.0:1.5]', 'none')
+    """
+    return f"[{lowest!r}:{highest!r}]" if lowest < highest else "none"
+
+
+def category_info(categories: Iterable[int]) -> str:
+    """What the text says of the values of a categorical feature; -1 stands for all others.
+
+    Examples
+    --------
+    >>> category_info([0, 3])
+    '-1:0:3'
+    """
+    return ":".join(map(str, [-1, *categories]))
 
 
 def objective_of(template: str) -> str:
@@ -77,8 +102,8 @@ def _header(template: str) -> dict[str, str]:
 
 
 def _block(index: int, tree: GrownTree) -> str:
-    fields = {**tree.fields, "threshold": " ".join(map(repr, tree.threshold.tolist()))}
-    return "\n".join([f"Tree={index}", *(f"{k}={v}" for k, v in fields.items()), "", "", ""])
+    lines = (f"{key}={value}" for key, value in tree.lines().items())
+    return "\n".join([f"Tree={index}", *lines, "", "", ""])
 
 
 def safe_names(names: Sequence[str]) -> list[str]:

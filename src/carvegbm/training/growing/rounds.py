@@ -104,7 +104,7 @@ class Rounds(ABC):
     @property
     def _chance_decides(self) -> bool:
         """Whether a round without a split may be bad luck."""
-        return self.open.n_open > 0 and _is_sampled(self.parameters)
+        return self.open.is_split_left and _is_sampled(self.parameters)
 
     def _goes_on(self, whole_data_split: Callable[[], bool]) -> bool:
         """Whether training goes on after a round without a split: the whole data have one."""

@@ -4,21 +4,28 @@ Comes in: the training rows. Goes out: `Candidates`, at most `max_bin` threshold
 the integer codes that stand for the rows from then on.
 
     code of x = number of thresholds below x, so that   code <= i   iff   x <= threshold i
+
+A missing value (NaN) has the code after all of these, where training has seen one; elsewhere it is
+0 to LightGBM. Categorical features have categories in place of thresholds, see `categories`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.training.growing.categories import encode_categories, kept_categories
+
 __all__ = ["ZERO_ZONE", "Candidates", "find_candidates", "for_each_column", "lattice_step"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 ZERO_ZONE = float(np.float32(1e-35))
 """LightGBM reads every input of at most this magnitude as 0, so no threshold may lie in
@@ -36,14 +43,20 @@ class Candidates:
     Attributes
     ----------
     values : tuple of arrays, one per feature
-        A feature without thresholds is constant in the training rows.
+        A feature without thresholds is categorical, or constant in the training rows.
     lower, upper : array (n_features,)
         Smallest and largest value seen in training.
+    missing : set of features
+        Those of which some value is missing in the training rows; categorical ones are not listed.
+    categories : mapping from feature to array
+        Of categorical features: the categories that a tree may tell from all others, ascending.
     """
 
     values: tuple[Floats, ...]
     lower: Floats
     upper: Floats
+    missing: frozenset[int] = frozenset()
+    categories: Mapping[int, Ints] = field(default_factory=dict)
 
     @property
     def n_features(self) -> int:
@@ -51,34 +64,67 @@ class Candidates:
         return len(self.values)
 
     @property
+    def n_codes(self) -> list[int]:
+        """Number of codes per feature, that of missing values included."""
+        counts = [len(v) + 1 + (f in self.missing) for f, v in enumerate(self.values)]
+        for feature, known in self.categories.items():
+            counts[feature] = len(known) + 1
+        return counts
+
+    @property
     def code_type(self) -> type[np.uint8] | type[np.uint16] | type[np.uint32]:
         """The smallest unsigned integer type that holds every code."""
-        most = max((len(v) for v in self.values), default=0)
-        return np.uint8 if most < 1 << 8 else np.uint16 if most < 1 << 16 else np.uint32
+        most = max(self.n_codes, default=1)
+        return np.uint8 if most <= 1 << 8 else np.uint16 if most <= 1 << 16 else np.uint32
+
+    def missing_code(self, feature: int) -> int | None:
+        """The code of a missing value, where it has one of its own."""
+        return len(self.values[feature]) + 1 if feature in self.missing else None
 
     def keeping(self, flags: Sequence[npt.NDArray[np.bool_]]) -> Candidates:
-        """Only the thresholds with a flag set, one array of flags per feature."""
-        kept = tuple(v[flag] for v, flag in zip(self.values, flags, strict=True))
-        return Candidates(kept, self.lower, self.upper)
+        """Only the thresholds with a flag set, one array of flags per feature.
 
-    def encode(self, X: npt.NDArray[Any], threads: int = 1) -> npt.NDArray[Any]:
+        A categorical feature has one flag for all its categories.
+        """
+        categories = {f: known for f, known in self.categories.items() if flags[f].all()}
+        kept = tuple(
+            values if feature in self.categories else values[flags[feature]]
+            for feature, values in enumerate(self.values)
+        )
+        return replace(self, values=kept, categories=categories)
+
+    def encode(self, X: Any, threads: int = 1) -> npt.NDArray[Any]:
         """Codes of the rows of X, one column after the other in memory."""
         codes = np.empty(X.shape, dtype=self.code_type, order="F")
 
         def encode(feature: int, column: Floats) -> None:
-            codes[:, feature] = np.searchsorted(self.values[feature], column, side="left")
+            if feature in self.categories:
+                codes[:, feature] = encode_categories(column, self.categories[feature])
+                return
+            values = self.values[feature]
+            missing = np.isnan(column)
+            if not missing.any():
+                codes[:, feature] = np.searchsorted(values, column, side="left")
+                return
+            column[missing] = 0.0
+            codes[:, feature] = np.searchsorted(values, column, side="left")
+            own = self.missing_code(feature)
+            if own is not None:
+                codes[missing, feature] = own
 
         for_each_column(X, encode, threads)
         return codes
 
 
 def find_candidates(
-    X: npt.NDArray[Any],
+    X: Any,
     *,
     max_bin: int = 255,
     min_data_in_bin: int = 3,
     sample: int = 200_000,
     seed: int = 1,
+    categorical: Collection[int] = (),
+    lattices: Mapping[int, Fraction] | None = None,
     threads: int = 1,
 ) -> Candidates:
     """Choose at most `max_bin` thresholds per feature, each between two distinct values of X.
@@ -86,12 +132,14 @@ def find_candidates(
     With more than `max_bin` + 1 distinct values, thresholds are placed so that the bins between
     them hold about equally many rows, and a value frequent enough to fill a bin gets one of its
     own. A bin of fewer than `min_data_in_bin` rows is merged with its neighbour. With more than
-    `sample` rows, that many are drawn to choose the thresholds.
+    `sample` rows, that many are drawn to choose the thresholds. Of a categorical feature, at most
+    `max_bin` categories of at least `min_data_in_bin` rows are kept, the most frequent ones.
 
     A threshold lies in the middle of the two values it separates, except on lattice data (pixel
     levels, counts, anything measured in steps): there it lies in the middle of the lattice cell
     nearest to that point. A plain middle would fall on a lattice point for every second pair of
     values, and instances not seen in training sit exactly there, at distance 0 of the threshold.
+    The steps of features in `lattices` are known; those of the others are found.
 
     Examples
     --------
@@ -100,16 +148,25 @@ def find_candidates(
     >>> [v.tolist() for v in find_candidates(X, min_data_in_bin=1).values]
     [[0.5, 2.5], []]
     """
-    if len(X) > sample:
-        rows = np.random.default_rng(seed).choice(len(X), size=sample, replace=False)
+    missing = _with_missing(X, threads).difference(categorical)
+    if X.shape[0] > sample:
+        rows = np.random.default_rng(seed).choice(X.shape[0], size=sample, replace=False)
         X = X[np.sort(rows)]
     n_features = X.shape[1]
     below: list[Floats] = [np.empty(0)] * n_features
     above: list[Floats] = [np.empty(0)] * n_features
     steps: list[float | None] = [None] * n_features
     lowest, highest = np.zeros(n_features), np.zeros(n_features)
+    categories: dict[int, Ints] = {}
 
     def choose(feature: int, column: Floats) -> None:
+        if feature in categorical:
+            categories[feature] = kept_categories(column, max_bin, min_data_in_bin)
+            return
+        if feature in missing:
+            column = column[~np.isnan(column)]
+            if len(column) == 0:
+                return
         column[np.abs(column) <= ZERO_ZONE] = 0.0
         values, counts = np.unique(column, return_counts=True)
         cuts = _cuts(counts, max_bin, min_data_in_bin)
@@ -119,11 +176,29 @@ def find_candidates(
 
     for_each_column(X, choose, threads)
     common = _common_step(steps)
+    best = [common or step for step in steps]
+    for feature, known_step in (lattices or {}).items():
+        best[feature] = float(known_step)
     places = (
-        _place(lower, upper, common or step)
-        for lower, upper, step in zip(below, above, steps, strict=True)
+        _place(lower, upper, step) for lower, upper, step in zip(below, above, best, strict=True)
     )
-    return Candidates(tuple(places), lowest, highest)
+    known = {feature: categories[feature] for feature in sorted(categories)}
+    return Candidates(tuple(places), lowest, highest, missing, known)
+
+
+def _with_missing(X: Any, threads: int) -> frozenset[int]:
+    """The features of which some value is missing."""
+    values = X.data if hasattr(X, "tocsc") else X
+    if values.size == 0 or not np.isnan(values.min()):  # the smallest is NaN if any is
+        return frozenset()
+    found = []
+
+    def look(feature: int, column: Floats) -> None:
+        if np.isnan(column).any():
+            found.append(feature)
+
+    for_each_column(X, look, threads)
+    return frozenset(found)
 
 
 def lattice_step(values: Floats) -> float | None:
@@ -228,15 +303,22 @@ def _place(lower: Floats, upper: Floats, step: float | None) -> Floats:
     return np.where(inside, ends, places)
 
 
-def for_each_column(X: npt.NDArray[Any], task: Callable[[int, Floats], None], threads: int) -> None:
-    """Call task(feature, column) for every column of X, each as a float64 array of its own."""
+def for_each_column(X: Any, task: Callable[[int, Floats], None], threads: int) -> None:
+    """Call task(feature, column) for every column of X, each as a float64 array of its own.
+
+    A block of columns of a sparse matrix is made dense at a time.
+    """
+    is_sparse = hasattr(X, "tocsc")
+    by_column = X.tocsc() if is_sparse else X
 
     def blocks() -> Iterator[range]:
         for first in range(0, X.shape[1], _COLUMNS_AT_ONCE):
             yield range(first, min(first + _COLUMNS_AT_ONCE, X.shape[1]))
 
     def work(block: range) -> None:
-        columns = np.array(X[:, block.start : block.stop], dtype=np.float64, order="F")
+        some = by_column[:, block.start : block.stop]
+        dense = some.toarray(order="F") if is_sparse else some
+        columns = np.array(dense, dtype=np.float64, order="F")
         for offset, feature in enumerate(block):
             task(feature, columns[:, offset])
 

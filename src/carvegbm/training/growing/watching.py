@@ -64,7 +64,7 @@ class EvaluationSet:
     """Rows to evaluate on, with their running raw scores."""
 
     name: str
-    X: npt.NDArray[Any]
+    X: Any
     labels: npt.NDArray[Any]
     weight: Floats | None
     codes: npt.NDArray[Any]
@@ -153,7 +153,7 @@ class Watch:
         import lightgbm
 
         if data.name not in self._data:
-            column = np.zeros((len(data.X), 1), dtype=np.float32)
+            column = np.zeros((len(data.labels), 1), dtype=np.float32)
             self._data[data.name] = lightgbm.Dataset(
                 column,
                 data.labels,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from carvegbm import _core
 from carvegbm.attacker import Attacker
+from carvegbm.axes.translation import Translation
 from carvegbm.ensemble import Ensemble
 from carvegbm.training.data import Labelled
 
@@ -105,10 +106,11 @@ class Batches:
         self._threads = threads
         self._order = order
         numbers = ensemble.task == "regression"
+        translation = Translation(ensemble, attacker.limits(ensemble))
         self._cases = _core.WorstCases(
-            ensemble.core,
-            attacker.core(ensemble),
-            np.ascontiguousarray(data.X),
+            translation.core_ensemble,
+            translation.core_attacker(attacker),
+            np.ascontiguousarray(translation.rows(data.X)),
             np.ascontiguousarray(data.labels, dtype=np.float64 if numbers else np.int32),
             threads,
             _core.WorstCasePlan(FreeScores(ensemble).output, rows, max(1, block), _MOST_MEMORY),

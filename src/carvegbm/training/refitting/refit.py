@@ -211,6 +211,11 @@ def _data(
     seed: int,
 ) -> tuple[Labelled, Labelled]:
     """Training and validation rows, checked; `given` are rows, labels and weights."""
+    if attacker.limits(ensemble).by_row:
+        raise CarveError(
+            "bounds with a row per instance fit the instances they were made for alone; refit with "
+            "bounds for all rows"
+        )
 
     def checked(X: npt.ArrayLike, y: npt.ArrayLike, weight: Any = None) -> Labelled:
         rows = ensemble.check_data(X)

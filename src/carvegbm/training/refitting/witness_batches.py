@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from carvegbm import _core
 from carvegbm.attacker import Attacker
+from carvegbm.axes.translation import Translation
 from carvegbm.ensemble import Ensemble
 from carvegbm.spread import is_large_spread
 from carvegbm.training.data import Labelled
@@ -76,17 +77,22 @@ class WitnessBatches:
         self._rows = np.arange(n, dtype=np.int32)
         self._free = FreeScores(ensemble)
         self._shape = ensemble.scores.shape
-        self._X = np.ascontiguousarray(data.X)
+        self._translation = Translation(ensemble, attacker.limits(ensemble))
+        self._given = data.X
+        self._X = np.ascontiguousarray(self._translation.rows(data.X))
+        core_ensemble = self._translation.core_ensemble
+        core_attacker = self._translation.core_attacker(attacker)
         self._wanted = data.labels if ensemble.task == "regression" else None
         # A regression is pressed down, then up; a class against its rivals.
         labels = [data.labels] if self._wanted is None else [np.ones(n), np.zeros(n)]
         self._sides = [
-            _core.Witnesses(ensemble.core, attacker.core(ensemble), self._X, side.astype(np.int32))
+            _core.Witnesses(core_ensemble, core_attacker, self._X, side.astype(np.int32))
             for side in labels
         ]
         if points is not None:
+            at = np.ascontiguousarray(self._translation.rows(points))
             for side in self._sides:
-                side.stand_at(ensemble.core, np.ascontiguousarray(points), threads)
+                side.stand_at(core_ensemble, at, threads)
         weight = np.ones(n) if data.weight is None else data.weight
         self._weight = weight / max(float(weight.max(initial=0.0)), 1e-300)
         self._seed = 0 if order is None else int(order.integers(2**62))
@@ -126,10 +132,11 @@ class WitnessBatches:
         outcomes = self.outcomes(self._free.pack(scores), 1.0)
         for side, points in zip(self._sides, found, strict=True):
             side.points(points, self._threads)
-        if self._wanted is None:
-            return found[0]
-        below = self._wanted - outcomes["lowest"] >= outcomes["highest"] - self._wanted
-        return np.where(below[:, None], found[0], found[1])
+        worst = found[0]
+        if self._wanted is not None:
+            below = self._wanted - outcomes["lowest"] >= outcomes["highest"] - self._wanted
+            worst = np.where(below[:, None], found[0], found[1])
+        return self._translation.witnesses(worst, self._X, self._given)
 
     def _press(
         self, rows: Rows, scores: Floats, passes: int, anew: float, keep_leaves: bool

@@ -14,6 +14,8 @@ from dataclasses import replace
 from math import isinf
 from typing import Any
 
+import numpy as np
+
 from carvegbm.attacker import Attacker, check_norm
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
@@ -42,7 +44,7 @@ __all__ = ["Robust"]
 
 _SETTINGS = ("colsample_bynode", "max_bin", "n_members", "pull", "quietness", "clean_loss")
 _OURS = ("n_members", "pull", "large_spread")  # what large-spread training does not know
-_LEARNT = ("n_features_in_", "feature_names_in_", "classes_", "n_classes_")  # from X and y
+_LEARNT = ("n_features_in_", "feature_names_in_", "_columns", "classes_", "n_classes_")  # by fit
 
 
 class Robust(Estimator):
@@ -174,9 +176,10 @@ class Robust(Estimator):
                     f"{name} cannot be honoured: robust training watches worst cases, and chooses "
                     "by proven robustness; drop it, or train with large_spread=True"
                 )
+        self._refuse_rows(data, kind)
         parameters = self._lightgbm_parameters(kind.n_outputs)
         n_rounds = self._n_rounds()
-        attacker = self._attacker(names)
+        attacker = self._attacker(names, kind.categories)
         settings = RobustSettings.of({n: getattr(self, n) for n in _SETTINGS}, attacker.norm)
         if kind.task == "regression" and settings.clean_loss is not None:
             raise CarveError(
@@ -187,7 +190,7 @@ class Robust(Estimator):
         if not sets:
             data, held_out = self._split_off(data, stratify=kind.task != "regression")
             sets, split_off = [held_out], held_out.X is not data.X
-        blank = inputs.blank_ensemble(self.n_features_in_, names)
+        blank = kind.blank()
         for rows in (data, sets[0]):
             attacker.check_instances(blank, rows.X)
         boosting = Boosting(
@@ -208,6 +211,20 @@ class Robust(Estimator):
             split_off=split_off,
         )
         return self._run(boosting, settings, plain_accuracy)
+
+    def _refuse_rows(self, data: Labelled, kind: Kind) -> None:
+        """Refuse rows that only large-spread training takes."""
+        is_sparse = hasattr(data.X, "tocsr")
+        found = {
+            "sparse matrices": is_sparse,
+            "missing values (NaN)": not is_sparse and np.isnan(data.X).any(),
+            "categorical features": bool(kind.categories),
+        }
+        for what in (name for name, is_there in found.items() if is_there):
+            raise DataError(
+                f"robust training does not take {what}; fill them in, or train with "
+                "large_spread=True"
+            )
 
     def _n_rounds(self) -> int:
         if self.large_spread:

@@ -76,6 +76,7 @@ def _written(tree: _core.CodedTree, values: Floats, candidates: Candidates) -> G
     if len(feature) == 0:
         return GrownTree.constant(float(values[0]), int(tree.rows[0]))
     used = zip(feature.tolist(), position.tolist(), strict=True)
+    threshold = np.array([candidates.values[f][p] for f, p in used])
     fields = {
         "num_leaves": str(len(values)),
         "num_cat": "0",
@@ -97,11 +98,12 @@ def _written(tree: _core.CodedTree, values: Floats, candidates: Candidates) -> G
     grown = GrownTree(
         feature=feature,
         position=position,
-        threshold=np.array([candidates.values[f][p] for f, p in used]),
+        threshold=threshold,
         left=left,
         right=right,
         value=values,
         fields=fields,
+        missing_left=threshold >= 0,
     )
     return _with_counts(grown, tree.rows)
 

@@ -100,6 +100,7 @@ class Trials:
             n_rounds=model._n_rounds(),
             early_stopping_rounds=self.early_stopping_rounds,
             threads=inputs.thread_count(n_jobs),
+            categorical=model._columns.unordered,
         )
 
     def run(self, parameters: dict[str, Any], threads: int) -> TuningTrial:

@@ -1,0 +1,191 @@
+"""Worst cases and witnesses for attackers with directions, steps, categories and one-hot groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import carvegbm as cg
+from carvegbm.training.data import Labelled
+from carvegbm.training.refitting.batches import Batches, FreeScores
+from carvegbm.training.refitting.witness_batches import WitnessBatches
+from categorical_trees import choice
+from plain_trees import leaf, split
+
+CATEGORIES = {3: {0: "a", 2: "b", 3: "c", 70: "d"}}
+"""Features: 0 a counter, 1 a number, 2 another, 3 categories, 4 to 6 a one-hot group."""
+
+
+def random_tree(rng: np.random.Generator, depth: int) -> dict[str, Any]:
+    if depth == 0 or rng.random() < 0.15:
+        return leaf(float(rng.integers(-8, 9)) / 4)
+    sides = random_tree(rng, depth - 1), random_tree(rng, depth - 1)
+    more = {"missing": str(rng.choice(["left", "right"]))}
+    feature = int(rng.integers(7))
+    if feature == 3:
+        return choice(3, [c for c in CATEGORIES[3] if rng.random() < 0.5], *sides, **more)
+    place = 0.5 if feature > 3 else float(rng.integers(0, 12)) / 2
+    return split(feature, place, *sides, **more)
+
+
+def random_case(seed: int, n_trees: int) -> tuple[list[dict[str, Any]], np.ndarray, cg.Attacker]:
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(rng, 4) for _ in range(n_trees)]
+    n = 30
+    X = np.column_stack(
+        [
+            rng.integers(0, 7, n),
+            rng.integers(0, 24, n) / 4,
+            rng.random(n) * 6,
+            rng.choice([0, 2, 3, 70, 9, -1, 2.5], n),
+            np.eye(3)[rng.integers(0, 3, n)],
+        ]
+    )
+    X[rng.random((n, 7)) < [0.1, 0.1, 0.1, 0.2, 0, 0, 0]] = np.nan
+    norm = rng.choice(["inf", "0", "1", "2"])
+    options: dict[str, Any] = {
+        "scale": {
+            0: ((0, 1), (2, 1), 1.0)[rng.integers(3)],
+            1: ((1, 0), (0.5, 2), 1.0)[rng.integers(3)],
+            3: float(rng.choice([0.5, 1, 4])),
+            **dict.fromkeys((4, 5, 6), float(rng.choice([0.5, 1, 4]))),
+        },
+        "step": {0: 1, 1: "1/4"},
+        "one_hot": [[4, 5, 6]],
+    }
+    if rng.random() < 0.5:
+        options["categories"] = {3: [str(c) for c in rng.choice(list("abcd"), 2, replace=False)]}
+    if rng.random() < 0.3:
+        options["bounds"] = {0: (0, 5)}
+        X[:, 0] = np.clip(X[:, 0], 0, 5)
+    budget = int(rng.integers(0, 3)) if norm == "0" else float(rng.integers(0, 9)) / 4
+    return trees, X, cg.Attacker(norm, budget, **options)
+
+
+def numbers(trees, **options):
+    return cg.Ensemble.from_trees(
+        trees,
+        n_features=7,
+        task="regression",
+        categories=CATEGORIES,
+        category_rule="truncate",
+        **options,
+    )
+
+
+def outcomes(batches, ensemble):
+    return batches.outcomes(FreeScores(ensemble).pack(ensemble.scores), 1.0)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_each_tree_on_its_own_reaches_what_verification_says(seed):
+    """The ends of what one tree can say are exact; for norm inf, many trees add them up."""
+    trees, X, attacker = random_case(seed, 3)
+    rows = Labelled(X, np.zeros(len(X)))
+    low, high = np.zeros(len(X)), np.zeros(len(X))
+    for tree in trees:
+        alone = numbers([tree])
+        found = outcomes(Batches(alone, attacker, rows, 1), alone)
+        exact = cg.output_range(alone, X, attacker, progress=False)
+        assert exact.exact.all()
+        assert found["lowest"].tolist() == exact.lowest.tolist()
+        assert found["highest"].tolist() == exact.highest.tolist()
+        low += exact.lowest
+        high += exact.highest
+    if attacker.norm == np.inf:
+        together = numbers(trees)
+        found = outcomes(Batches(together, attacker, rows, 1), together)
+        assert found["lowest"] == pytest.approx(low)
+        assert found["highest"] == pytest.approx(high)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_witnesses_obey_the_attackers_limits_and_say_what_the_model_says_there(seed):
+    trees, X, attacker = random_case(seed, 5)
+    ensemble = numbers(trees)
+    wanted = np.where(np.arange(len(X)) % 2, 1e6, -1e6)  # the far end is the low one, or the high
+    batches = WitnessBatches(ensemble, attacker, Labelled(X, wanted), 1)
+    found = outcomes(batches, ensemble)
+    points = batches.worst_points(ensemble.scores)
+    later = outcomes(batches, ensemble)
+    raw = ensemble.raw_score(points)
+    for end, sign in (("lowest", 1), ("highest", -1)):  # a witness is taken further, never back
+        rows = wanted * sign > 0
+        assert (sign * later[end][rows] <= sign * raw[rows] + 1e-9).all()
+        assert (sign * raw[rows] <= sign * found[end][rows] + 1e-9).all()
+    exact = cg.output_range(ensemble, X, attacker, progress=False)
+    assert (exact.lowest - 1e-9 <= found["lowest"]).all()
+    assert (found["highest"] <= exact.highest + 1e-9).all()
+    assert np.array_equal(np.isnan(points), np.isnan(X))
+    moved = np.nan_to_num(points - X)
+    assert (np.sort(points[:, 4:], axis=1) == [0, 0, 1]).all()
+    kept = np.nan_to_num(points[:, :2]) * [1, 4]
+    assert np.array_equal(kept, np.rint(kept))
+    scale = attacker.scale
+    for feature in (0, 1):
+        pair = scale[feature] if isinstance(scale[feature], tuple) else (1.0, 1.0)
+        assert pair[0] > 0 or (moved[:, feature] >= 0).all()
+        assert pair[1] > 0 or (moved[:, feature] <= 0).all()
+    again = WitnessBatches(ensemble, attacker, Labelled(X, wanted), 1, points=points)
+    start = outcomes(again, ensemble)
+    assert (start["lowest"][wanted > 0] <= raw[wanted > 0] + 1e-9).all()
+    assert (start["highest"][wanted < 0] >= raw[wanted < 0] - 1e-9).all()
+
+
+def test_witnesses_of_one_split_are_the_worst():
+    """Where one change decides, it is found: a category, a member of a group, a step."""
+    stumps = [
+        choice(3, [2], leaf(-1.0), leaf(1.0), missing="right"),
+        split(5, 0.5, leaf(1.0), leaf(-1.0), missing="left"),
+        split(0, 3.5, leaf(1.0), leaf(-1.0), missing="left"),
+    ]
+    X = np.array([[3.0, 0, 0, 70, 1, 0, 0]])
+    attacker = cg.Attacker(0, 1, step={0: 1}, one_hot=[[4, 5, 6]])
+    for stump, feature, value in zip(stumps, (3, 5, 0), (2, 1, 4), strict=True):
+        ensemble = numbers([stump])
+        batches = WitnessBatches(ensemble, attacker, Labelled(X, np.ones(1)), 1)
+        assert outcomes(batches, ensemble)["lowest"].tolist() == [-1]
+        assert batches.worst_points(ensemble.scores)[0, feature] == value
+
+
+@pytest.mark.parametrize("norm", ["inf", 1])
+def test_a_refit_of_a_model_with_categories_is_no_less_robust(norm):
+    rng = np.random.default_rng(0)
+    X = np.column_stack(
+        [
+            rng.integers(0, 9, 400),
+            rng.random((400, 2)),
+            rng.choice([0, 2, 3], 400),
+            np.eye(3)[rng.integers(0, 3, 400)],
+        ]
+    ).astype(float)
+    y = ((X[:, 3] == 2) ^ (X[:, 0] > 4)).astype(int)
+    attacker = cg.Attacker(
+        norm, 1, step={0: 1}, one_hot=[[4, 5, 6]], scale={1: 0.1, 2: 0.1, 3: 0.9}
+    )
+    model = cg.LargeSpreadClassifier(n_estimators=20, num_leaves=6, budget=0.001, n_jobs=1)
+    model.fit(X, y, categorical_feature=[3])
+    better = cg.robust_refit(
+        model.booster_, X[:300], y[:300], attacker, eval_set=(X[300:], y[300:]), steps=30
+    )
+    before, after = (
+        cg.verify(each, X[300:], y[300:], attacker, progress=False).robustness[0]
+        for each in (model.booster_, better)
+    )
+    assert after >= before
+    raw = better.predict(X, raw_score=True)
+    assert np.array_equal(raw, cg.load(better).raw_score(X))
+
+
+def test_a_refit_refuses_rows_off_the_lattice_and_bounds_of_every_row():
+    X = np.array([[0.0] * 4 + [1, 0, 0]] * 20)
+    X[7, 0] = 0.5
+    ensemble = cg.Ensemble.from_trees([split(0, 0.5, leaf(-1), leaf(1))], n_features=7)
+    y = np.arange(20) % 2
+    with pytest.raises(cg.DataError, match=r"row 7, .* no multiple of the attacker's step 1"):
+        cg.robust_refit(ensemble, X, y, cg.Attacker("inf", 1, step={0: 1}), eval_set=(X, y))
+    bounds = (np.zeros((20, 7)), np.ones((20, 7)))
+    with pytest.raises(cg.CarveError, match="bounds with a row per instance"):
+        cg.robust_refit(ensemble, X, y, cg.Attacker("inf", 1, bounds=bounds), eval_set=(X, y))
