@@ -199,6 +199,18 @@ def test_labels_may_stand_in_an_array_of_objects_or_in_lists():
         model.raw_score([["a", "a"]])
 
 
+def test_texts_and_numbers_are_one_where_the_library_says_so():
+    """As to CatBoost, which knows categories by their texts, and takes any other for a new one."""
+    model = ensemble(
+        choice(0, [3], leaf(-1.0), leaf(1.0)),
+        n_features=1,
+        categories={0: {3: 3, 5: 5}},
+        category_rule="text",
+    )
+    for labels in (["3", "5", "new"], [3, 5, 9], pd.Categorical(["3", "5", "-1"])):
+        assert model.raw_score(pd.DataFrame({"c": labels})).tolist() == [-1, 1, 1]
+
+
 # ── precision ────────────────────────────────────────────────────────────────────────────────
 
 
