@@ -136,6 +136,17 @@ def test_labels_are_what_the_source_library_takes_them_for(own, spelling):
     np.testing.assert_array_equal(own.ensemble.raw_score(X), own.raw(FRAME))
 
 
+@pytest.mark.parametrize("kind", ["Categorical", "Enum", "String"])
+def test_labels_of_polars_are_read(kind):
+    polars = pytest.importorskip("polars")
+    model = ensemble(
+        choice(1, [1], leaf(-1.0), leaf(1.0)), n_features=2, categories={1: {0: "a", 1: "b"}}
+    )
+    dtype = polars.Enum(["b", "a"]) if kind == "Enum" else getattr(polars, kind)
+    X = polars.DataFrame({"x": [1.0, 2.0], "c": polars.Series(["a", "b"], dtype=dtype)})
+    assert model.raw_score(X).tolist() == [1, -1]
+
+
 def test_unseen_label_is_what_the_source_library_takes_it_for(own):
     X = FRAME.assign(service=FRAME.service.cat.rename_categories({"dns": "whois"}))
     if own.name == "xgboost":

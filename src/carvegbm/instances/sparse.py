@@ -18,6 +18,7 @@ from carvegbm.errors import DataError
 from carvegbm.instances.numbers import as_numbers
 
 __all__ = [
+    "NUMBERS_AT_ONCE",
     "Csr",
     "as_csr",
     "blocks",
