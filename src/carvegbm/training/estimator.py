@@ -95,6 +95,12 @@ class Estimator(Parameterised):
     stopped_because_: Reason
     training_report_: TrainingReport
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's own checks are told."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
+        return tags
+
     # ── fitting ──────────────────────────────────────────────────────────────────────────────
 
     def _fit(
