@@ -343,17 +343,22 @@ def arguments_of(function: str, seed: int, norm: float | None = None) -> Argumen
 
 
 def run(
-    title: str, check: Callable[[Case], str], cases: Iterable[Arguments], *, keep_going: bool
+    title: str,
+    check: Callable[[Case], str],
+    cases: Iterable[tuple[Any, ...]],
+    *,
+    make: Callable[..., Case] = make_case,
+    keep_going: bool,
 ) -> bool:
     """Check case after case, and print what was found; whether all of it agrees."""
     counts: Counter[str] = Counter()
     started = time.perf_counter()
     for arguments in cases:
         try:
-            counts[check(make_case(*arguments))] += 1
+            counts[check(make(*arguments))] += 1
         except Exception as error:
             counts["disagreement"] += 1
-            print(f"{check.__name__}(make_case{arguments}): {error!r}", flush=True)
+            print(f"{check.__name__}({make.__name__}{arguments}): {error!r}", flush=True)
             if not keep_going:
                 return False
     seconds = time.perf_counter() - started

@@ -50,7 +50,7 @@ def check(case: Case) -> str:
 def check_large_spread_verdict(case: Case) -> None:
     """Status, margin and worst margin by both methods of the large-spread engine alone."""
     expected = oracle.status(case.ensemble, case.x, case.label, case.attacker)
-    joint = _needs_joint_attack(case, expected)
+    joint = needs_joint_attack(case, expected)
     for method in ("efficient", "basic"):
         result = _verify(case, method=method, on_violation="raise")
         (status,) = result.status.tolist()
@@ -65,14 +65,31 @@ def check_refused(case: Case) -> None:
         _verify(case, on_violation="raise")
     error, attacker = caught.value, case.attacker
     assert len(set(error.trees)) == 2
-    for tree, threshold in zip(error.trees, error.thresholds, strict=True):
-        assert threshold in oracle.thresholds(case.ensemble.to_trees()[tree], error.feature)
+    trees = case.ensemble.to_trees()
+    (part,) = (p for p in oracle.parts_of(len(case.x), attacker) if error.feature in p)
+    blamed = [[s for f in part for s in oracle.splits(trees[tree], f)] for tree in error.trees]
+    if len(part) == 1 and part[0] not in case.ensemble.categories:
+        blamed = [
+            [split for split in splits if _are_one(case, part[0], split["threshold"], threshold)]
+            for splits, threshold in zip(blamed, error.thresholds, strict=True)
+        ]
+    rooms = [
+        oracle.room(case.ensemble, attacker, part, one, other)
+        for one in blamed[0]
+        for other in blamed[1]
+    ]
+    assert min(rooms) <= attacker.budget, f"there is room between {blamed}"
     if attacker.norm != 0:
-        first, second = map(Fraction, error.thresholds)
-        scale = 1.0 if attacker.scale is None else attacker.scale[error.feature]
-        assert abs(first - second) <= 2 * Fraction(attacker.budget) * Fraction(scale)
         largest = oracle.largest_budget(case.ensemble, attacker)
         assert math.isclose(error.largest_budget, largest, rel_tol=1e-15, abs_tol=1e-100)
+
+
+def _are_one(case: Case, feature: int, threshold: float, named: float) -> bool:
+    """Whether a threshold is the one that is named; of steps, the last multiple to its left is."""
+    if feature not in (case.attacker.step or {}):
+        return threshold == named
+    lattice = oracle.Lattice(case.attacker.step[feature], case.ensemble.input_precision)
+    return lattice.value(lattice.last_left(threshold)) == named
 
 
 def check_unknown_or_right(case: Case) -> None:
@@ -85,7 +102,7 @@ def check_unknown_or_right(case: Case) -> None:
         (status,) = result.status.tolist()
         if status == "unknown":
             decidable = oracle.is_large_spread_at(ensemble, x, attacker)
-            undecided = not decidable or _needs_joint_attack(case, expected)
+            undecided = not decidable or needs_joint_attack(case, expected)
             assert undecided, f"{method}: unknown, though decidable and {expected}"
         else:
             assert status == expected, f"{method}: {status} for {expected}"
@@ -109,7 +126,7 @@ def _verify(case: Case, **options: object) -> cg.Verification:
     return cg.verify(*question(case), threads=1, **options)
 
 
-def _needs_joint_attack(case: Case, expected: str) -> bool:
+def needs_joint_attack(case: Case, expected: str) -> bool:
     """Whether one attack must beat several rivals at once, which large-spread does not decide."""
     return len(case.ensemble.classes) > 2 and expected in ("vulnerable", "broken")
 

@@ -9,7 +9,7 @@ tree, and shares nothing with the oracle but the attacker.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
@@ -73,11 +73,18 @@ def _one_hot_choices(case: Case, group: tuple[int, ...]) -> Iterator[Choice]:
     if attacker.features is not None and group[0] not in attacker.features:
         return
     price = 1 / Fraction(attacker.scale[group[0]] if attacker.scale else 1)
-    for state in product([0.0, 1.0], repeat=len(group)):
+    for state in _zeros_and_ones(len(group)):
         values = dict(zip(group, state, strict=True))
         if sum(state) == 1 and all(_is_within(case, f, value) for f, value in values.items()):
             changes = any(case.x[f] != value for f, value in values.items())
             yield values, price if changes else Fraction(0)
+
+
+def _zeros_and_ones(count: int) -> Iterable[tuple[float, ...]]:
+    """All vectors of 0 and 1, or of many those with a single 1."""
+    if count > 8:
+        return [tuple(float(place == hot) for place in range(count)) for hot in range(count)]
+    return product([0.0, 1.0], repeat=count)
 
 
 def _category_choices(case: Case, feature: int) -> Iterator[Choice]:
@@ -85,7 +92,7 @@ def _category_choices(case: Case, feature: int) -> Iterator[Choice]:
     price = 1 / Fraction(attacker.scale[feature] if attacker.scale else 1)
     for code, label in ensemble.categories[feature].items():
         if code in (attacker.categories or {}).get(feature, [code]):
-            value = label if ensemble.category_rule == "label" else float(code)
+            value = float(label if ensemble.category_rule == "label" else code)
             yield {feature: value}, price if value != case.x[feature] else Fraction(0)
 
 
@@ -202,7 +209,7 @@ def _every_instance(case: Case, part: tuple[int, ...]) -> Iterator[list[Any]]:
     """The case's x with every value that a part can have before the attack."""
     x, ensemble = list(case.x), case.ensemble
     if len(part) > 1:
-        for state in product([0.0, 1.0], repeat=len(part)):
+        for state in _zeros_and_ones(len(part)):
             values = dict(zip(part, state, strict=True))
             if sum(state) == 1 and all(_is_within(case, f, v) for f, v in values.items()):
                 yield [values.get(feature, value) for feature, value in enumerate(x)]

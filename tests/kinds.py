@@ -18,7 +18,6 @@ from generators import (
     Case,
     random_decision,
     random_label,
-    records_of,
     to_the_edge,
     to_the_spread,
 )
@@ -72,14 +71,19 @@ def make_kind(
     key = [seed, NORMS.index(norm), LIMITS.index(limit), SITUATIONS.index(situation), len(task)]
     rng = np.random.default_rng(key)
     apart = not situation.startswith("any")
-    for attempt in range(8):
-        case = _random_case(rng, norm, limit, task, apart=apart)
-        moves = records_of(case, 0, up=True), records_of(case, 0, up=False)
-        if "edge" not in situation or sum(map(len, moves)) > 4 - attempt // 4:
-            break
+    case = _random_case(rng, norm, limit, task, apart=apart)
     if situation.endswith("edge"):
+        for _ in range(5):
+            if _scores_in_reach(case) > 4:
+                break
+            case = _random_case(rng, norm, limit, task, apart=apart)
         return to_the_edge(rng, case)
     return to_the_spread(rng, case) if situation == "spread" else case
+
+
+def _scores_in_reach(case: Case) -> int:
+    attacks = oracle.attacks(case.ensemble, case.x, case.attacker)
+    return len({tuple(attack.raw) for attack in attacks})
 
 
 def _random_case(
@@ -104,7 +108,8 @@ def _random_case(
     grower = Grower(rng, parts, attacker, Ensemble.from_trees([], **more), apart=apart)
     grower.missing = holes or ground.unknown_category == "missing"
     grower.n_outputs, grower.score = n_outputs, score
-    trees = [grower.tree(index, int(rng.integers(1, 4))) for index in range(rng.integers(2, 6))]
+    n_trees = pick(rng, [2, 3, 4, 5, 3, 4, 5, 6, 8, 12])
+    trees = [grower.tree(index, int(rng.integers(1, 4))) for index in range(n_trees)]
     ensemble = Ensemble.from_trees(
         trees,
         task=task,
@@ -148,10 +153,10 @@ def _random_ground(rng: np.random.Generator, norm: float, *, narrow: bool, plain
 def _random_parts(ground: Ground, limit: str) -> list[Part]:
     """Two to five parts; their features are in any order."""
     rng = ground.rng
-    chosen = [pick(rng, _PARTS[limit]) for _ in range(rng.integers(2, 6))]
+    chosen = [pick(rng, _PARTS[limit]) for _ in range(pick(rng, [2, 3, 4, 4, 5, 5]))]
     if limit != "rows":
         chosen[0] = _PARTS[limit][0]
-    sizes = [int(rng.integers(2, 5)) if part is OneHot else 1 for part in chosen]
+    sizes = [_group_size(rng) if part is OneHot else 1 for part in chosen]
     order = iter([int(feature) for feature in rng.permutation(sum(sizes))])
     bounded = limit == "rows" or chance(rng, 0.3)
     paired = {"directions": 0.8, "steps": 0.4, "mixed": 0.5}.get(limit, 0.2)
@@ -159,6 +164,11 @@ def _random_parts(ground: Ground, limit: str) -> list[Part]:
         part(ground, tuple(next(order) for _ in range(size)), chance(rng, paired), bounded)
         for part, size in zip(chosen, sizes, strict=True)
     ]
+
+
+def _group_size(rng: np.random.Generator) -> int:
+    """Seldom as many as there are bits in a word, or more."""
+    return int(pick(rng, [64, 65, 70]) if chance(rng, 0.01) else rng.integers(2, 5))
 
 
 class Grower:

@@ -35,6 +35,9 @@ STEPS = tuple(
         (5, 1),
         (3, 7),
         (1, 1000),
+        (2**31, 1),
+        (1, 2**31),
+        (2**31 - 1, 2**31 - 2),
     )
 )
 EVERYWHERE = (-math.inf, math.inf)
@@ -94,6 +97,7 @@ class Part:
     paired: bool  # a scale per direction
     bounded: bool = False
     cuts: list[float] = field(default_factory=list)
+    open: bool = True  # the attacker may change it
 
     def __post_init__(self) -> None:
         self.scale: Any = self._random_scale()
@@ -108,7 +112,9 @@ class Part:
         if not self.paired:
             return float(pick(self.rng, SOME_SCALES)) if chance(self.rng, 0.3) else 1.0
         a, b = (self._one_scale() for _ in range(2))
-        return pick(self.rng, [(0.0, a), (a, 0.0), (a, b), (a, b), (0.0, 0.0), (a, a)])
+        return pick(
+            self.rng, [(0.0, a), (a, 0.0), (a, b), (a, b), (a, b), (0.0, a), (a, 0.0), (0.0, 0.0)]
+        )
 
     def _one_scale(self) -> float:
         return float(pick(self.rng, SOME_SCALES))
@@ -215,11 +221,12 @@ class Stepped(Part):
         if self.cuts and chance(self.rng, 0.85):
             n = self.lattice.last_left(pick(self.rng, self.cuts))
             n += int(self.rng.integers(-3, 5)) if chance(self.rng, 0.7) else 0
-        lowest, highest = self.lattice.within(*self.bounds[0])
+        low, high = self.bounds[0]
+        lowest, highest = self.lattice.within(low, high)
         n = min(max(n, lowest, -(2**22)), highest, 2**22)
-        n = min(max(n, lowest), highest)
         exact, read = self.lattice.double(n), self.lattice.value(n)
-        return (pick(self.rng, [exact, read]),)
+        # What nobody can change is looked at as it is, and must be within the bounds as it is.
+        return (pick(self.rng, [exact, read]) if low <= read <= high or self.open else exact,)
 
 
 class Category(Part):
@@ -228,6 +235,8 @@ class Category(Part):
     def __post_init__(self) -> None:
         count = pick(self.rng, [1, 2, 2, 3, 3, 4, 5, 6])
         codes = sorted(int(code) for code in self.rng.choice(CODES, size=count, replace=False))
+        if chance(self.rng, 0.05):  # more states than a word has bits
+            codes = sorted({*codes, *range(2, pick(self.rng, [64, 66, 67, 131]))})
         self.labels: dict[int, Any] = {code: code for code in codes}
         if self.ground.category_rule == "label" and chance(self.rng, 0.7):
             shift = pick(self.rng, [0, 0, 1, -3, 0.5, 10])
@@ -255,7 +264,7 @@ class Category(Part):
         code = pick(self.rng, list(self.labels))
         if self.ground.category_rule == "label":
             strange = [1234.0, -1.0, 0.25, *(c for c in CODES if c not in self.labels.values())]
-            return (float(self.labels[code] if chance(self.rng, 0.8) else pick(self.rng, strange)),)
+            return (float(self.labels[code] if chance(self.rng, 0.7) else pick(self.rng, strange)),)
         if chance(self.rng, 0.6):
             return (float(code),)
         unknown = [float(c) for c in CODES if c not in self.labels]
@@ -309,7 +318,7 @@ class OneHot(Part):
         return pick(self.rng, fit)
 
     def room_for(self) -> int:
-        return len(self.features)
+        return min(len(self.features), 2 ** len(self.cuts))
 
 
 def attacker_of(ground: Ground, parts: Sequence[Part]) -> Attacker:
@@ -323,7 +332,11 @@ def attacker_of(ground: Ground, parts: Sequence[Part]) -> Attacker:
     scale, lows, highs = map(list, zip(*(by_feature[f] for f in sorted(by_feature)), strict=True))
     features = None
     if chance(rng, 0.2):
-        features = sorted(f for part in parts if chance(rng, 0.7) for f in part.features)
+        for part in parts:
+            part.open = chance(rng, 0.7)
+        features = sorted(f for part in parts if part.open for f in part.features)
+    for part in parts:
+        part.open &= part.scale != (0.0, 0.0)
     steps = {part.features[0]: part.step for part in parts if isinstance(part, Stepped)}
     categories = {
         part.features[0]: part.allowed()

@@ -254,7 +254,7 @@ def test_two_trees_must_not_tell_affordable_members_apart(cut, tells):
 def test_no_value_does_better_than_the_enumerated_ones(limit, norm):
     """Every raw score in reach, with its least cost, by two enumerations."""
     tested = 0
-    for seed in range(30):
+    for seed in range(20):
         case = make_kind(seed, norm, limit, *TURNS[seed % len(TURNS)])
         expected = everything.cheapest_by_score(case, 1000)
         if expected is None:
@@ -267,7 +267,7 @@ def test_no_value_does_better_than_the_enumerated_ones(limit, norm):
             found[score] = min(attack.cost, found.get(score, attack.cost))
         assert found == expected, seed
         tested += len(found) > 1
-    assert tested > 6
+    assert tested > 3
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -278,7 +278,7 @@ def test_ensemble_is_large_spread_iff_no_instance_crosses_two_trees(limit, norm)
     A restricted choice of categories may leave room that the rule does not see.
     """
     said = set()
-    for seed in range(40):
+    for seed in range(24):
         case = make_kind(seed, norm, limit, "any" if seed % 2 else "spread")
         for part in oracle.parts_of(case.ensemble.n_features, case.attacker):
             if not everything.is_discrete(case, part) or (norm == 0 and case.attacker.budget == 0):

@@ -29,8 +29,11 @@ bool score_rows(const Ensemble& ensemble, const Rows& rows, double* output, int 
                         sum[o] = static_cast<float>(sum[o]);
                 }
             }
-            for (std::size_t o = 0; o < outputs; ++o)
-                output[static_cast<std::size_t>(i) * outputs + o] = sum[o] / ensemble.average;
+            for (std::size_t o = 0; o < outputs; ++o) {
+                const double mean = sum[o] / ensemble.average;
+                output[static_cast<std::size_t>(i) * outputs + o] =
+                    ensemble.float32_sums ? static_cast<float>(mean) : mean;
+            }
         }
     };
     return parallel_rows(rows.count, 256, worker_count(threads, rows.count, 256), work, watch);

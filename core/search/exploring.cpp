@@ -19,7 +19,9 @@ bool Search::descend(std::int64_t cutoff) {
     }
     if (frames_.capacity() == 0)
         frames_.reserve(64);
-    if (!reduction_.number(*instance_, *stopwatch_)) {
+    const auto built = reduction_.number(*instance_, *stopwatch_);
+    if (built != Reduction::Built::whole) {
+        too_large_ = built == Reduction::Built::too_large;
         closed_at_ = std::min(closed_at_, reduction_.least);
         return false;
     }

@@ -49,18 +49,31 @@ void Reduction::add_finite_feature(std::size_t& crossed, const Instance& instanc
     const std::int32_t id = crossed_[crossed].first;
     while (crossed < crossed_.size() && crossed_[crossed].first == id)
         ++crossed;
-    std::vector<StateMask> masks;
-    for (const Demand& demand : demands_)
-        if (demand.feature == id)
-            masks.push_back(mask_of(demand));
-    const auto less = [](StateMask a, StateMask b) {
-        return std::ranges::lexicographical_compare(a, b);
-    };
-    std::ranges::sort(masks, less);
-    const auto last = std::ranges::unique(
-        masks, [](StateMask a, StateMask b) { return std::ranges::equal(a, b); });
-    masks.erase(last.begin(), last.end());
-    cells_.push_back(std::make_unique<StateCells>(instance.states_of(id), masks));
+    std::vector<StateCells::Asked> asked;
+    for (const Tree& tree : trees) {
+        double mean = 0;
+        for (std::int32_t i = tree.leaf_begin; i < tree.leaf_end; ++i)
+            mean += static_cast<double>(leaves[i].value) / (tree.leaf_end - tree.leaf_begin);
+        for (std::int32_t i = tree.leaf_begin; i < tree.leaf_end; ++i)
+            for (std::int32_t d = leaves[i].entry_begin; d < leaves[i].entry_end; ++d)
+                if (demands_[d].feature == id)
+                    asked.push_back(
+                        {mask_of(demands_[d]), static_cast<double>(leaves[i].value) - mean, 1});
+    }
+    std::ranges::sort(asked, [](const auto& a, const auto& b) {
+        return std::ranges::lexicographical_compare(a.mask, b.mask);
+    });
+    std::size_t last = 0; // equal masks are joined
+    for (std::size_t i = 1; i < asked.size(); ++i) {
+        if (std::ranges::equal(asked[last].mask, asked[i].mask)) {
+            asked[last].lean += asked[i].lean;
+            asked[last].leaves += asked[i].leaves;
+        } else {
+            asked[++last] = asked[i];
+        }
+    }
+    asked.resize(last + 1);
+    cells_.push_back(std::make_unique<StateCells>(instance.states_of(id), asked));
     const StateCells& cells = *cells_.back();
     features.push_back({id, cells.home(), static_cast<std::int32_t>(cost.size()), cells.count(),
                         static_cast<std::int32_t>(cuts.size()), 0, 0, true});
@@ -70,17 +83,23 @@ void Reduction::add_finite_feature(std::size_t& crossed, const Instance& instanc
     }
 }
 
-bool Reduction::split_leaves(const Instance& instance, const Stopwatch& stopwatch) {
-    const std::vector<Leaf> whole = std::exchange(leaves, {});
-    const std::vector<Demand> asked = std::exchange(demands_, {});
+Reduction::Built Reduction::split_leaves(const Instance& instance, const Stopwatch& stopwatch) {
+    std::vector<Leaf> whole = std::exchange(leaves, {});
+    std::vector<Demand> asked = std::exchange(demands_, {});
+    const std::vector<Tree> before = trees;
     std::vector<Demand> chosen; // of one leaf
     for (Tree& tree : trees) {
         const std::int32_t begin = tree.leaf_begin;
         const std::int32_t end = tree.leaf_end;
         tree.leaf_begin = static_cast<std::int32_t>(leaves.size());
         for (std::int32_t i = begin; i < end; ++i) {
-            if (stopwatch.expired() || demands_.size() > units::most_demands)
-                return false;
+            const bool late = stopwatch.expired();
+            if (late || demands_.size() > units::most_demands) {
+                trees = before;
+                leaves = std::move(whole);
+                demands_ = std::move(asked);
+                return late ? Built::interrupted : Built::too_large;
+            }
             const Leaf& leaf = whole[i];
             chosen.assign(asked.begin() + leaf.entry_begin, asked.begin() + leaf.entry_end);
             double spent = 0;
@@ -91,13 +110,13 @@ bool Reduction::split_leaves(const Instance& instance, const Stopwatch& stopwatc
         }
         tree.leaf_end = static_cast<std::int32_t>(leaves.size());
     }
-    return demands_.size() <= units::most_demands;
+    return Built::whole;
 }
 
 // Appends the leaf once for every combination of runs, from demand `next` on, that can be paid for.
 void Reduction::choose_runs(const Leaf& leaf, std::vector<Demand>& chosen, std::size_t next,
                             double spent) {
-    if (spent > costs_.capacity() + slack_ || demands_.size() > units::most_demands)
+    if (spent > costs_.capacity() + slack_ || demands_.size() > 2 * units::most_demands)
         return;
     while (next < chosen.size() && chosen[next].mask < 0)
         ++next;
@@ -117,7 +136,9 @@ void Reduction::choose_runs(const Leaf& leaf, std::vector<Demand>& chosen, std::
     }
 }
 
-bool Reduction::number(const Instance& instance, const Stopwatch& stopwatch) {
+Reduction::Built Reduction::number(const Instance& instance, const Stopwatch& stopwatch) {
+    if (numbered_)
+        return Built::whole;
     x_ = instance.x;
     features.clear();
     cells_.clear();
@@ -139,15 +160,16 @@ bool Reduction::number(const Instance& instance, const Stopwatch& stopwatch) {
         for (const Feature& feature : features)
             local_[feature.id] = -1;
     };
-    if (!masks_.empty() && !split_leaves(instance, stopwatch)) {
-        forget();
-        return false;
-    }
+    if (!masks_.empty())
+        if (const Built built = split_leaves(instance, stopwatch); built != Built::whole) {
+            forget();
+            return built;
+        }
     entries.resize(demands_.size());
     for (Tree& tree : trees) {
         if (stopwatch.expired()) {
             forget();
-            return false;
+            return Built::interrupted;
         }
         add_slots(tree);
     }
@@ -179,7 +201,8 @@ bool Reduction::number(const Instance& instance, const Stopwatch& stopwatch) {
         slots_of_feature[features[slots[slot].feature].slot_end++] =
             static_cast<std::int32_t>(slot);
     forget();
-    return true;
+    numbered_ = true;
+    return Built::whole;
 }
 
 // The slots of one tree, and the ranges its leaves ask for.

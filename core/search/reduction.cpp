@@ -257,6 +257,7 @@ void Reduction::settle(std::int32_t tree, const Objective& objective, bool keep,
 
 Reduction::Built Reduction::prune(Instance& instance, const Objective& objective, bool keep_all,
                                   const Stopwatch& stopwatch) {
+    numbered_ = false;
     trees.clear();
     leaves.clear();
     demands_.clear();

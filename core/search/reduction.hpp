@@ -102,8 +102,8 @@ class Reduction {
     // Trees whose leaves all have the same value become constants, unless `keep_all`.
     Built prune(Instance& instance, const Objective& objective, bool keep_all,
                 const Stopwatch& stopwatch);
-    // Completes what prune began: cells, slots, ranges; false iff interrupted, or too large.
-    bool number(const Instance& instance, const Stopwatch& stopwatch);
+    // Completes what prune began, once: cells, slots, ranges.
+    Built number(const Instance& instance, const Stopwatch& stopwatch);
 
     // The value that stands for a cell: the one nearest to the instance.
     double value(const Feature& feature, std::int32_t cell) const;
@@ -168,9 +168,8 @@ class Reduction {
                 std::size_t crossed_before);
     void add_feature(std::size_t& crossed, const Instance& instance);
     void add_finite_feature(std::size_t& crossed, const Instance& instance);
-    // Leaves that ask a finite feature for several runs of cells become as many leaves; false iff
-    // there are too many.
-    bool split_leaves(const Instance& instance, const Stopwatch& stopwatch);
+    // Leaves that ask a finite feature for several runs of cells become as many leaves.
+    Built split_leaves(const Instance& instance, const Stopwatch& stopwatch);
     void choose_runs(const Leaf& leaf, std::vector<Demand>& chosen, std::size_t next, double spent);
     void add_slots(Tree& tree);
     std::int32_t cell_above(const Feature& feature, double threshold) const;
@@ -178,7 +177,8 @@ class Reduction {
     const Ensemble& ensemble_;
     const Attacker& attacker_;
     const double* x_ = nullptr; // the instance
-    double lift_;               // keeps tiny distances and budgets away from underflow
+    bool numbered_ = false;
+    double lift_; // keeps tiny distances and budgets away from underflow
     RoundedCosts costs_;
     double slack_ = 0;
     std::vector<std::uint64_t> masks_;

@@ -31,8 +31,9 @@ Outcome Search::run(Instance& instance, const Objective& objective, Goal goal,
     outcome.has_attack = wins_;
     outcome.least = {-std::numeric_limits<double>::infinity(),
                      objective.enclose(best_total_).upper};
-    if (reduction_.prune(instance, objective, !others.empty(), stopwatch) !=
-        Reduction::Built::whole) {
+    const auto built = reduction_.prune(instance, objective, !others.empty(), stopwatch);
+    too_large_ = built == Reduction::Built::too_large;
+    if (built != Reduction::Built::whole) {
         outcome.verdict = wins_ ? Verdict::wins : Verdict::undecided;
         return outcome;
     }

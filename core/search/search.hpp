@@ -35,6 +35,8 @@ class Search {
     // Writes the best attack found over z, which holds the instance, and lists what it changes.
     void perturb(double* z, std::vector<std::int32_t>& changed) const;
     std::int64_t nodes() const { return nodes_; }
+    // Was the last run given up for the size of what is in reach, not for time?
+    bool too_large() const { return too_large_; }
 
   private:
     struct Frame {
@@ -98,6 +100,7 @@ class Search {
     std::int64_t closed_at_ = 0; // the least bound at which anything was closed
     std::int64_t best_ = 0;      // total of the best attack found
     ExactSum best_total_;
+    bool too_large_ = false;
     bool exactly_ = false; // compare exact totals, not units
     bool wins_ = false;
     std::vector<std::int32_t> best_features_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace carve {
@@ -13,50 +14,100 @@ bool holds(StateMask mask, std::size_t place) {
     return (mask[place / 64] >> (place % 64) & 1) != 0;
 }
 
+using Members = std::vector<std::uint64_t>;
+
 // In how many of the masks the two differ.
-int difference(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
+int difference(const Members& a, const Members& b) {
     int count = 0;
     for (std::size_t i = 0; i < a.size(); ++i)
         count += std::popcount(a[i] ^ b[i]);
     return count;
 }
 
+// A chain of cells, each followed by the one most like it.
+std::vector<std::size_t> chain(const std::vector<const Members*>& members) {
+    std::vector<std::size_t> order(members.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    for (std::size_t last = 0; last + 2 < order.size(); ++last) {
+        std::size_t nearest = last + 1;
+        int least = difference(*members[order[last]], *members[order[nearest]]);
+        for (std::size_t i = last + 2; i < order.size() && least > 0; ++i)
+            if (const int other = difference(*members[order[last]], *members[order[i]]);
+                other < least) {
+                least = other;
+                nearest = i;
+            }
+        std::swap(order[last + 1], order[nearest]);
+    }
+    return order;
+}
+
 // More cells than this are not put next to their likes, which takes the square of their number.
-constexpr std::size_t many_cells = 512;
+constexpr std::size_t many_cells = 256;
 
 } // namespace
 
-StateCells::StateCells(std::span<const std::uint64_t> allowed,
-                       const std::vector<StateMask>& masks) {
+StateCells::StateCells(std::span<const std::uint64_t> allowed, const std::vector<Asked>& asked) {
     std::vector<std::size_t> places{64 * allowed.size()}; // the instance's own state comes first
     for (std::size_t word = 0; word < allowed.size(); ++word)
         for (std::uint64_t rest = allowed[word]; rest != 0; rest &= rest - 1)
             places.push_back(64 * word + static_cast<std::size_t>(std::countr_zero(rest)));
-    // Which masks hold a state, as bits: equal for the states of a cell.
-    std::map<std::vector<std::uint64_t>, std::size_t> cell_of;
-    std::vector<const std::vector<std::uint64_t>*> members;
+    std::map<Members, std::size_t> cell_of;
+    std::vector<const Members*> members;
+    std::vector<double> lean;
     for (const std::size_t place : places) {
-        std::vector<std::uint64_t> member((masks.size() + 63) / 64);
-        for (std::size_t i = 0; i < masks.size(); ++i)
-            member[i / 64] |= static_cast<std::uint64_t>(holds(masks[i], place)) << (i % 64);
+        Members member((asked.size() + 63) / 64);
+        for (std::size_t i = 0; i < asked.size(); ++i)
+            member[i / 64] |= static_cast<std::uint64_t>(holds(asked[i].mask, place)) << (i % 64);
         const auto [found, is_new] = cell_of.emplace(std::move(member), place_.size());
-        if (is_new) {
-            members.push_back(&found->first);
-            place_.push_back(place);
+        if (!is_new)
+            continue;
+        members.push_back(&found->first);
+        place_.push_back(place);
+        lean.push_back(0);
+        for (const Asked& ask : asked)
+            lean.back() += holds(ask.mask, place) ? ask.lean : 0;
+    }
+    // Trees tend to ask for states that raise the score, or for such as lower it.
+    std::vector<std::size_t> order(place_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+        return lean[a] != lean[b] ? lean[a] < lean[b] : a < b;
+    });
+    if (order.size() <= many_cells) {
+        const auto other = chain(members);
+        const auto picked = [&](const std::vector<std::size_t>& cells) {
+            std::vector<const Members*> list;
+            for (const std::size_t cell : cells)
+                list.push_back(members[cell]);
+            return list;
+        };
+        if (runs_in(picked(other), asked) < runs_in(picked(order), asked))
+            order = other;
+    }
+    std::vector<std::size_t> sorted;
+    for (const std::size_t cell : order) {
+        if (cell == 0)
+            home_ = static_cast<std::int32_t>(sorted.size());
+        sorted.push_back(place_[cell]);
+        states_.push_back(cell == 0 ? -1 : static_cast<double>(place_[cell]));
+    }
+    place_ = sorted;
+}
+
+// How many runs of cells all leaves together ask for.
+double StateCells::runs_in(const std::vector<const Members*>& order,
+                           const std::vector<Asked>& asked) const {
+    double total = 0;
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+        bool before = false;
+        for (const Members* const cell : order) {
+            const bool here = ((*cell)[i / 64] >> (i % 64) & 1) != 0;
+            total += here && !before ? asked[i].leaves : 0;
+            before = here;
         }
     }
-    // A chain of cells, each followed by the one most like it.
-    for (std::size_t last = 0; last + 2 < place_.size() && place_.size() <= many_cells; ++last) {
-        std::size_t nearest = last + 1;
-        for (std::size_t i = last + 2; i < place_.size(); ++i)
-            if (difference(*members[last], *members[i]) <
-                difference(*members[last], *members[nearest]))
-                nearest = i;
-        std::swap(place_[last + 1], place_[nearest]);
-        std::swap(members[last + 1], members[nearest]);
-    }
-    for (const std::size_t place : place_)
-        states_.push_back(place == places[0] ? -1 : static_cast<double>(place));
+    return total;
 }
 
 std::vector<StateCells::Run> StateCells::runs(StateMask mask) const {

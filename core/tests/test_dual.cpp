@@ -86,7 +86,7 @@ TEST(bounds_of_the_dual_are_below_every_attack) {
         instance.load(row.data());
         Reduction reduction(ensemble, attacker);
         CHECK(reduction.prune(instance, objective, false, forever) == Reduction::Built::whole);
-        CHECK(reduction.number(instance, forever));
+        CHECK(reduction.number(instance, forever) == Reduction::Built::whole);
         if (reduction.features.empty())
             continue;
         ++bounded;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,13 +12,17 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
-from carvegbm.engines.blocks import witnesses_of
-from carvegbm.instances.sparse import Csr
+from carvegbm.engines.blocks import end_at_zero, witnesses_of
+from carvegbm.errors import CarveError
+from carvegbm.instances.sparse import NUMBERS_AT_ONCE, Csr, csr_parts, is_sparse
 from carvegbm.keeping.files import RESULTS, check_output, replacing
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
 from carvegbm.results import Result
 from carvegbm.statuses import flipped, named
+from carvegbm.trees.categories import named_codes
+from carvegbm.trees.compact import Columns
+from carvegbm.trees.labels import as_given, names_of_codes
 from carvegbm.trees.link import class_indices, may_round_to_a_tie
 
 __all__ = ["FORMATS", "Attack", "attack"]
@@ -82,6 +88,8 @@ class Attack(Result):
     attacker: Attacker = field(repr=False)
     feature_names: tuple[str, ...] | None = field(default=None, repr=False)
     """The columns of the witnesses, where the model names its features."""
+    categories: Mapping[int, Mapping[int, Any]] = field(default_factory=dict, repr=False)
+    """Categorical features whose witnesses hold codes: the labels that these stand for."""
 
     @classmethod
     def of(cls, found: Decisions, problem: Problem, rows: Rows) -> Attack:
@@ -97,11 +105,14 @@ class Attack(Result):
         if success.any():
             z = witnesses[success]
             if not rows.is_sparse:
-                z = problem.witnesses(z, rows.take(np.flatnonzero(success)))
-                witnesses[success] = z
+                some = rows.take(np.flatnonzero(success))
+                z = problem.witnesses(z, some)
+                witnesses[success] = as_given(ensemble, z, some.given, some.source)
             raw = ensemble.scores_of(z)
             kept = (class_indices(ensemble, raw) == labels[success]) == found["right"][success]
             borderline[success] = kept | may_round_to_a_tie(ensemble, raw)
+            if rows.is_sparse:
+                borderline[success] |= end_at_zero(z)
         return cls(
             success,
             witnesses,
@@ -111,6 +122,7 @@ class Attack(Result):
             ensemble.classes[labels],
             problem.attacker,
             ensemble.feature_names,
+            names_of_codes(ensemble),
         )
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
@@ -134,26 +146,51 @@ class Attack(Result):
         """The columns as a pandas DataFrame, and after them those of the witnesses.
 
         The latter are called "witness NAME" by their feature, or "witness 7" where it has no name.
+        Categories go by their labels. Of sparse witnesses, the features are there that one of them
+        stores; what another leaves out is NaN.
         """
         frame = super().to_frame()
+        chosen, values = np.arange(self.witnesses.shape[1]), self.witnesses
+        if is_sparse(values):
+            chosen = np.unique(values.indices).astype(np.int64)
+            if len(chosen) * len(self) > NUMBERS_AT_ONCE:
+                raise CarveError(
+                    f"{len(self)} witnesses in {len(chosen)} features are too many for a frame; "
+                    "take rows of .witnesses"
+                )
+            values = Columns(chosen, values.shape[1], np.nan).dense(values)
         names = self.feature_names or range(self.witnesses.shape[1])
-        witnesses = type(frame)(self.witnesses, columns=[f"witness {name}" for name in names])
+        witnesses = type(frame)(values, columns=[f"witness {names[f]}" for f in chosen.tolist()])
+        for place, feature in enumerate(chosen.tolist()):
+            if feature in self.categories:
+                labels = named_codes(self.categories[feature], values[:, place])
+                witnesses.isetitem(place, np.array(labels, dtype=object))
         return frame.join(witnesses)
 
     def save(self, path: Any) -> None:
         """Write to a file by its suffix; never half a file.
 
-        `.npz` holds the witnesses (as X), the labels (as y) and the columns; `.json`, `.csv` and
-        `.parquet` hold the columns alone.
+        `.npz` holds the witnesses (as X; sparse ones as `scipy.sparse.load_npz` reads them), the
+        labels (as y) and the columns; `.json`, `.csv` and `.parquet` hold the columns alone.
         """
         target = check_output(path, FORMATS)
         if target.suffix != ".npz":
             super().save(target)
             return
-        named = {} if self.feature_names is None else {"feature_names": list(self.feature_names)}
+        X = self.witnesses
+        parts = csr_parts(X) if is_sparse(X) else {"X": X}
+        named: dict[str, Any] = {}
+        if self.feature_names is not None:
+            named["feature_names"] = list(self.feature_names)
+        if self.categories:
+            told = {
+                str(f): {str(c): name for c, name in of.items()}
+                for f, of in self.categories.items()
+            }
+            named["categories"] = json.dumps(told)
         with replacing(target) as temporary, temporary.open("wb") as file:
             np.savez_compressed(
-                file, allow_pickle=False, X=self.witnesses, y=self.labels, **self.columns(), **named
+                file, allow_pickle=False, y=self.labels, **parts, **self.columns(), **named
             )
 
     def __str__(self) -> str:

@@ -7,6 +7,7 @@ Goes out: the same, checked, and resolved against an ensemble for the core.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +22,7 @@ from carvegbm.attackers.discrete import (
     frozen_one_hot,
     frozen_step,
 )
+from carvegbm.attackers.files import arguments_in, naming
 from carvegbm.attackers.given import (
     LARGEST_BUDGET,
     called,
@@ -135,7 +137,7 @@ class Attacker:
         }
         if isinstance(self.scale, Mapping):
             named["scale"] = [f for f, scale in self.scale.items() if isinstance(scale, tuple)]
-        grouped = [feature for group in self.one_hot or () for feature in group]
+        grouped = dict.fromkeys(feature for group in self.one_hot or () for feature in group)
         check_kinds(named, self.categories or (), grouped, called)
 
     def with_budget(self, budget: float) -> Attacker:
@@ -228,11 +230,29 @@ class Attacker:
         >>> Attacker.from_dict(attacker.to_dict()) == attacker
         True
         """
-        found = from_plain(document)
+        return cls._made_of(from_plain(document))
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Attacker:
+        r"""The attacker in a TOML or JSON file; docs/attackers.md describes it.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "attacker.toml"
+        >>> _ = path.write_text('norm = 0\nbudget = 1\nstep = {age = 1}')
+        >>> Attacker.from_file(path)
+        Attacker(norm=0, budget=1, step={'age': 1})
+        """
+        with naming(path):
+            return cls._made_of(arguments_in(path))
+
+    @classmethod
+    def _made_of(cls, arguments: dict[str, Any]) -> Attacker:
         for key in ("norm", "budget"):
-            if key not in found:
+            if key not in arguments:
                 raise CarveError(f"{key} of the attacker is missing; give it")
-        return cls(**found)
+        return cls(**arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only mapping cannot be pickled; a dict is what it was made of.

@@ -79,7 +79,7 @@ def _is_confident(problem: Problem, rows: Rows, level: Fraction, threads: int | 
     doubt = 1e-12 * (abs(limit) + np.abs(side) + abs(ensemble.threshold)) + 1e-290
     confident = side >= limit
     for row in np.flatnonzero(~(np.abs(side - limit) > doubt)).tolist():
-        exact = _exact_raw(ensemble, np.asarray(rows.X[row], dtype=np.float64))
+        exact = _exact_raw(ensemble, rows.given[row])
         scaled = (exact if positive[row] else -exact) * Fraction(ensemble.link_scale)
         confident[row] = _reaches(scaled, level)
     return np.asarray(confident)
@@ -97,8 +97,8 @@ def _check_level(q: Any) -> Fraction:
     return Fraction(level)
 
 
-def _exact_raw(ensemble: Ensemble, x: npt.NDArray[np.float64]) -> Fraction:
-    """The raw score of one instance, as the rational number it is."""
+def _exact_raw(ensemble: Ensemble, x: npt.NDArray[Any]) -> Fraction:
+    """The raw score of one instance in code space, as the rational number it is."""
     leaves = np.flatnonzero(ensemble.core.leaf_counts(ensemble.states(x[None]), 1))
     total = sum(map(Fraction, ensemble.scores[leaves, 0].tolist()))
     return (Fraction(float(ensemble.base_score[0])) + total) / ensemble.average

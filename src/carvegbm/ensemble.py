@@ -22,7 +22,7 @@ from carvegbm.trees import nested, sets
 from carvegbm.trees.categories import in_states
 from carvegbm.trees.checking import checked_rows
 from carvegbm.trees.compact import raw_scores
-from carvegbm.trees.identity import are_equal
+from carvegbm.trees.identity import are_equal, described
 from carvegbm.trees.link import class_indices
 from carvegbm.trees.nested import NODE
 from carvegbm.trees.sets import Categories, CategoryRule, Sets, UnknownCategory
@@ -87,7 +87,7 @@ class Ensemble:
         place of a threshold: left iff the code is in it; NaN goes where `missing` says.
     set_starts, set_codes : arrays of int, optional
         Set i is set_codes[set_starts[i] : set_starts[i + 1]]. They are kept once each, sorted.
-    category_rule : {"label", "truncate", "nonnegative"}
+    category_rule : {"label", "text", "truncate", "nonnegative"}
         How a number in a categorical column becomes a code, see `carvegbm.trees.categories`.
     unknown_category : {"right", "missing"}
         What a value that is no label is, by the rule "label": in no set, or a missing value.
@@ -270,8 +270,8 @@ class Ensemble:
 
         Equals the source library's own raw prediction.
         """
-        rows = checked_rows(self, X, True, check_threads(threads), sparse=True)
-        return self.scores_of(rows, threads=threads)
+        found = checked_rows(self, X, True, check_threads(threads), sparse=True)
+        return self.scores_of(found.rows, threads=threads)
 
     def scores_of(self, rows: Any, *, threads: int | None = None) -> npt.NDArray[np.float64]:
         """Raw score per row, of rows as `check_data` returns them, or of CSR."""
@@ -342,7 +342,7 @@ class Ensemble:
         infinite values unless `allow_infinite`, and for NaN in a feature whose splits have no rule
         for it. A memory-mapped array stays on disk; a sparse matrix becomes dense.
         """
-        rows: Rows = checked_rows(self, X, allow_infinite, check_threads(threads))
+        rows: Rows = checked_rows(self, X, allow_infinite, check_threads(threads)).rows
         return rows
 
     def states(self, rows: Rows) -> Rows:
@@ -378,14 +378,7 @@ class Ensemble:
         return _rebuild, ({**fields_of(self), "categories": plain},)
 
     def __repr__(self) -> str:
-        return (
-            f"<Ensemble: {self.task}, {self.n_trees} trees, {self.n_leaves} leaves, "
-            f"{self.n_features} features"
-            + (f" ({len(self.categories)} categorical)" if self.categories else "")
-            + (f", {len(self.classes)} classes" if self.task == "multiclass" else "")
-            + (f", {self.input_precision} inputs" if self.input_precision == "float32" else "")
-            + ">"
-        )
+        return described(self)
 
 
 _FIELDS = tuple(Ensemble.__annotations__)

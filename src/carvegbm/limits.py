@@ -62,7 +62,7 @@ def limits_of(attacker: Attacker, ensemble: Ensemble) -> Limits:
     """The limits of the attacker, over the ensemble's features."""
     known = ensemble.categories
     groups = _groups(attacker.one_hot, ensemble)
-    grouped = [feature for group in groups for feature in group]
+    grouped = dict.fromkeys(feature for group in groups for feature in group)
     check_kinds(_named(attacker, ensemble), known, grouped, ensemble.feature_name)
     scale, scale_up, closed = _scales(attacker.scale, ensemble)
     changeable = _changeable(attacker.features, closed, ensemble)

@@ -49,6 +49,8 @@ class Rows:
     """In code space, as `Ensemble.check_data` returns them."""
     labels: npt.NDArray[np.int32] | None = None
     """The position of each row's label among the classes."""
+    source: Array | None = None
+    """As they were given, where categories were not given as codes."""
     bounds: Bounds | None = None
     """Of every row, where they have bounds of their own, as the core takes them."""
 
@@ -59,6 +61,10 @@ class Rows:
     def is_sparse(self) -> bool:
         """Whether they are CSR."""
         return is_sparse(self.X)
+
+    def bounds_of(self, row: int) -> Bounds | None:
+        """Of one row, where rows have bounds of their own."""
+        return None if self.bounds is None else (self.bounds[0][row], self.bounds[1][row])
 
     def take(self, which: npt.NDArray[np.int64]) -> Rows:
         """Some of the rows; not copied if they are all."""
@@ -73,6 +79,7 @@ class Rows:
             X,
             X if self.given is self.X else some(self.given),
             None if self.labels is None else self.labels[which],
+            None if self.source is None else some(self.source),
             None if self.bounds is None else (some(self.bounds[0]), some(self.bounds[1])),
         )
 
@@ -130,16 +137,16 @@ class Problem:
 
     def instances(self, X: npt.ArrayLike) -> Rows:
         """The instances, which must be within the attacker's bounds."""
-        return self._rows(checked_rows(self.ensemble, X, False, 0, sparse=True))
+        return self._rows(*checked_rows(self.ensemble, X, False, 0, sparse=True))
 
     def rows(self, X: npt.ArrayLike, y: npt.ArrayLike | None, threads: int | None = None) -> Rows:
         """The instances with their labels; without any, the model's own answers are right."""
         found = checked_rows(self.ensemble, X, False, 0, sparse=True)
-        labels = None if y is None else self.ensemble.check_labels(y, found.shape[0])
-        rows = self._rows(found)
+        labels = None if y is None else self.ensemble.check_labels(y, found.rows.shape[0])
+        rows = self._rows(*found)
         return replace(rows, labels=self._answers(rows, threads) if labels is None else labels)
 
-    def _rows(self, given: Array | Csr) -> Rows:
+    def _rows(self, given: Array | Csr, source: Array | Csr) -> Rows:
         translation, attacker = self.translation, self.attacker
         if is_sparse(given):
             attacker.check_instances(self.ensemble, on_lattice(translation, given), self.limits)
@@ -152,7 +159,8 @@ class Problem:
         if attacker.bounds is not None:
             exact = translation.on_lattice(given, rows)
             attacker.check_instances(self.ensemble, exact, self.limits)
-        return Rows(rows, given, bounds=translation.bounds_of_rows())
+        other = None if source is given else source
+        return Rows(rows, given, source=other, bounds=translation.bounds_of_rows())
 
     @cached_property
     def compact(self) -> tuple[Problem, Columns]:
@@ -174,7 +182,7 @@ class Problem:
         small, columns = self.compact
         for which, block in columns.blocks(rows.X):
             given = in_codes(small.ensemble, block)
-            part = replace(rows, X=small.translation.rows(given), given=given)
+            part = replace(rows, X=small.translation.rows(given), given=given, source=block)
             if rows.labels is not None:
                 part = replace(part, labels=rows.labels[which])
             if rows.bounds is not None:

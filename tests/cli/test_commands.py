@@ -412,18 +412,44 @@ def test_not_large_spread(refuses: Any, cli: Any) -> None:
     assert "unknown" in out
 
 
-def test_categorical_split(refuses: Any, tmp_path: Path) -> None:
+def test_model_with_categories_is_described_converted_and_verified(
+    cli: Any, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(0)
     X = rng.integers(0, 6, size=(300, 2)).astype(float)
     y = np.isin(X[:, 0], [1, 4]).astype(int)
+    data = lgb.Dataset(X, y, categorical_feature=[0], feature_name=["colour", "size"])
+    options = {"objective": "binary", "verbosity": -1, "min_data_per_group": 1, "cat_smooth": 0}
+    lgb.train(options, data, 30).save_model(tmp_path / "cat.txt")
+    code, out, _ = cli("info", tmp_path / "cat.txt")
+    assert code == 0
+    assert "colour (6)" in out
+    code, out, _ = cli("info", tmp_path / "cat.txt", "--json")
+    assert json.loads(out)["categorical"] == {"colour": 6}
+    assert cli("convert", tmp_path / "cat.txt", tmp_path / "cat.json")[0] == 0
+    (tmp_path / "a.csv").write_text("colour,size,label\n1,2,1\n2,2,0\n")
+    for model in ("cat.txt", "cat.json"):
+        verify = ["verify", tmp_path / model, tmp_path / "a.csv", "--json"]
+        for budget, robust in (("0.5", 2), ("1", 0)):
+            code, out, _ = cli(*verify, "--norm", "inf", "--budget", budget)
+            assert code == 0
+            assert json.loads(out)["counts"]["robust"] == robust
+
+
+def test_a_model_with_categorical_splits_is_verified(cli: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 5, 200), rng.random(200)])
+    y = (X[:, 0] % 2 == 0).astype(int)
     data = lgb.Dataset(X, y, categorical_feature=[0])
     options = {"objective": "binary", "verbosity": -1, "min_data_per_group": 1, "cat_smooth": 0}
     lgb.train(options, data, 3).save_model(tmp_path / "cat.txt")
-    (tmp_path / "a.csv").write_text("1,2,0\n")
-    refuses(
-        *["verify", tmp_path / "cat.txt", tmp_path / "a.csv", "--budget", "1"],
-        words=["categorical", "Column_0"],
-    )
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    for norm, status in (("inf", "robust"), ("0", "fragile")):
+        attacker = ["--norm", norm, "--budget", "0.5" if norm == "inf" else "1"]
+        verify = ["verify", tmp_path / "cat.txt", tmp_path / "data.npz", *attacker, "--json"]
+        code, out, _ = cli(*verify)
+        assert code == 0
+        assert json.loads(out)["status"] == [status] * 200
 
 
 def test_data_without_rows(refuses: Any, model: str, data: str, tmp_path: Path) -> None:

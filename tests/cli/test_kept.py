@@ -324,6 +324,10 @@ def asked(**parts):
         ("attacker", cg.Attacker("inf", 0.1, bounds=(0, 1))),
         ("attacker", cg.Attacker("inf", 0.1, features=[])),
         ("attacker", cg.Attacker("inf", 0.1, scale=2)),
+        ("attacker", cg.Attacker("inf", 0.1, scale={0: (0, 1)})),
+        ("attacker", cg.Attacker("inf", 0.1, scale={0: (1, 0)})),
+        ("attacker", cg.Attacker("inf", 0.1, step="1/20")),
+        ("attacker", cg.Attacker("inf", 0.1, bounds=(X - 1, X + 1))),
         ("settings", Settings("search")),
         ("settings", Settings(timeout=9.0)),
         ("settings", Settings(basic=True)),
@@ -334,6 +338,31 @@ def asked(**parts):
 )
 def test_other_questions_have_another_identity(part, other):
     assert asked(**{part: other}).identity() != QUESTION.identity()
+
+
+def test_every_limit_of_the_attacker_is_part_of_the_question():
+    model = ensemble(
+        stump(0, 0.5), n_features=4, categories={1: {0: "ftp", 1: "http"}}, feature_names="abcd"
+    )
+    wide, every = np.hstack([X, X, X, X]), cg.Attacker("inf", 0.1)
+    limits = [
+        {},
+        {"step": {"a": "1/20"}},
+        {"step": {"a": "1/40"}},
+        {"categories": {"b": ["ftp"]}},
+        {"categories": {"b": ["http"]}},
+        {"one_hot": [["c", "d"]]},
+        {"one_hot": [["d", "c"]], "scale": {"a": (1, 2)}},
+        {"one_hot": [["c", "d"]], "scale": {"a": (2, 1)}},
+        {"bounds": (wide - 1, wide + 1)},
+        {"bounds": (wide - 1, wide + 2)},
+    ]
+    found = [
+        asked(X=wide, model=model, attacker=cg.Attacker("inf", 0.1, **given)).identity()
+        for given in limits
+    ]
+    assert len({document["attacker"] for document in found}) == len(limits)
+    assert found[0] == asked(X=wide, model=model, attacker=every).identity()
 
 
 def test_names_that_were_swapped_are_another_question_also_for_the_attacker():

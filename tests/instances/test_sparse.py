@@ -12,8 +12,11 @@ import pytest
 from scipy import sparse
 
 import carvegbm as cg
+from asking import attacker_of
 from carvegbm.instances import sparse as own
 from carvegbm.instances.rows import as_rows
+from categorical_trees import choice
+from kinds import LIMITS, TURNS, make_kind
 from plain_trees import ensemble, leaf, refused, split, stump
 
 NORMS = (0, 1, 2, 3, math.inf)
@@ -133,6 +136,117 @@ def assert_witnesses_are_those_of(
         point[z.indices] = z.data
         np.testing.assert_array_equal(point, dense.witnesses[row])
         assert set(csr[row].indices) <= set(z.indices)
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_every_kind_of_limit_is_heeded_as_in_the_dense_matrix(norm, limit, monkeypatch):
+    """Half of the cases are on a boundary."""
+    monkeypatch.setattr(own, "NUMBERS_AT_ONCE", 1)
+    for seed in range(6):
+        case = make_kind(seed, norm, limit, *TURNS[seed % len(TURNS)])
+        model, attacker = case.ensemble, attacker_of(case)
+        X = np.array([case.x], dtype=np.float64)
+        csr = Stubborn(X)
+        if model.task == "regression":
+            assert_same(cg.output_range(model, X, attacker), cg.output_range(model, csr, attacker))
+            continue
+        y = [model.classes[case.label]]
+        dense, found = cg.attack(model, X, y, attacker), cg.attack(model, csr, y, attacker)
+        assert_same(dense, found)
+        assert_witnesses_are_those_of(dense, found, csr, model)
+        assert_same(cg.verify(model, X, y, attacker), cg.verify(model, csr, y, attacker))
+
+
+# ── limits, in features that are tested and in others ────────────────────────────────────────
+
+GROUPED = ensemble(
+    stump(2, 0.5),
+    stump(5, 0.5, -2.0, 2.0),
+    choice(7, [0, 2], leaf(-0.5), leaf(0.5), missing="left"),
+    n_features=12,
+    categories={7: {0: 4.0, 1: 5.0, 2: 6.0}, 8: {0: 0, 3: 1}},
+    unknown_category="missing",
+)
+"""Feature 2 alone is tested of the group 1, 2, 3; feature 8 is categorical, and never tested."""
+
+
+def grouped_rows(rng: np.random.Generator) -> np.ndarray:
+    X = np.zeros((10, 12))
+    X[np.arange(10), rng.integers(1, 4, 10)] = 1
+    X[:, 5] = rng.integers(0, 5, 10) / 4
+    X[:, 7] = rng.choice([4.0, 5.0, 6.0, 9.0, math.nan], 10)
+    X[:, 11] = rng.integers(0, 3, 10)
+    return X
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.usefixtures("small_blocks")
+def test_limits_together_are_heeded_as_in_the_dense_matrix(norm):
+    for seed in range(6):
+        rng = np.random.default_rng([seed, int(min(norm, 9))])
+        X = grouped_rows(rng)
+        centre = np.nan_to_num(X)
+        lower = centre - rng.integers(0, 3, X.shape) / 2
+        upper = centre + rng.integers(0, 3, X.shape) / 2
+        lower[:, 1:4], upper[:, 1:4] = 0, rng.random((10, 3)) < 0.7
+        upper[:, 1:4] = np.maximum(upper[:, 1:4], X[:, 1:4])
+        attacker = cg.Attacker(
+            norm,
+            float(rng.integers(0, 3)),
+            scale={5: (0.5, 2.0), 7: 2.0, 11: (0, 1)},
+            features=[1, 2, 3, 5, 7, 8, 10, 11],
+            bounds=(lower, upper) if seed % 2 else None,
+            step={5: "1/4", 11: 1},
+            categories={7: [4.0, 6.0]},
+            one_hot=[[3, 1, 2]],
+        )
+        csr = Stubborn(X)
+        dense, found = (cg.attack(GROUPED, rows, None, attacker) for rows in (X, csr))
+        assert_same(dense, found)
+        assert_witnesses_are_those_of(dense, found, csr, GROUPED)
+        options = {name: getattr(attacker, name) for name in ("step", "one_hot", "bounds")}
+        radii = (cg.radius(GROUPED, rows, norm=norm, **options) for rows in (X, csr))
+        assert_same(*radii)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        ((7, 11), 1.5, ["X row 7, feature 11: value 1.5", "no multiple", "step 1"]),
+        ((7, 5), 0.3, ["X row 7, feature 5: value 0.3", "step 1/4"]),
+        ((7, 1), 1.0, ["X row 7", "feature 3, feature 1, feature 2", "exactly one", "1, 1, 0"]),
+        ((7, 3), 0.5, ["X row 7", "one-hot group", "0.5, 0, 0"]),
+        ((7, 10), 3.0, ["X row 7, feature 10: value 3.0", "[0.0, 2.0]"]),
+    ],
+    ids=str,
+)
+@pytest.mark.usefixtures("small_blocks")
+def test_instance_that_the_attacker_cannot_meet_is_refused_by_row(place, value, words):
+    X = np.zeros((9, 12))
+    X[:, 3] = 1
+    bounds, step = {10: (0, 2)}, {5: "1/4", 11: 1}
+    attacker = cg.Attacker(1, 1, step=step, bounds=bounds, one_hot=[[3, 1, 2]])
+    cg.verify(GROUPED, Stubborn(X), None, attacker)
+    X[place] = value
+    for rows in (X, Stubborn(X)):
+        with refused(*words, kind=cg.DataError):
+            cg.verify(GROUPED, rows, None, attacker)
+
+
+@pytest.mark.parametrize("place", [(1, 0), (2, 3)])
+def test_bounds_by_row_hold_for_what_is_left_out(place):
+    X = np.zeros((4, 5))
+    lower, upper = np.full(X.shape, -1.0), np.ones(X.shape)
+    lower[place] = 0.5
+    attacker = cg.Attacker("inf", 0.1, bounds=(lower, upper))
+    row, column = place
+    words = f"X row {row}, feature {column}: value 0.0", "[0.5, 1.0]"
+    for rows in (X, Stubborn(X)):
+        with refused(*words, kind=cg.DataError):
+            cg.verify(MODEL, rows, None, attacker)
+    with refused("bounds have 4 rows, X has 3", kind=cg.DataError):
+        cg.verify(MODEL, Stubborn(X[:3]), None, attacker)
 
 
 def test_curve_is_that_of_the_dense_matrix():

@@ -34,6 +34,7 @@ from oracle.models import (
     seen,
     splits,
     thresholds,
+    value_of,
 )
 from oracle.moves import (
     LARGEST_MULTIPLE,
@@ -113,6 +114,7 @@ __all__ = [
     "spread",
     "status",
     "thresholds",
+    "value_of",
     "witness",
     "worst_margin",
 ]

@@ -91,8 +91,8 @@ def code_of(ensemble: Any, feature: int, value: Any) -> float:
     if isinstance(value, float) and math.isnan(value):
         return math.nan
     if ensemble.category_rule == "label":
-        for code, label in ensemble.categories[feature].items():
-            if label == value:
+        for code in ensemble.categories[feature]:
+            if value_of(ensemble, feature, code) == value:
                 return code
         return math.nan if ensemble.unknown_category == "missing" else NO_CODE
     number = routed(value, ensemble.input_precision)
@@ -100,6 +100,14 @@ def code_of(ensemble: Any, feature: int, value: Any) -> float:
     if ensemble.category_rule == "truncate":
         return code if 0 <= code < 2**31 else NO_CODE
     return code if 0 <= number < 2**24 else NO_CODE
+
+
+def value_of(ensemble: Any, feature: int, code: int) -> float:
+    """The number that stands for a code in an instance; by its label, unless these are texts."""
+    labels = ensemble.categories[feature]
+    if ensemble.category_rule == "label" and not all(isinstance(v, str) for v in labels.values()):
+        return float(labels[code])
+    return float(code)
 
 
 def goes_left(split: Tree, looked_at: float) -> bool:

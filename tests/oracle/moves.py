@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, NamedTuple
 
-from oracle.models import Tree, goes_left, seen, splits
+from oracle.models import Tree, goes_left, seen, splits, value_of
 from oracle.numbers import LARGEST, first, next_float, routed
 
 Part = tuple[int, ...]  # features that move together
@@ -120,10 +120,9 @@ def one_hot_states(attacker: Attacker, group: Part) -> list[Values]:
 
 
 def category_values(ensemble: Any, attacker: Attacker, feature: int) -> list[Any]:
-    """The values that a categorical feature may be changed to: codes, or labels by that rule."""
-    labels = ensemble.categories[feature]
-    codes = (attacker.categories or {}).get(feature, tuple(labels))
-    return [labels[code] if ensemble.category_rule == "label" else float(code) for code in codes]
+    """The values that a categorical feature may be changed to, as instances hold them."""
+    codes = (attacker.categories or {}).get(feature, tuple(ensemble.categories[feature]))
+    return [value_of(ensemble, feature, code) for code in codes]
 
 
 def _candidates(

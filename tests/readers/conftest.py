@@ -19,8 +19,8 @@ SPECIAL += [ZERO, np.nextafter(ZERO, 0), np.nextafter(ZERO, 1)]
 def neighbours(value: float) -> list[float]:
     """The value, the doubles next to it, the float32 numbers next to it, and half way to them."""
     near = [value, np.nextafter(value, -np.inf), np.nextafter(value, np.inf)]
-    single = np.float32(value)
     with np.errstate(over="ignore"):
+        single = np.float32(value)
         around = np.nextafter(single, -np.inf), np.nextafter(single, np.inf)
     for other in (single, *around):
         half = (float(single) + float(other)) / 2
@@ -35,29 +35,42 @@ def one_thread() -> Iterator[None]:
         yield
 
 
+def rows_at_boundaries(
+    ensemble: Ensemble, *, nan: bool, huge: float = 1e30, seed: int = 0
+) -> np.ndarray:
+    """Rows that visit every threshold and its neighbours, zero's surroundings, and extremes."""
+    rng = np.random.default_rng(seed)
+    special = [v for v in SPECIAL if v <= huge] + [huge]
+    special += [-v for v in special]
+    values = []
+    for feature in range(ensemble.n_features):
+        own = ensemble.nodes["threshold"][ensemble.nodes["feature"] == feature]
+        near = [v for t in np.unique(own[np.isfinite(own)]) for v in neighbours(t)]
+        values.append(np.array(special + near + [np.nan] * (3 if nan else 0)))
+    n = min(4000, max(len(v) for v in values))
+    X = rng.normal(size=(3 * n, ensemble.n_features))
+    for feature, own in enumerate(values):
+        picked = np.concatenate([rng.permutation(own)[:n], rng.choice(own, 2 * n)])
+        where = rng.permutation(3 * n)[: len(picked)]
+        where = where[rng.random(len(where)) < 0.8]
+        X[where, feature] = picked[: len(where)]
+    return X
+
+
+def same(mine: np.ndarray, theirs: np.ndarray, X: np.ndarray) -> None:
+    """Numbers equal to the bit (except that -0.0 is 0.0), or equal labels, row by row."""
+    assert mine.shape == theirs.shape, (mine.shape, theirs.shape)
+    wrong = np.flatnonzero((mine != theirs).reshape(len(X), -1).any(axis=1))
+    assert not len(wrong), (
+        f"{len(wrong)} of {len(X)} rows, e.g. {X[wrong[0]].tolist()}: "
+        f"{mine[wrong[0]]!r} for {theirs[wrong[0]]!r}"
+    )
+
+
 @pytest.fixture
 def boundary_rows() -> Callable[..., np.ndarray]:
-    """Rows that visit every threshold and its neighbours, zero's surroundings, and extremes."""
-
-    def rows(ensemble: Ensemble, *, nan: bool, huge: float = 1e30, seed: int = 0) -> np.ndarray:
-        rng = np.random.default_rng(seed)
-        special = [v for v in SPECIAL if v <= huge] + [huge]
-        special += [-v for v in special]
-        values = []
-        for feature in range(ensemble.n_features):
-            own = ensemble.nodes["threshold"][ensemble.nodes["feature"] == feature]
-            near = [v for t in np.unique(own[np.isfinite(own)]) for v in neighbours(t)]
-            values.append(np.array(special + near + [np.nan] * (3 if nan else 0)))
-        n = min(4000, max(len(v) for v in values))
-        X = rng.normal(size=(3 * n, ensemble.n_features))
-        for feature, own in enumerate(values):
-            picked = np.concatenate([rng.permutation(own)[:n], rng.choice(own, 2 * n)])
-            where = rng.permutation(3 * n)[: len(picked)]
-            where = where[rng.random(len(where)) < 0.8]
-            X[where, feature] = picked[: len(where)]
-        return X
-
-    return rows
+    """`rows_at_boundaries`."""
+    return rows_at_boundaries
 
 
 @pytest.fixture

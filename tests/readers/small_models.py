@@ -215,6 +215,66 @@ CATEGORICAL_JSON = b"""{
 """
 
 
+CATBOOST_DOCUMENT = {
+    "features_info": {
+        "cat_features_hash": [
+            {"hash": 3510494104, "value": "red"},
+            {"hash": 593172586, "value": "3"},
+        ],
+        "categorical_features": [
+            {"feature_id": "c", "feature_index": 0, "flat_feature_index": 2, "values": [-784473192]}
+        ],
+        "float_features": [
+            {
+                "borders": [0.5],
+                "feature_id": name,
+                "feature_index": index,
+                "flat_feature_index": index,
+                "has_nans": True,
+                "nan_value_treatment": treatment,
+            }
+            for index, (name, treatment) in enumerate([("a", "AsFalse"), ("b", "AsTrue")])
+        ],
+    },
+    "model_info": {
+        "class_params": {
+            "class_label_type": "String",
+            "class_names": ["no", "yes"],
+            "class_to_label": [0, 1],
+            "classes_count": 0,
+        },
+        "params": {"loss_function": {"type": "Logloss", "params": {}}},
+    },
+    "oblivious_trees": [
+        {
+            "leaf_values": [-0.5, 0.25, 0.5, 1.0],
+            "leaf_weights": [1, 1, 1, 1],
+            "splits": [
+                {"border": -0.45, "float_feature_index": 0, "split_type": "FloatFeature"},
+                {"border": 0.75, "float_feature_index": 1, "split_type": "FloatFeature"},
+            ],
+        },
+        {
+            "leaf_values": [0.125, -0.125],
+            "leaf_weights": [1, 1],
+            "splits": [
+                {"cat_feature_index": 0, "split_type": "OneHotFeature", "value": -784473192}
+            ],
+        },
+    ],
+    "scale_and_bias": [1, [0.0]],
+}
+CATBOOST_JSON = json.dumps(CATBOOST_DOCUMENT).encode()
+_BORDER = {"border": 0.75, "float_feature_index": 1, "split_type": "FloatFeature"}
+CATBOOST_TREES_JSON = json.dumps(
+    {
+        **{key: value for key, value in CATBOOST_DOCUMENT.items() if key != "oblivious_trees"},
+        "trees": [{"split": _BORDER, "left": {"value": -0.5}, "right": {"value": 0.5}}],
+        "scale_and_bias": [2, [0.25]],
+    }
+).encode()
+
+
 def ubjson(value: object) -> bytes:
     """Encode as XGBoost does: typed arrays of numbers, 64-bit lengths."""
     if isinstance(value, dict):
@@ -261,6 +321,8 @@ ALL = {
     "XGBoost binary": XGBOOST_BINARY,
     "XGBoost dump": XGBOOST_DUMP,
     "SILVA": SILVA,
+    "CatBoost JSON": CATBOOST_JSON,
+    "CatBoost JSON of other trees": CATBOOST_TREES_JSON,
     "Ensemble JSON": ENSEMBLE_JSON,
     "Ensemble JSON with categories": CATEGORICAL_JSON,
 }

@@ -39,3 +39,31 @@ def test_raw_scores_and_labels_are_those_of_the_library(family, setting, tmp_pat
         model.save(again)
         assert cg.load(again) == model
     assert splits > MODELS
+
+
+@pytest.mark.parametrize(
+    ("family", "setting"),
+    [
+        ("LightGBM", "classifier"),
+        ("XGBoost", "classifier"),
+        ("HistGradientBoosting", "far codes"),
+        ("HistGradientBoosting", "odd labels"),
+    ],
+)
+@pytest.mark.parametrize("norm", [0, "inf"])
+def test_witness_that_is_not_borderline_changes_the_librarys_label(family, setting, norm, tmp_path):
+    pytest.importorskip(PACKAGES[family])
+    changed = 0
+    for seed in range(MODELS):
+        fitted = FAMILIES[family][1](setting, seed, tmp_path)
+        model = cg.load(fitted.sources[0])
+        rows = rows_for(model, (), seed, count=30)
+        labels = fitted.labels(rows)
+        found = cg.attack(model, rows, labels, cg.Attacker(norm, 1), threads=1)
+        settled = found.success & ~found.borderline
+        witnesses = found.witnesses[settled]
+        assert (fitted.labels(witnesses) != labels[settled]).all()
+        columns = list(model.categories)
+        before, after = (model.check_data(X)[:, columns] for X in (rows[settled], witnesses))
+        changed += int((~np.isclose(before, after, equal_nan=True)).any(axis=1).sum())
+    assert changed > MODELS

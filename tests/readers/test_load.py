@@ -93,6 +93,7 @@ def test_classes_name_the_outputs_of_a_model_trained_here():
         ("XGBoost UBJSON", [-0.25, 0.25, -0.25]),
         ("XGBoost binary", [-0.25, 0.25, -0.25]),
         ("XGBoost dump", [-0.5, 0.5, 0.5]),
+        ("CatBoost JSON of other trees", [-0.75, 1.25, 1.25]),
         ("Ensemble JSON", [-0.125, 1.875, -0.125]),
     ],
 )
@@ -107,10 +108,10 @@ def test_files_are_recognised_by_content(name, expected, packed, write):
 
 def test_no_library_is_needed_to_read_its_files(tmp_path):
     for number, content in enumerate(small_models.ALL.values()):
-        (tmp_path / str(number)).write_bytes(content)
+        (tmp_path / f"{number:02}").write_bytes(content)
     code = (
         "import sys\n"
-        "for name in ('lightgbm', 'sklearn', 'xgboost'): sys.modules[name] = None\n"
+        "for name in ('lightgbm', 'sklearn', 'xgboost', 'catboost'): sys.modules[name] = None\n"
         "from carvegbm import load\n"
         "print(*(load(path).n_trees for path in sys.argv[1:]))"
     )
@@ -120,7 +121,7 @@ def test_no_library_is_needed_to_read_its_files(tmp_path):
         text=True,
         check=True,
     )
-    assert done.stdout.split() == ["2", "1", "1", "1", "1", "1", "2", "2", "1"]
+    assert done.stdout.split() == ["2", "1", "1", "1", "1", "1", "2", "2", "2", "2", "1"]
 
 
 @pytest.mark.parametrize("name", small_models.ALL)

@@ -24,6 +24,11 @@ from sklearn import tree as trees
 
 from carvegbm import LargeSpreadClassifier
 
+try:
+    import catboost
+except ImportError:
+    catboost = None
+
 xgb = pytest.importorskip("xgboost")
 Array = np.ndarray
 TIED_SCORES = (  # up to their signs, by turns
@@ -351,4 +356,49 @@ SKLEARN = {
     "large-spread, 3 classes": Family(_large_spread(3), 5, nan=False),
 }
 
-FAMILIES = LIGHTGBM | XGBOOST | SKLEARN
+
+# ── CatBoost ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _catboost(n_classes: int = 2, **options: Any) -> Callable[[int, Path], Fitted]:
+    """Models whose trees have tied leaf scores every other time."""
+
+    def make(seed: int, _folder: Path) -> Fitted:
+        size = _size(seed)
+        every = {
+            "iterations": size["n_estimators"],
+            "learning_rate": size["learning_rate"],
+            "depth": (1, 2, 3)[seed % 3],
+            "l2_leaf_reg": 0.0,
+            "min_data_in_leaf": 1,
+            "random_seed": seed,
+            "thread_count": 1,
+            "verbose": False,
+            "allow_writing_files": False,
+        }
+        model = catboost.CatBoostClassifier(**every, **options)
+        fitted = _fit(seed, n_classes, model, ["no", "yes", "perhaps"][:n_classes])
+        if seed % 2:
+            count = len(model.get_leaf_values())
+            model.set_leaf_values(np.array(_scores(np.random.default_rng(seed), seed, count)))
+        return Fitted(model, lambda X: model.predict(X).ravel(), fitted.X)
+
+    return make
+
+
+def _catboost_threshold(seed: int, folder: Path) -> Fitted:
+    fitted = _catboost()(seed, folder)
+    fitted.source.set_probability_threshold([0.3, 0.5, 0.7310585786300049][seed % 3])
+    return fitted
+
+
+CATBOOST = {
+    "catboost": Family(_catboost(), 100),
+    "catboost, depthwise": Family(_catboost(grow_policy="Depthwise"), 100),
+    "catboost, lossguide": Family(_catboost(grow_policy="Lossguide"), 100),
+    "catboost, threshold": Family(_catboost_threshold, 10),
+    "catboost, 3 classes": Family(_catboost(3), 100),
+    "catboost, one against all": Family(_catboost(3, loss_function="MultiClassOneVsAll"), 100),
+}
+
+FAMILIES = LIGHTGBM | XGBOOST | SKLEARN | (CATBOOST if catboost is not None else {})

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carvegbm.trees.categories import codes_of_labels, in_codes, in_states, labels_of_codes
+import carvegbm as cg
+from carvegbm.trees.categories import (
+    codes_of_labels,
+    in_codes,
+    in_numbers,
+    in_states,
+    labels_of_codes,
+)
 from categorical_trees import choice, code_of, random_ensemble, random_rows
 from plain_trees import ensemble, leaf, refused
 
@@ -70,6 +77,16 @@ def test_numbers_are_looked_up_among_labels():
     same(states(model, [0.5, -3, 7, 0, NAN]), [0, 1, 2, -1, NAN])
 
 
+def test_text_of_a_whole_number_is_the_number_where_the_rule_says_so():
+    labels = {0: -1, 1: 3, 2: "03", 3: "red"}
+    model = model_with(labels, category_rule="text")
+    given = ["3", 3, 3.0, np.int64(3), "03", "-1", "red", "+3", "3.0", "4", None]
+    same(codes_of_labels(model, 0, given), [1, 1, 1, 1, 2, 0, 3, -1, -1, -1, NAN])
+    same(states(model, [3, -1, 3.5, 0, NAN]), [1, 0, -1, -1, NAN])
+    plain = model_with(labels)
+    same(codes_of_labels(plain, 0, ["3", "-1", 3]), [-1, -1, 1])
+
+
 def test_unknown_label_is_missing_where_the_model_says_so():
     model = model_with({0: 5, 1: 6}, unknown_category="missing")
     same(states(model, [5, 6, 7, NAN]), [0, 1, NAN, NAN])
@@ -85,9 +102,10 @@ def test_float_labels_are_met_by_what_rounds_to_them_and_whole_ones_are_not():
     assert states(whole, [2**24, 2**24 + 1, 2**24 + 3]) == [0, 1, -1]
 
 
-def test_numbers_are_codes_where_all_labels_are_texts():
+def test_numbers_are_codes_where_labels_are_texts():
     model = model_with({0: "a", 7: "b"})
     assert states(model, [0, 7, 1, 0.5]) == [0, 1, -1, -1]
+    assert states(model_with({0: "a", 1: 7, 2: "b", 7: "c"}), [0, 1, 7, 2]) == [0, -1, 1, 2]
     assert in_codes(model, np.array([[0.0], [7.0], [3.0]])).ravel().tolist() == [0, 7, -1]
 
 
@@ -134,6 +152,18 @@ def test_rows_keep_their_precision_and_are_not_changed(kind):
     assert codes.ravel().tolist() == [0, 1, -1]
 
 
+def test_codes_become_the_numbers_that_lead_back_to_them():
+    for labels in ({0: 0.5, 1: -3, 4: 7}, {0: -1.0, 2: 1.5}, {0: "a", 7: "b"}, {3: 3, 4: 4}, {}):
+        for unknown in ("right", "missing"):
+            model = model_with(labels, unknown_category=unknown)
+            codes = np.array([[NAN], *([code] for code in labels)])
+            if unknown == "right":
+                codes = np.vstack([codes, [[-1.0]]])
+            same(in_codes(model, in_numbers(model, codes)), codes)
+    model = model_with({0: 0.5, 1: -3, 4: 7})
+    assert in_numbers(model, np.array([[4.0], [1.0], [-1.0]])).ravel().tolist() == [7, -3, -4]
+
+
 def test_labels_of_any_kind_become_codes():
     model = model_with({0: "a", 2: 1.5, 3: 7, 5: True})
     labels = ["a", 1.5, np.float64(1.5), np.int8(7), 7.0, np.str_("a"), True, "b", None, NAN]
@@ -142,6 +172,13 @@ def test_labels_of_any_kind_become_codes():
     same(codes_of_labels(model, 0, [pandas.NA, pandas.NaT, "a"]), [NAN, NAN, 0])
     missing = model_with({0: "a"}, unknown_category="missing")
     same(codes_of_labels(missing, 0, ["b", "a"]), [NAN, 0])
+
+
+def test_unknown_label_of_xgboost_is_refused_with_those_it_knows():
+    model = model_with({0: "a", 1: 7}, category_rule="nonnegative", feature_names=["colour"])
+    same(codes_of_labels(model, 0, np.array([7, None, "a"], dtype=object)), [1, NAN, 0])
+    with refused("colour: unknown category 'b'", "knows 'a', 7", kind=cg.DataError):
+        codes_of_labels(model, 0, ["a", "b"])
 
 
 def test_codes_become_labels_again():

@@ -199,6 +199,7 @@ ONE = choice(0, [1], leaf(1.0), leaf(2.0))
         ([ONE], {"categories": {0: {1: 1, 1 << 24: 2}}}, ["feature 0", "code 16777216"]),
         ([ONE], {"categories": {0: {1: None}}}, ["feature 0", "None", "name categories by"]),
         ([ONE], {"categories": {0: {1: math.nan}}}, ["feature 0", "nan"]),
+        ([ONE], {"categories": {0: {1: 2**64}}}, ["feature 0", str(2**64)]),
         ([ONE], {"categories": {0: {1: "a", 2: "a"}}}, ["feature 0", "one label", "'a'"]),
         ([ONE], {"categories": {0: {1: 1, 2: True}}}, ["feature 0", "one label"]),
         ([ONE], {"category_rule": "round"}, ["category_rule must be", "'round'"]),

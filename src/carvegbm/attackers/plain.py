@@ -21,7 +21,7 @@ import numpy as np
 
 from carvegbm.errors import CarveError, shown
 
-__all__ = ["OPTIONS", "from_plain", "to_plain"]
+__all__ = ["OPTIONS", "from_plain", "key_of", "to_plain"]
 
 OPTIONS = ("scale", "features", "bounds", "step", "categories", "one_hot")
 """What an attacker has beside its norm and its budget."""
@@ -33,7 +33,7 @@ _BY_FEATURE = ("scale", "bounds", "step", "categories")
 def to_plain(value: Any) -> Any:
     """What an option holds, as JSON and TOML can hold it."""
     if isinstance(value, Mapping):
-        return {_key(feature): to_plain(item) for feature, item in value.items()}
+        return {key_of(feature): to_plain(item) for feature, item in value.items()}
     if isinstance(value, np.ndarray):
         return to_plain(value.tolist())
     if isinstance(value, tuple | list):
@@ -61,10 +61,20 @@ def from_plain(document: Any) -> dict[str, Any]:
     found = {key: value for key, value in document.items() if value is not None}
     for key in _BY_FEATURE:
         if isinstance(found.get(key), Mapping):
-            found[key] = {_feature(name): value for name, value in found[key].items()}
+            found[key] = _by_feature(key, found[key])
     if "bounds" in found:
         found["bounds"] = _bounds(found["bounds"])
     return found
+
+
+def _by_feature(key: str, given: Mapping[Any, Any]) -> dict[int | str, Any]:
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            whole = f"{name}.{next(iter(value), '')}"
+            raise CarveError(
+                f"{key} of {name} is a table; if the feature is called {whole}, put that in quotes"
+            )
+    return {_feature(name): value for name, value in given.items()}
 
 
 def _unknown(key: str) -> str:
@@ -91,7 +101,8 @@ def _infinite(given: Any, instead: float) -> Any:
 _POSITION = re.compile(r"-?(0|[1-9][0-9]*)")
 
 
-def _key(feature: int | str) -> str:
+def key_of(feature: int | str) -> str:
+    """The key that stands for a feature."""
     if isinstance(feature, int):
         return str(feature)
     return f'"{feature}"' if _feature(feature) != feature else feature

@@ -104,15 +104,12 @@ class Translation:
 
         limits, n = self.limits, self.ensemble.n_features
         numerator = denominator = np.array([])
-        lower, upper = (np.array([]),) * 2 if limits.by_row else (limits.lower, limits.upper)
+        lower, upper = self.bounds
         if self.lattices:
             numerator, denominator = np.ones(n), np.ones(n)
             for feature, lattice in self.lattices.items():
                 numerator[feature] = lattice.step.numerator
                 denominator[feature] = lattice.step.denominator
-        if len(lower):
-            lower, upper = self._bounds(lower[None], upper[None])
-            lower, upper = lower[0], upper[0]
         states = _StateTable.of(self)
         return _core.Attacker(
             -1 if math.isinf(attacker.norm) else int(attacker.norm),
@@ -183,6 +180,14 @@ class Translation:
                 f"others 0, got {', '.join(f'{value:g}' for value in members[row].tolist())}"
             )
         return np.asarray(is_one.argmax(axis=1), dtype=np.float64)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """The bounds that all rows share, as the core takes them; empty: there are none."""
+        if self.limits.by_row or not len(self.limits.lower):
+            return np.array([]), np.array([])
+        lower, upper = self._bounds(self.limits.lower[None], self.limits.upper[None])
+        return lower[0], upper[0]
 
     def bounds_of_rows(self) -> Bounds | None:
         """The bounds of every instance, where they have their own, as the core takes them."""

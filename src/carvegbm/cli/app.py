@@ -15,6 +15,7 @@ import typer
 
 from carvegbm.cli import (
     attack,
+    attacker,
     convert,
     demo,
     info,
@@ -44,6 +45,7 @@ for command in (
     verify,
     attack,
     radius,
+    attacker,
     spread,
     info,
     convert,

@@ -33,8 +33,9 @@ def attack(
     model: options.Model,
     data: options.Data = None,
     *,
-    norm: options.Norm = "inf",
-    budget: options.Budget,
+    attacker: options.AttackerFile = None,
+    norm: options.Norm = None,
+    budget: options.Budget = None,
     scale: options.Scale = None,
     features: options.Features = None,
     bounds: options.Bounds = None,
@@ -57,16 +58,17 @@ def attack(
     import carvegbm
     from carvegbm.attack import FORMATS
 
-    read = inputs.files_read(model=model, data=data, label=label, scale=scale, bounds=bounds)
+    attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
+    read = inputs.files_read(model=model, data=data, label=label, attacking=attacking)
     inputs.check_outputs({"--output": out}, read, FORMATS)
-    attacker = inputs.load_attacker(norm, budget, scale=scale, features=features, bounds=bounds)
+    against = attacking.attacker()
     reading = inputs.Reading(label, classes, n_features, zero_based, rows)
     given = inputs.load_inputs(model, data, reading)
     found = carvegbm.attack(
         given.model,
         given.X,
         given.y,
-        attacker,
+        against,
         engine=engine,
         timeout=timeout,
         threads=threads,
@@ -88,6 +90,6 @@ def attack(
         distance = found.distance[found.success]
         table.append(("smallest distance", output.number(distance.min()), ""))
         table.append(("median distance", output.number(float(np.median(distance))), ""))
-    title = f"{given.title}, norm {attacker.norm}, budget {attacker.budget:g}"
+    title = f"{given.title}, norm {against.norm}, budget {against.budget:g}"
     output.print_table(title, table, align="<>>")
     output.say_written(out)

@@ -24,7 +24,8 @@ def radius(
     model: options.Model,
     data: options.Data = None,
     *,
-    norm: options.Norm = "inf",
+    attacker: options.AttackerFile = None,
+    norm: options.Norm = None,
     scale: options.Scale = None,
     features: options.Features = None,
     bounds: options.Bounds = None,
@@ -46,19 +47,20 @@ def radius(
     say what is known.
     """
     import carvegbm
+    from carvegbm.attacker import OPTIONS
 
-    read = inputs.files_read(model=model, data=data, label=label, scale=scale, bounds=bounds)
+    attacking = inputs.Attacking(attacker, norm, None, scale, features, bounds)
+    read = inputs.files_read(model=model, data=data, label=label, attacking=attacking)
     inputs.check_outputs({"--output": out}, read)
+    against = attacking.attacker(needs_budget=False)
+    ways = {name: getattr(against, name) for name in ("norm", *OPTIONS)}
     reading = inputs.Reading(label, classes, n_features, zero_based, rows)
     given = inputs.load_inputs(model, data, reading)
     result = carvegbm.radius(
         given.model,
         given.X,
         given.y,
-        norm=options.norm(norm),
-        scale=options.scale(scale),
-        features=options.features(features),
-        bounds=options.bounds(bounds),
+        **ways,
         max_budget=max_budget,
         engine=engine,
         timeout=timeout,
@@ -69,7 +71,7 @@ def radius(
     if json:
         output.print_json({"model": model, "data": data or model, **result.to_dict()})
         return
-    output.print_table(f"{given.title}, norm {norm}", _table(result, max_budget))
+    output.print_table(f"{given.title}, norm {result.norm}", _table(result, max_budget))
     output.say_written(out)
 
 

@@ -19,7 +19,8 @@ def add_to(app: typer.Typer) -> None:
 def spread(
     model: options.Model,
     *,
-    norm: options.Norm = "inf",
+    attacker: options.AttackerFile = None,
+    norm: options.Norm = None,
     budget: options.OptionalBudget = None,
     scale: options.Scale = None,
     features: options.Features = None,
@@ -32,19 +33,26 @@ def spread(
     model is large-spread for an attacker with a budget below half of it.
     """
     import carvegbm
-    from carvegbm.attacker import check_norm
+    from carvegbm.spread import largest_budget
 
+    attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
+    against = attacking.attacker(needs_budget=False)
     ensemble = inputs.load_model(model)
     value = carvegbm.spread(ensemble)
     document: dict[str, Any] = {"model": model, "spread": value}
     rows = [("spread", output.number(value))]
-    if check_norm(options.norm(norm)) != 0:  # whose budget is a number of features
-        rows.append(("large-spread for budgets below", output.number(value / 2)))
-    if budget is not None:
-        attacker = inputs.load_attacker(norm, budget, scale=scale, features=features, bounds=bounds)
-        answer = bool(carvegbm.is_large_spread(ensemble, attacker))
-        document |= {"norm": norm, "budget": budget, "large_spread": answer}
-        rows.append((f"large-spread for norm {norm}, budget {budget}", "yes" if answer else "no"))
+    if against.norm != 0:  # whose budget is a number of features
+        if against.has_limits_of(carvegbm.Attacker(against.norm, 0)):
+            rows.append(("large-spread for budgets below", output.number(value / 2)))
+        else:
+            largest = largest_budget(ensemble, against)
+            rows.append(("large-spread for budgets up to", output.number(largest)))
+    if "budget" in attacking.arguments(needs_budget=False):
+        answer = bool(carvegbm.is_large_spread(ensemble, against))
+        asked = {"norm": str(against.norm), "budget": against.budget}
+        document |= {**asked, "large_spread": answer}
+        what = f"large-spread for norm {against.norm}, budget {against.budget}"
+        rows.append((what, "yes" if answer else "no"))
     if json:
         output.print_json(document)
     else:

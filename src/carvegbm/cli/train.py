@@ -101,8 +101,9 @@ def add_to(app: typer.Typer) -> None:
 def train(
     data: Data,
     *,
-    norm: options.Norm = "inf",
-    budget: options.Budget,
+    attacker: options.AttackerFile = None,
+    norm: options.Norm = None,
+    budget: options.Budget = None,
     num_leaves: Annotated[
         int | None,
         typer.Option(metavar="N", help="Leaves per tree, at most; default 31, robust 32."),
@@ -143,7 +144,9 @@ def train(
     that a proof takes a moment. --robust: trees are grown against the attacker. Either way the
     model file is an ordinary LightGBM model.
     """
-    read = inputs.files_read(data=data, label=label, valid=valid, scale=scale, bounds=bounds)
+    attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
+    against = attacking.attacker()
+    read = inputs.files_read(data=data, label=label, valid=valid, attacking=attacking)
     out = check_model_path(out, read)
     defence = defence_parameters(robust, certified, quietness, clean_loss)
     validates = valid is not None or (not robust and (early_stopping is not None or certified))
@@ -155,11 +158,8 @@ def train(
             "split a fifth off"
         )
     named: dict[str, Any] = {
-        "norm": options.norm(norm),
-        "budget": budget,
-        "scale": options.scale(scale),
-        "features": options.features(features),
-        "bounds": options.bounds(bounds),
+        **dict.fromkeys(("scale", "features", "bounds")),
+        **attacking.arguments(),
         "num_leaves": num_leaves,
         "n_estimators": trees,
         "learning_rate": learning_rate,
@@ -194,7 +194,9 @@ def train(
             document["training report"] = report.to_dict()
         output.print_json(document)
     else:
-        title = f"trained on {len(table.X)} rows for norm {norm} and budget {budget:g}"
+        title = (
+            f"trained on {len(table.X)} rows for norm {against.norm} and budget {against.budget:g}"
+        )
         if report is not None:
             rows = report.rows()
             output.print_table("trials, on validation data", rows, ">" * len(rows[0]))

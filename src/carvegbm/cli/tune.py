@@ -25,8 +25,9 @@ def add_to(app: typer.Typer) -> None:
 def tune(
     data: training.Data,
     *,
-    norm: options.Norm = "inf",
-    budget: options.Budget,
+    attacker: options.AttackerFile = None,
+    norm: options.Norm = None,
+    budget: options.Budget = None,
     leaves: Annotated[
         str | None,
         typer.Option(
@@ -95,7 +96,9 @@ def tune(
     Trials are trained in parallel. An interrupted run goes on where it stopped when the same
     command is given again.
     """
-    read = inputs.files_read(data=data, label=label, valid=valid, scale=scale, bounds=bounds)
+    attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
+    attacking.attacker()  # refuses what is wrong with it, before the work begins
+    read = inputs.files_read(data=data, label=label, valid=valid, attacking=attacking)
     out = training.check_model_path(out, read)
     if weight is not None and criterion != "tradeoff":
         raise CarveError("--weight has no meaning without --criterion tradeoff")
@@ -123,11 +126,8 @@ def tune(
             )
 
     named: dict[str, Any] = {
-        "norm": options.norm(norm),
-        "budget": budget,
-        "scale": options.scale(scale),
-        "features": options.features(features),
-        "bounds": options.bounds(bounds),
+        **dict.fromkeys(("scale", "features", "bounds")),
+        **attacking.arguments(),
         "grid": None if leaves is None else {"num_leaves": _leaves(leaves)},
         "n_estimators": trees,
         "learning_rate": learning_rate,

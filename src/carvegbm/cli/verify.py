@@ -26,8 +26,9 @@ def verify(
     model: options.Model,
     data: options.Data = None,
     *,
-    norm: options.Norm = "inf",
-    budget: options.Budget,
+    attacker: options.AttackerFile = None,
+    norm: options.Norm = None,
+    budget: options.Budget = None,
     scale: options.Scale = None,
     features: options.Features = None,
     bounds: options.Bounds = None,
@@ -60,7 +61,8 @@ def verify(
     from carvegbm.problem import Problem
     from carvegbm.verification import Verification, is_basic
 
-    read = inputs.files_read(model=model, data=data, label=label, scale=scale, bounds=bounds)
+    attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
+    read = inputs.files_read(model=model, data=data, label=label, attacking=attacking)
     inputs.check_outputs({"--output": out, "--witnesses": witnesses}, read)
     if out is not None:
         check_apart(
@@ -68,17 +70,17 @@ def verify(
         )
     if resume and out is None:
         raise CarveError("--resume continues a run that --output began; give --output as well")
-    attacker = inputs.load_attacker(norm, budget, scale=scale, features=features, bounds=bounds)
+    against = attacking.attacker()
     reading = inputs.Reading(label, classes, n_features, zero_based, rows)
     given = inputs.load_inputs(model, data, reading)
     settings = Settings(engine, timeout, threads, on_violation, is_basic(method), grid)
-    problem = Problem(given.model, attacker)
+    problem = Problem(given.model, against)
     question = Question(problem, given.X, given.y, settings, witnesses is not None)
     result: Verification | None = None
 
     def finish(found: Decisions) -> None:
         nonlocal result
-        result = Verification.of(found, attacker)
+        result = Verification.of(found, against)
         if witnesses is not None:
             Attack.of(found, problem, question.rows).save(witnesses)
         if out is not None:
@@ -89,7 +91,7 @@ def verify(
     if json:
         output.print_json({"model": model, "data": data or model, **result.to_dict()})
         return
-    title = f"{given.title}, norm {attacker.norm}, budget {attacker.budget:g}"
+    title = f"{given.title}, norm {against.norm}, budget {against.budget:g}"
     output.print_table(title, _table(result), align="<>><")
     if result.counts["unknown"]:
         output.note(result.summary())

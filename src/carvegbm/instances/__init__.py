@@ -1,5 +1,7 @@
 """Instances: from what a user gives, or a file holds, to rows of numbers.
 
-`rows` is X and y as the core takes them, `columns` says which column is which feature, `numbers`
-what is a number; `tabular` reads files, and `text` the formats that are text.
+`rows` is X and y as the core takes them, `sparse` X that stores some of its values; `columns` says
+which column is which feature, `numbers` what is a number, `frames` what a frame holds, and `mixed`
+is a small one of our own; `tabular` reads files into a `table`, `text` the formats that are text
+and `arrays` those of arrays.
 """

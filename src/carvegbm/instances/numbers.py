@@ -1,7 +1,7 @@
 """Values as doubles: every number a user gives is kept as it is, or refused.
 
-Comes in: an array, or the columns of a pandas, polars or pyarrow frame. Goes out: an array of
-float64, or of float32 where that is what came in. A masked or null entry is a missing value (NaN).
+Comes in: an array. Goes out: an array of float64, or of float32 where that is what came in. A
+masked or null entry is a missing value (NaN).
 What has a number behind it that it is not (a date, a category, a text) is refused, and so is a
 number that no double holds (2^53 + 1), because a verdict about its neighbour is not one about it.
 """
@@ -9,7 +9,6 @@ number that no double holds (2^53 + 1), because a verdict about its neighbour is
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,11 @@ import numpy.typing as npt
 
 from carvegbm.errors import DataError
 
-__all__ = ["as_numbers", "frame_numbers"]
+__all__ = ["as_numbers", "refusal"]
 
 _ALREADY = (np.dtype(np.float64), np.dtype(np.float32))
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating, decimal.Decimal)
-_ENCODED = ("category", "categorical", "enum", "dictionary")  # values with a code behind them
 _KINDS = {"U": "text", "S": "text", "T": "text", "M": "dates", "m": "durations", "c": "complex"}
-_IN_ONE_ARRAY = {"float64", "float32", "float16", "bool", "int8", "int16", "int32"}
-_IN_ONE_ARRAY |= {"uint8", "uint16", "uint32"}  # pandas gives a frame of one of these as it is
 _EXACT = 1 << 53  # every whole number up to here is a double
 
 
@@ -44,54 +40,12 @@ def as_numbers(values: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
     if kind == "O":
         return _from_objects(values, what)
     if kind not in "biuf":
-        raise _refusal(what, f"{_KINDS.get(kind, 'values')} ({str(values.dtype)[:40]})")
+        raise refusal(what, f"{_KINDS.get(kind, 'values')} ({str(values.dtype)[:40]})")
     with np.errstate(over="ignore"):
         doubles = values.astype(np.float64)
     if values.dtype.itemsize >= 8:
         _refuse_rounding(values, doubles, what)
     return doubles
-
-
-def frame_numbers(X: Any, names: list[str], what: str = "X") -> npt.NDArray[Any]:
-    """The values of a pandas, polars or pyarrow frame whose columns have these names."""
-    kinds = {str(kind) for kind in getattr(X, "dtypes", ())}
-    if len(kinds) == 1 and kinds <= _IN_ONE_ARRAY:
-        return as_numbers(np.asarray(X), what)
-    doubles: npt.NDArray[np.float64] | None = None
-    for position, column in enumerate(_columns(X, names)):
-        where = f"{what}, column {names[position]!r},"
-        values = as_numbers(_values(column, where), where)
-        if doubles is None:
-            doubles = np.empty((len(values), len(names)))
-        doubles[:, position] = values
-    return np.empty((len(X), 0)) if doubles is None else doubles
-
-
-def _columns(X: Any, names: list[str]) -> Iterator[Any]:
-    for position in range(len(names)):
-        if hasattr(X, "iloc"):  # pandas
-            yield X.iloc[:, position]
-        elif hasattr(X, "to_series"):  # polars
-            yield X.to_series(position)
-        elif hasattr(X, "column"):  # pyarrow
-            yield X.column(position)
-        else:
-            yield X[names[position]]
-
-
-def _values(column: Any, what: str) -> npt.NDArray[Any]:
-    kind = str(getattr(column, "dtype", getattr(column, "type", ""))).lower()
-    if kind.startswith(_ENCODED):
-        raise _refusal(what, f"categories ({kind.splitlines()[0][:40]})")
-    if kind.lstrip("u").startswith("int"):
-        # Beside a null, a whole number would become a double unseen.
-        nulls = getattr(column, "null_count", None)  # pyarrow's, polars' a method
-        if nulls is None:
-            nulls = bool(getattr(column, "hasnans", False))  # pandas'
-        to_list = getattr(column, "to_pylist", getattr(column, "to_list", None))
-        if to_list is not None and (nulls() if callable(nulls) else nulls):
-            return np.array(to_list(), dtype=object)
-    return np.asarray(column)
 
 
 def _unmasked(values: np.ma.MaskedArray[Any, Any], what: str) -> npt.NDArray[Any]:
@@ -106,7 +60,7 @@ def _from_objects(values: npt.NDArray[Any], what: str) -> npt.NDArray[np.float64
     flat = values.ravel().tolist()
     for kind in set(map(type, flat)):
         if issubclass(kind, np.timedelta64) or not (issubclass(kind, _NUMBERS) or _is_null(kind)):
-            raise _refusal(what, f"{kind.__name__} objects")
+            raise refusal(what, f"{kind.__name__} objects")
     doubles = np.empty(len(flat))
     for place, value in enumerate(flat):
         try:
@@ -150,5 +104,6 @@ def _beyond_doubles(value: Any, what: str) -> DataError:
     )
 
 
-def _refusal(what: str, kind: str) -> DataError:
+def refusal(what: str, kind: str) -> DataError:
+    """What to say of values that are no numbers."""
     return DataError(f"{what} must be numbers, it holds {kind}; turn them into numbers first")

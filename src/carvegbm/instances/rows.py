@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,12 @@ import numpy.typing as npt
 
 from carvegbm.errors import DataError
 from carvegbm.instances.columns import column_names, order_of
-from carvegbm.instances.numbers import as_numbers, frame_numbers
+from carvegbm.instances.frames import Encoder, FrameRows, as_frame, frame_rows
+from carvegbm.instances.mixed import Mixed
+from carvegbm.instances.numbers import as_numbers
 from carvegbm.instances.sparse import as_csr, is_sparse
 
-__all__ = ["as_labels", "as_rows", "check_threads", "first_where", "holds_masks"]
+__all__ = ["as_labels", "as_rows", "check_threads", "coded_rows", "first_where", "holds_masks"]
 
 
 def as_rows(
@@ -27,6 +29,17 @@ def as_rows(
     """
     if is_sparse(X):
         return as_csr(X) if sparse else as_csr(X).toarray()
+    return coded_rows(X, features, {}).rows
+
+
+def coded_rows(
+    X: Any, features: Sequence[str] | None, encoders: Mapping[int, Encoder]
+) -> FrameRows:
+    """X as `as_rows` gives it, and the features whose labels have become codes.
+
+    A feature with an encoder may hold labels of categories, in a frame or an array of objects.
+    """
+    X = as_frame(X)
     names = column_names(X)
     order = None if names is None or features is None else order_of(names, features, "X")
     if hasattr(X, "toarray"):
@@ -34,13 +47,28 @@ def as_rows(
     try:
         if isinstance(X, list | tuple) and holds_masks(X):
             X = np.ma.stack([np.ma.asarray(row) for row in X])
-        array = np.asanyarray(X) if names is None else frame_numbers(X, names)
+        if names is None and encoders:
+            X = Mixed.if_mixed(X)
+            names = column_names(X)
+        if names is not None:
+            of_column = encoders
+            if order is not None:
+                of_column = {order[f]: e for f, e in encoders.items() if f < len(order)}
+            rows, encoded = frame_rows(X, names, of_column)
+        else:
+            array = np.asanyarray(X)
+    except DataError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"X must be numbers: {' '.join(str(error).split())}") from None
-    if array.ndim != 2:
-        raise DataError(f"X must have two dimensions (rows, features), got {array.ndim}")
-    rows = as_numbers(array, "X")
-    return np.ascontiguousarray(rows if order is None else np.take(rows, order, axis=1))
+    if names is None:
+        if array.ndim != 2:
+            raise DataError(f"X must have two dimensions (rows, features), got {array.ndim}")
+        rows, encoded = as_numbers(array, "X"), frozenset()
+    if order is not None:
+        rows = np.take(rows, order, axis=1)
+        encoded = frozenset(f for f, column in enumerate(order) if column in encoded)
+    return FrameRows(np.ascontiguousarray(rows), encoded)
 
 
 def holds_masks(values: Any) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "as_csr",
     "blocks",
     "changed_rows",
+    "csr_parts",
     "dense",
     "first_absent",
     "first_stored",
@@ -60,7 +61,19 @@ def as_csr(X: Any) -> Csr:
     """
     if X.ndim != 2:
         raise DataError(f"X must have two dimensions (rows, features), got {X.ndim}")
-    csr = X.tocsr()
+    try:
+        csr = X.tocsr()
+        starts, indices = np.asarray(csr.indptr), np.asarray(csr.indices)
+        if starts[0] != 0 or (np.diff(starts) < 0).any() or starts[-1] > len(indices):
+            raise ValueError("its rows do not follow one another")
+        if starts[-1] < len(indices):  # room for more, which belongs to no row
+            used = slice(0, int(starts[-1]))
+            csr = type(csr)((csr.data[used], indices[used], starts), shape=csr.shape)
+            indices = indices[used]
+        if len(indices) and not 0 <= indices.min() <= indices.max() < csr.shape[1]:
+            raise ValueError(f"a column is not in 0…{csr.shape[1] - 1}")
+    except (ValueError, IndexError) as error:
+        raise DataError(f"X is a damaged sparse matrix: {error}") from None
     numbers = as_numbers(csr.data, "X")
     if numbers is not csr.data:
         csr = type(csr)((numbers, csr.indices, csr.indptr), shape=csr.shape)
@@ -150,6 +163,17 @@ def changed_rows(csr: Csr, rows: Places, columns: Places, values: npt.NDArray[np
     order = np.lexsort((all_columns, all_rows))
     ends = np.concatenate([[0], np.cumsum(np.bincount(all_rows, minlength=csr.shape[0]))])
     return type(csr)((all_values[order], all_columns[order], ends), shape=csr.shape)
+
+
+def csr_parts(csr: Csr) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a file that `scipy.sparse.load_npz` reads."""
+    return {
+        "format": np.array(b"csr"),
+        "shape": np.array(csr.shape),
+        "data": csr.data,
+        "indices": csr.indices,
+        "indptr": csr.indptr,
+    }
 
 
 def rows_of(csr: Csr) -> Places:

@@ -11,27 +11,36 @@ import itertools
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import DataError
+from carvegbm.instances.mixed import Mixed
+from carvegbm.instances.sparse import Csr
 
 _LABELS = ("label", "target", "class", "y")
 _MISSING = ("", "nan", "na", "n/a", "null", "?")
 _PAIR = re.compile(rb"(?:[-+]?\d[\w.]*|qid):\S*")  # of LIBSVM, even if there is a mistake in it
 _MOST_COLUMNS = 1 << 24  # of a table, which holds a number for each in every row
 
-_Csv = tuple[npt.NDArray[np.float64], npt.NDArray[Any], "tuple[str, ...] | None", "str | None"]
+_Features = npt.NDArray[np.float64] | Mixed
+_Csv = tuple[_Features, npt.NDArray[Any], "tuple[str, ...] | None", "str | None"]
+_Categorical = Callable[[Sequence[str] | None], Collection[int]]
 
 
 # ── CSV ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_csv(name: str, lines: Iterable[str], label: str | int | None) -> _Csv:
+def read_csv(
+    name: str, lines: Iterable[str], label: str | int | None, categorical: _Categorical
+) -> _Csv:
     """Features, labels, feature names and label name; empty cells are NaN.
+
+    Of the features that are `categorical`, the cells are kept as they are, None where they are
+    empty; the columns then stand side by side.
 
     The first line is a header iff none of its cells is a number, or one of them is the name given
     as `label`, or it numbers the features 0, 1, … and names the label, as pandas does.
@@ -45,6 +54,8 @@ def read_csv(name: str, lines: Iterable[str], label: str | int | None) -> _Csv:
     width = len(first)
     header = first if _is_header(first, label) else None
     at = label_column(name, header, width, label)
+    names = None if header is None else tuple(c for i, c in enumerate(header) if i != at)
+    texts: dict[int, list[str | None]] = {i: [] for i in categorical(names) if i < width - 1}
     labels: list[str] = []
     values = array("d")
     for line_number, line in itertools.chain(start[1:] if header else start, numbered):
@@ -56,22 +67,30 @@ def read_csv(name: str, lines: Iterable[str], label: str | int | None) -> _Csv:
         labels.append(cells.pop(at).strip())
         if labels[-1].lower() in ("", "nan"):
             raise DataError(f"{name}: line {line_number}, column {at + 1}: the label is missing")
+        for i, column in texts.items():
+            cell = cells[i].strip()
+            column.append(None if cell.lower() in _MISSING else cell)
+            cells[i] = "nan"
         done = len(values)
         try:
-            if "_" in line:  # float() reads 1_0 as 10
+            if "_" in line and any("_" in cell for cell in cells):  # float() reads 1_0 as 10
                 raise ValueError
             values.extend(map(float, cells))
         except ValueError:
             del values[done:]
             for i, cell in enumerate(cells):
-                column = i + (i >= at)
-                where = f"{name}: line {line_number}, column {column + 1}"
-                values.append(_number(cell, where + (f" ({header[column]})" if header else "")))
-    X = np.frombuffer(values, dtype=np.float64).reshape(len(labels), width - 1)
-    if header is None:
-        return X, label_values(labels), None, None
-    names = tuple(cell for i, cell in enumerate(header) if i != at)
-    return X, label_values(labels), names, header[at]
+                place = i + (i >= at)
+                where = f"{name}: line {line_number}, column {place + 1}"
+                values.append(_number(cell, where + (f" ({header[place]})" if header else "")))
+    numbers = np.frombuffer(values, dtype=np.float64).reshape(len(labels), width - 1)
+    X: _Features = numbers
+    if texts:
+        columns = [
+            np.array(texts[i], dtype=object) if i in texts else column
+            for i, column in enumerate(numbers.T)
+        ]
+        X = Mixed(names or tuple(map(str, range(width - 1))), tuple(columns))
+    return X, label_values(labels), names, None if header is None else header[at]
 
 
 def label_column(
@@ -159,8 +178,8 @@ def is_libsvm(sample: bytes) -> bool:
 
 
 def read_libsvm(
-    name: str, file: IO[bytes], n_features: int | None, zero_based: bool | None
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
+    name: str, file: IO[bytes], n_features: int | None, zero_based: bool | None, as_sparse: bool
+) -> tuple[npt.NDArray[np.float64] | Csr, npt.NDArray[Any]]:
     """Features (absent indices are 0) and labels."""
     from sklearn.datasets import load_svmlight_file
 
@@ -181,7 +200,7 @@ def read_libsvm(
             raise DataError(f"{name}: index 0 occurs, so the indices do not start at 1")
         sparse = sparse[:, 1:]
     largest = int(sparse.indices.max(initial=-1)) + 1
-    if largest > _MOST_COLUMNS and n_features is None:
+    if largest > _MOST_COLUMNS and n_features is None and not as_sparse:
         raise DataError(
             f"{name}: index {largest - zero_based} asks for more than {_MOST_COLUMNS} columns; "
             "number the features one after another"
@@ -193,7 +212,7 @@ def read_libsvm(
         )
     sparse.resize(len(y), width)
     whole = np.isfinite(y).all() and (y == np.rint(y)).all()
-    return sparse.toarray(), y.astype(np.int64) if whole else y
+    return sparse if as_sparse else sparse.toarray(), y.astype(np.int64) if whole else y
 
 
 def _has_underscore(file: IO[bytes]) -> bool:

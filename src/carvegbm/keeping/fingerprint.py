@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.ensemble import Ensemble, fields_of
+from carvegbm.instances.sparse import as_csr, is_sparse
 
 __all__ = ["digest_of", "sha256_of"]
 
@@ -80,6 +81,15 @@ def _pieces(value: Any) -> Iterable[bytes | memoryview]:
         return [b"masked", digest_of(shown).encode(), digest_of(mask).encode()]
     if isinstance(value, np.ndarray):
         return _of_array(value)
+    if is_sparse(value):
+        csr = as_csr(value)
+        parts = [
+            list(csr.shape),
+            csr.data,
+            csr.indices.astype(np.int64),
+            np.diff(csr.indptr).astype(np.int64),
+        ]
+        return [b"sparse", digest_of(parts).encode()]
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):

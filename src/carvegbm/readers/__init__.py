@@ -17,8 +17,10 @@ from typing import Any
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import ModelError
 from carvegbm.readers import (
+    catboost,
     ensemble_json,
     lightgbm,
+    onnx,
     silva,
     sklearn,
     xgboost,
@@ -31,8 +33,8 @@ from carvegbm.readers.ubjson import decode, is_ubjson
 __all__ = ["lightgbm_text", "load", "xgboost_bytes"]
 
 _FORMATS = (
-    "LightGBM text or JSON, XGBoost JSON, UBJSON or binary, a .silva forest, or JSON that "
-    "Ensemble.save wrote"
+    "LightGBM text or JSON, XGBoost JSON, UBJSON or binary, CatBoost JSON or .cbm, ONNX, a "
+    ".silva forest, or JSON that Ensemble.save wrote"
 )
 _LIGHTGBM_TEXT = (b"tree\n", b"tree\r\n")
 _DAMAGE = (
@@ -58,17 +60,17 @@ def load(
     ----------
     source : path, Booster, estimator or Ensemble
         A file (also gzipped): LightGBM text or `dump_model` JSON; XGBoost JSON, UBJSON, old binary
-        or JSON dump; a `.silva` forest; JSON that `Ensemble.save` wrote. Or a LightGBM or XGBoost
-        Booster or estimator, or a scikit-learn tree, forest, GradientBoosting or
-        HistGradientBoosting estimator. An Ensemble is returned as it is, or with the `classes`
-        given.
+        or JSON dump; CatBoost JSON or `.cbm`; ONNX; a `.silva` forest; JSON that `Ensemble.save`
+        wrote. Or a LightGBM or XGBoost Booster or estimator, a CatBoost model, an ONNX ModelProto,
+        or a scikit-learn tree, forest, GradientBoosting or HistGradientBoosting estimator. An
+        Ensemble is returned as it is, or with the `classes` given.
     classes : sequence, optional
         The class labels, in the order of the model's outputs; default: those of the estimator, or
         0, 1, …. Two labels make a classifier of a model with one output and no objective that says
         so (a custom objective, a regression on -1 and 1): the second class iff raw score >= 0.
     n_features : int, optional
-        The number of columns of the data, for XGBoost's JSON dump, which does not say it; any
-        other model must have as many.
+        The number of columns of the data, for XGBoost's JSON dump and for ONNX models that do not
+        say it; any other model must have as many.
 
     Returns
     -------
@@ -78,8 +80,9 @@ def load(
     Raises
     ------
     ModelError
-        The model cannot be read, or cannot be represented exactly (a categorical split, linear
-        leaves, …): one line that names the file, the tree and the feature.
+        The model cannot be read, or cannot be represented exactly (linear leaves, a feature that is
+        a number here and a category there, …): one line that names the file, the tree and the
+        feature.
 
     Examples
     --------
@@ -96,7 +99,9 @@ def load(
         name = os.fsdecode(source)
         read = partial(_read_file, name, classes, n_features)
     else:
-        read = partial(_reader_of(source), source, classes)
+        reader = _reader_of(source)
+        more = {"n_features": n_features} if reader is onnx.from_model else {}
+        read = partial(reader, source, classes, **more)
     try:
         ensemble = read()
         if n_features not in (None, ensemble.n_features):
@@ -119,11 +124,15 @@ def _reader_of(source: Any) -> Callable[..., Ensemble]:
         return lightgbm.from_estimator
     if "xgboost" in packages:
         return xgboost.from_estimator
+    if "catboost" in packages:
+        return catboost.from_estimator
+    if "onnx" in packages:
+        return onnx.from_model
     if "sklearn" in packages:
         return sklearn.from_estimator
     raise ModelError(
         f"cannot read a model from {type(source).__module__}.{type(source).__qualname__}; pass a "
-        "path, or a LightGBM, XGBoost or scikit-learn model"
+        "path, or a LightGBM, XGBoost, CatBoost, scikit-learn or ONNX model"
     )
 
 
@@ -138,8 +147,12 @@ def _read_file(name: str, classes: Classes, n_features: int | None) -> Ensemble:
         return lightgbm.from_text(_text(data).lstrip(), classes)
     if start.startswith((b"classifier-forest", b"classifier-decision-tree")):
         return silva.from_text(_text(data), classes)
+    if catboost.is_binary(data):
+        return catboost.from_binary(data, classes)
     if xgboost_binary.is_binary(data):
         return xgboost_binary.from_binary(data, classes)
+    if onnx.is_model(data):
+        return onnx.from_bytes(data, classes, n_features)
     if _is_pickle(data):
         raise ModelError(
             "is a pickle, which may run any code when it is opened; "
@@ -222,6 +235,8 @@ def _read_json(text: str, classes: Classes, n_features: int | None) -> Ensemble:
         return ensemble_json.from_document(document, classes)
     if "tree_info" in document:
         return lightgbm.from_dump(document, classes)
+    if catboost.is_document(document):
+        return catboost.from_document(document, classes)
     return _xgboost_or_refuse(document, classes)
 
 

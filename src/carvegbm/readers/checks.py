@@ -25,14 +25,20 @@ Classes = Sequence[Any] | npt.NDArray[Any] | None
 """Labels by output, as the user gives them."""
 
 
-def count(fields: Mapping[str, Any], key: str, default: Any = None, where: str = "") -> int:
-    """A field as a whole number >= 0, or a `ModelError`."""
+def count(
+    fields: Mapping[str, Any],
+    key: str,
+    default: Any = None,
+    where: str = "",
+    most: int = 1 << 31,
+) -> int:
+    """A field as a whole number >= 0 and < `most`, or a `ModelError`."""
     value = fields.get(key, default)
     try:
         found = int(value)
     except (TypeError, ValueError, OverflowError):
         found = -1
-    if not 0 <= found < 1 << 31:
+    if not 0 <= found < most:
         what = "is missing" if value is None else f"is {str(value)[:40]!r}"
         raise ModelError(f"{where}{key} {what}, not a count; the file is damaged")
     return found

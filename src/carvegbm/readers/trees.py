@@ -19,7 +19,7 @@ from carvegbm.errors import ModelError
 from carvegbm.readers.checks import Classes, name_of
 from carvegbm.trees.sets import Categories, flat_sets
 
-__all__ = ["Tree", "assemble", "below", "send"]
+__all__ = ["Pieces", "Tree", "assemble", "below", "send", "spell_out"]
 
 _MOST_NODES = 1_000_000  # of a tree whose subtrees must be copied, see `send`
 _MOST_FEATURES = 1 << 24
@@ -29,6 +29,8 @@ _MOST_SCORES = 1 << 28  # of an ensemble: leaves times outputs
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Pieces = Sequence[tuple[float, int]]
+"""The line from left to right in pieces (end, side), the last one infinite; 0 is the left child."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +197,24 @@ def send(
     moved = np.where(split & inside, np.where(to_left, high, before), threshold)
     torn = split & np.where(to_left, threshold < before, threshold > high)
     tree = replace(tree, threshold=moved)
-    return _nest(index, tree, torn, before, high) if torn.any() else tree
+    pieces: dict[int, Pieces] = {}
+    for node in np.flatnonzero(torn).tolist():
+        cut = float(threshold[node])
+        if cut > high:
+            pieces[node] = [(before, 0), (high, 1), (cut, 0), (np.inf, 1)]
+        else:
+            pieces[node] = [(cut, 0), (before, 1), (high, 0), (np.inf, 1)]
+    what = "sends a number that stands for a missing value against its thresholds"
+    remedy = "train it with missing values as NaN, or with fewer leaves"
+    return spell_out(index, tree, pieces, what, remedy) if pieces else tree
 
 
-def _nest(index: int, tree: Tree, torn: Bools, before: float, high: float) -> Tree:
-    """Replace every torn split by three nested ones.
+def spell_out(index: int, tree: Tree, pieces: Mapping[int, Pieces], what: str, remedy: str) -> Tree:
+    """Tree `index` with nested splits in place of those nodes for which there are `pieces`.
 
     Along each path the interval (low, high] of every feature is known, and whether the feature may
-    be NaN there, so that a subtree nothing can reach is not copied.
+    be NaN there, so that a subtree nothing can reach is not copied. A tree that grows too large is
+    refused: `what` it does that needs so many nodes, and the `remedy`.
     """
     source: list[int] = []  # per new node: the node it copies
     threshold: list[float] = []
@@ -214,9 +226,8 @@ def _nest(index: int, tree: Tree, torn: Bools, before: float, high: float) -> Tr
     def add(node: int, cut: float, nan: int, parent: int, is_right: bool) -> int:
         if len(source) >= _MOST_NODES:
             raise ModelError(
-                f"tree {index} sends a number that stands for a missing value against its "
-                f"thresholds, which takes more than {_MOST_NODES} nodes to spell out; "
-                "train it with missing values as NaN, or with fewer leaves"
+                f"tree {index} {what}, which takes more than {_MOST_NODES} nodes to spell out; "
+                f"{remedy}"
             )
         if parent >= 0:
             (right if is_right else left)[parent] = len(source)
@@ -241,22 +252,16 @@ def _nest(index: int, tree: Tree, torn: Bools, before: float, high: float) -> Tr
             stack.append((int(tree.right[node]), known, new, True))
             stack.append((int(tree.left[node]), known, new, False))
             continue
-        # The line from left to right in pieces (end, side): each leads to the left or right child.
-        if not torn[node]:
-            ends = [(cut, 0), (np.inf, 1)]
-        elif cut > high:
-            ends = [(before, 0), (high, 1), (cut, 0), (np.inf, 1)]
-        else:
-            ends = [(cut, 0), (before, 1), (high, 0), (np.inf, 1)]
+        ends = pieces.get(node, [(cut, 0), (np.inf, 1)])
         starts = [-np.inf, *(end for end, _ in ends)]
-        pieces = [(start, end, side) for start, (end, side) in zip(starts, ends, strict=False)]
+        line = [(start, end, side) for start, (end, side) in zip(starts, ends, strict=False)]
         lowest, highest, may_be_nan = known.get(feature, (-np.inf, np.inf, True))
-        kept = [piece for piece in pieces if piece[0] < highest and lowest < piece[1]]
+        kept = [piece for piece in line if piece[0] < highest and lowest < piece[1]]
         # NaN follows one piece that leads to its side, if need be one that no number reaches.
         nan_piece = None
         if may_be_nan and nan >= 0:
-            nan_piece = next(piece for piece in kept + pieces if piece[2] == 1 - nan)
-            kept = [piece for piece in pieces if piece in kept or piece == nan_piece]
+            nan_piece = next(piece for piece in kept + line if piece[2] == 1 - nan)
+            kept = [piece for piece in line if piece in kept or piece == nan_piece]
         for i, piece in enumerate(kept):
             start, end, side = piece
             reached = (max(start, lowest), min(end, highest), nan < 0 or piece == nan_piece)

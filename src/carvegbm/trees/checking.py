@@ -6,31 +6,44 @@ in categorical ones, or a `DataError` that names the row and the feature.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from carvegbm.errors import DataError
-from carvegbm.instances.rows import as_rows
-from carvegbm.instances.sparse import is_sparse
+from carvegbm.instances.rows import coded_rows
+from carvegbm.instances.sparse import as_csr, is_sparse
 from carvegbm.trees.categories import in_codes
 from carvegbm.trees.compact import columns_of, first_bad_value
+from carvegbm.trees.labels import encoders_of
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["checked_rows"]
+__all__ = ["Checked", "checked_rows"]
+
+
+class Checked(NamedTuple):
+    """Rows in code space, and as they were given; the same object where these are the same."""
+
+    rows: Any
+    given: Any
 
 
 def checked_rows(
     ensemble: Ensemble, X: Any, allow_infinite: bool, threads: int, *, sparse: bool = False
-) -> Any:
+) -> Checked:
     """The rows of X, see `Ensemble.check_data`.
 
     With `sparse`, a sparse matrix is checked as it is and stays CSR, with numbers as they are given
     in categorical columns: dense parts of it are still to be put into codes.
     """
-    given = as_rows(X, ensemble.feature_names, sparse=True)
+    encoded: Collection[int] = ()
+    if is_sparse(X):
+        given = as_csr(X)
+    else:
+        given, encoded = coded_rows(X, ensemble.feature_names, encoders_of(ensemble))
     if given.shape[1] != ensemble.n_features:
         raise DataError(
             f"X has {given.shape[1]} columns, the model has {ensemble.n_features} features"
@@ -39,12 +52,12 @@ def checked_rows(
         raise DataError("X has no rows; give at least one instance")
     if is_sparse(given) and sparse:
         _refuse(ensemble, given, first_bad_value(ensemble, given, allow_infinite, threads))
-        return given
+        return Checked(given, given)
     if is_sparse(given):
         given = columns_of(ensemble).dense(given)
-    rows = in_codes(ensemble, given)
+    rows = in_codes(ensemble, given, encoded)
     _refuse(ensemble, given, ensemble.core.first_bad_value(rows, allow_infinite, threads))
-    return rows
+    return Checked(rows, given)
 
 
 def _refuse(ensemble: Ensemble, given: Any, bad: tuple[int, int] | None) -> None:

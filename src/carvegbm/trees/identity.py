@@ -1,7 +1,6 @@
-"""When two ensembles are one: the same trees, however their nodes are laid out.
+"""When two ensembles are one, however their nodes are laid out, and what one is in a line.
 
-Comes in: an `Ensemble` and the names of its fields. Goes out: values that are equal iff the
-ensembles are.
+Comes in: ensembles, and the names of their fields. Goes out: whether they are equal; one line.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from carvegbm.trees import nested
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["are_equal"]
+__all__ = ["are_equal", "described"]
 
 _LAID_OUT = ("nodes", "roots", "scores")
 
@@ -40,3 +39,20 @@ def _canonical(ensemble: Ensemble, rest: Iterable[str]) -> tuple[Any, ...]:
         np.flatnonzero(np.isin(order, ensemble.roots)),
         *(getattr(ensemble, name) for name in rest),
     )
+
+
+def described(ensemble: Ensemble) -> str:
+    """What an ensemble is, in one line."""
+    parts = [
+        ensemble.task,
+        f"{ensemble.n_trees} trees",
+        f"{ensemble.n_leaves} leaves",
+        f"{ensemble.n_features} features",
+    ]
+    if ensemble.categories:
+        parts[-1] += f" ({len(ensemble.categories)} categorical)"
+    if ensemble.task == "multiclass":
+        parts.append(f"{len(ensemble.classes)} classes")
+    if ensemble.input_precision == "float32":
+        parts.append("float32 inputs")
+    return f"<Ensemble: {', '.join(parts)}>"

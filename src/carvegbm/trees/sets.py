@@ -34,16 +34,19 @@ __all__ = [
     "kept_categories",
     "kept_sets",
     "plain",
+    "spelled",
 ]
 
 Label = str | bool | int | float
 Categories = Mapping[int, Mapping[int, Label]]
 """Categorical features: the label of every code, codes ascending."""
-CategoryRule = Literal["truncate", "nonnegative", "label"]
+CategoryRule = Literal["truncate", "nonnegative", "label", "text"]
 UnknownCategory = Literal["right", "missing"]
 
-MOST_CODES: dict[str, int] = {"truncate": 1 << 31, "nonnegative": 1 << 24, "label": 1 << 24}
+MOST_CODES: dict[str, int] = {"truncate": 1 << 31, "nonnegative": 1 << 24}
+MOST_CODES |= {"label": 1 << 24, "text": 1 << 24}
 """Codes are below this, by the rule that makes codes of numbers."""
+_MOST_DIGITS = 20  # of a text that spells a 64-bit number
 _MOST_CATEGORIES = 1 << 24  # of a feature: as many whole numbers has float32
 
 
@@ -106,7 +109,11 @@ def _kept_labels(given: Any, feature: int, most: int) -> Mapping[int, Label]:
                 f"feature {feature} has the code {number}; codes are from 0 to {most - 1}"
             )
         kept[number] = name = plain(label)
-        if not isinstance(name, Label) or (isinstance(name, float) and not math.isfinite(name)):
+        if (
+            not isinstance(name, Label)
+            or (isinstance(name, float) and not math.isfinite(name))
+            or (isinstance(name, int) and not -(2**63) <= name < 2**64)
+        ):
             raise ModelError(
                 f"feature {feature} has the category {shown(label)}; name categories by texts, "
                 "finite numbers or booleans"
@@ -122,6 +129,22 @@ def _kept_labels(given: Any, feature: int, most: int) -> Mapping[int, Label]:
 def plain(label: Any) -> Any:
     """A numpy scalar as the Python value it is; everything else as it is."""
     return label.item() if isinstance(label, np.generic) else label
+
+
+def spelled(label: Any) -> Any:
+    """A text that spells a whole number as that number, everything else as it is.
+
+    Examples
+    --------
+    >>> spelled("-3"), spelled("03"), spelled("red")
+    (-3, '03', 'red')
+    """
+    label = plain(label)
+    if isinstance(label, str) and len(label) <= _MOST_DIGITS:
+        digits = label.removeprefix("-")
+        if digits.isdecimal() and digits.isascii() and str(int(label)) == label:
+            return int(label)
+    return label
 
 
 def kept_sets(

@@ -92,7 +92,7 @@ _OPTIONS = {
     "absent": ("zero", "missing"),
     "input_precision": ("float64", "float32"),
     "sum_precision": ("float64", "float32"),
-    "category_rule": ("label", "truncate", "nonnegative"),
+    "category_rule": ("label", "text", "truncate", "nonnegative"),
     "unknown_category": ("right", "missing"),
 }
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.cli.shared import options
-from carvegbm.errors import DataError
+from carvegbm.errors import CarveError, DataError
 from carvegbm.keeping.files import RESULTS, check_apart, check_output
 
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
     from carvegbm.ensemble import Ensemble
+    from carvegbm.instances.mixed import Mixed
 
 SAMPLE = "sample"
 """Given as MODEL or DATA: the model or the data that ship with the package."""
@@ -28,13 +32,13 @@ class Inputs:
     """A model and the instances to judge it by."""
 
     model: Ensemble
-    X: npt.NDArray[Any]
+    X: Any
     y: npt.NDArray[Any]
 
     @property
     def title(self) -> str:
         """How many trees and instances there are."""
-        trees, rows = self.model.n_trees, len(self.X)
+        trees, rows = self.model.n_trees, len(self.y)
         return f"{trees} tree{'s' * (trees != 1)}, {rows} instance{'s' * (rows != 1)}"
 
 
@@ -58,21 +62,68 @@ def load_model(model: str, classes: str | None = None, n_features: int | None = 
 
 def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
     """The model and its instances, with columns in the model's order where names tell it."""
+    from carvegbm.ensemble import Ensemble, fields_of
+    from carvegbm.instances.mixed import Mixed
+    from carvegbm.instances.sparse import NUMBERS_AT_ONCE, is_sparse
     from carvegbm.instances.tabular import load_table
 
     if data is None and model != SAMPLE:
         raise DataError("DATA is missing; give a file with instances and labels after MODEL")
     ensemble = load_model(model, reading.classes, reading.n_features)
-    path = _data_path(data)
+    path = data_path(data)
     table = load_table(
         path,
         label=reading.label,
         n_features=ensemble.n_features,
         zero_based=reading.zero_based,
+        sparse=True,
+        categorical=partial(_labelled, ensemble, str(path)),
     ).ordered_as(ensemble.feature_names, str(path))
     if reading.rows is not None:
         table = table.head(reading.rows)
-    return Inputs(ensemble, table.X, _comparable(table.y, ensemble.classes))
+    X = table.X
+    if is_sparse(X) and table.absent_is_zero:
+        ensemble = Ensemble(**{**fields_of(ensemble), "absent": "zero"})
+        if X.shape[0] * X.shape[1] <= NUMBERS_AT_ONCE:
+            X = X.toarray()
+    elif isinstance(X, Mixed):
+        X = _with_known_labels(X, ensemble)
+    return Inputs(ensemble, X, _comparable(table.y, ensemble.classes))
+
+
+def _labelled(ensemble: Ensemble, path: str, names: Sequence[str] | None) -> Collection[int]:
+    """Which features of a file with these names hold labels that are not codes."""
+    from carvegbm.instances.columns import order_of
+    from carvegbm.trees.labels import names_of_codes
+
+    features = names_of_codes(ensemble)
+    order = None
+    if features and names is not None and ensemble.feature_names is not None:
+        order = order_of(names, ensemble.feature_names, path)
+    return {feature if order is None else order[feature] for feature in features}
+
+
+def _with_known_labels(X: Mixed, ensemble: Ensemble) -> Mixed:
+    """Cells that stand for labels of the model as these: a file cannot tell "1" from 1."""
+    columns = list(X.values)
+    for feature, labels in ensemble.categories.items():
+        if columns[feature].dtype == object:
+            known = {str(label): label for label in labels.values()}
+            numbers = not any(isinstance(label, str) for label in labels.values())
+            columns[feature] = np.array(
+                [*(_as_label(cell, known, numbers) for cell in columns[feature]), None],
+                dtype=object,
+            )[:-1]
+    return replace(X, values=tuple(columns))
+
+
+def _as_label(cell: Any, known: Mapping[str, Any], are_numbers: bool) -> Any:
+    if not isinstance(cell, str) or cell in known:
+        return known.get(cell, cell) if isinstance(cell, str) else cell
+    try:
+        return float(cell) if are_numbers and "_" not in cell else cell
+    except ValueError:
+        return cell
 
 
 def files_read(
@@ -81,24 +132,19 @@ def files_read(
     data: str | None = None,
     label: str | None = None,
     valid: str | None = None,
-    scale: str | None = None,
-    bounds: str | None = None,
+    attacking: Attacking | None = None,
 ) -> dict[str, str]:
     """The files that these arguments name, by what a user calls them."""
     from carvegbm.instances.tabular import files_of
 
     found = {}
     if model is not None:  # the commands that know the word sample
-        found["MODEL"], data = str(_model_path(model)), str(_data_path(data))
+        found["MODEL"], data = str(_model_path(model)), str(data_path(data))
     for name, path in (("DATA", data), ("--valid", valid)):
         for count, file in enumerate([] if path is None else files_of(path, label)):
             found[name if count == 0 else f"the labels of {name}"] = file
-    limits = {"--scale": scale, "--bounds": bounds}
-    return found | {
-        name: path
-        for name, path in limits.items()
-        if path is not None and not options.is_numbers(path)
-    }
+    attacking = attacking or Attacking()
+    return found | {name: str(path) for name, path in attacking.files().items() if path is not None}
 
 
 def check_outputs(
@@ -115,28 +161,65 @@ def _model_path(model: str) -> str | Path:
     return _FOLDER / "sample_model.txt" if model == SAMPLE else model
 
 
-def _data_path(data: str | None) -> str | Path:
+def data_path(data: str | None) -> str | Path:
+    """The data of that path, or the shipped ones."""
     return _FOLDER / "sample_data.csv" if data is None or data == SAMPLE else data
 
 
-def load_attacker(
-    norm: str,
-    budget: float,
-    *,
-    scale: str | None,
-    features: str | None,
-    bounds: str | None,
-) -> Attacker:
-    """The attacker these options describe."""
-    from carvegbm import Attacker
+@dataclass(frozen=True)
+class Attacking:
+    """How to attack; the options of the same names, and the file that --attacker names."""
 
-    return Attacker(
-        norm=options.norm(norm),
-        budget=budget,
-        scale=options.scale(scale),
-        features=options.features(features),
-        bounds=options.bounds(bounds),
-    )
+    file: Path | None = None
+    norm: str | None = None
+    budget: float | None = None
+    scale: str | None = None
+    features: str | None = None
+    bounds: str | None = None
+
+    def files(self) -> dict[str, Path | str | None]:
+        """The files that these options name."""
+        limits = {"--scale": self.scale, "--bounds": self.bounds}
+        return {
+            "--attacker": self.file,
+            **{o: p for o, p in limits.items() if p is not None and not options.is_numbers(p)},
+        }
+
+    def arguments(self, *, needs_budget: bool = True) -> dict[str, Any]:
+        """The arguments of `Attacker`.
+
+        The command line overrides norm and budget of the file. What else both of them give is
+        refused, because neither is plainly meant.
+        """
+        from carvegbm.attackers.files import arguments_in, naming
+
+        found: dict[str, Any] = {"norm": "inf"}
+        if self.file is not None:
+            with naming(self.file):
+                found |= arguments_in(self.file)
+        limits = {
+            "scale": options.scale(self.scale),
+            "features": options.features(self.features),
+            "bounds": options.bounds(self.bounds),
+        }
+        for name, value in limits.items():
+            if value is not None and name in found:
+                raise CarveError(f"--{name} is given, and {name} in {self.file}; drop one of them")
+        own = {"norm": options.norm(self.norm), "budget": self.budget, **limits}
+        found |= {name: value for name, value in own.items() if value is not None}
+        if needs_budget and "budget" not in found:
+            where = "" if self.file is None else f", or write budget = K into {self.file}"
+            raise CarveError(f"the attacker's budget is missing; give --budget K{where}")
+        return found
+
+    def attacker(self, *, needs_budget: bool = True) -> Attacker:
+        """The attacker these options describe; if they need not have a budget, it may be 0."""
+        from carvegbm import Attacker
+        from carvegbm.attackers.files import naming
+
+        found = {"budget": 0, **self.arguments(needs_budget=needs_budget)}
+        with nullcontext() if self.file is None else naming(self.file):
+            return Attacker(**found)
 
 
 def _comparable(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from carvegbm.engines import Decisions, Settings, Task
 from carvegbm.engines.decisions import ENGINES, Indices
 from carvegbm.errors import CarveError
+from carvegbm.instances.sparse import is_sparse
 from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.problem import Problem, Rows
 from carvegbm.statuses import STATUSES
@@ -41,7 +42,7 @@ class Question:
     """All that the verdicts depend on."""
 
     problem: Problem
-    X: npt.NDArray[Any]
+    X: Any
     y: npt.NDArray[Any]
     settings: Settings
     witness: bool = False
@@ -66,9 +67,9 @@ class Question:
         return {
             "format of the journal": _FORMAT,
             "version of carvegbm": __version__,
-            "number of rows": len(self.X),
+            "number of rows": self.X.shape[0],
             "model": digest_of(self.problem.ensemble),
-            "data": digest_of(np.asarray(self.X)),
+            "data": digest_of(self.X),
             "labels": digest_of(np.asarray(self.y)),
             "attacker": digest_of([attacker.norm, attacker.budget, vars(self.problem.limits)]),
             "settings": digest_of(settings),
@@ -89,14 +90,17 @@ class Kept:
     def __init__(self, question: Question) -> None:
         self._shape = question.X.shape
         self._kinds = {**_KINDS, **(_WITNESS_KINDS if question.witness else {})}
+        self._is_sparse = is_sparse(question.X)
         self.parts: list[tuple[Indices, Decisions]] = []
-        self.done = np.zeros(len(question.X), dtype=bool)
+        self.done = np.zeros(self._shape[0], dtype=bool)
 
     def record(self, rows: Indices, found: Decisions) -> dict[str, Any]:
         """The record that says how these rows were decided, one after the other, in `found`."""
         columns = {name: found[name] for name in self._kinds}
         if "witness" in columns:  # most rows have none
             columns["witness"] = columns["witness"][~np.isnan(columns["distance"])]
+            if self._is_sparse:
+                columns["witness"] = _packed(columns["witness"])
         coded = {name: _text(column, self._kinds[name]) for name, column in columns.items()}
         return {"rows": _text(rows, "<i8"), "columns": coded}
 
@@ -141,8 +145,11 @@ class Kept:
             return found
         columns: dict[str, npt.NDArray[Any]] = {}
         for name, kind in self._kinds.items():
-            shape = self._shape if name == "witness" else self._shape[:1]
-            columns[name] = np.empty(shape, dtype=kind)
+            if name == "witness" and self._is_sparse:
+                columns[name] = np.full(self._shape[0], None, dtype=object)
+            else:
+                shape = self._shape if name == "witness" else self._shape[:1]
+                columns[name] = np.empty(shape, dtype=kind)
             for some, part in parts:
                 columns[name][some] = part[name]
         return Decisions(columns)
@@ -155,11 +162,40 @@ class Kept:
 
     def _witnesses(
         self, given: npt.NDArray[np.float64], distance: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
-        witnesses = np.full((len(distance), self._shape[1]), np.nan)
+    ) -> npt.NDArray[Any]:
         flipped = ~np.isnan(distance)
+        if self._is_sparse:
+            changes = np.full(len(distance), None, dtype=object)
+            changes[flipped] = _unpacked(given, int(np.count_nonzero(flipped)), self._shape[1])
+            return changes
+        witnesses = np.full((len(distance), self._shape[1]), np.nan)
         witnesses[flipped] = given.reshape(np.count_nonzero(flipped), self._shape[1])
         return witnesses
+
+
+def _packed(changes: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Changes of sparse rows, see `carvegbm.engines.blocks`: their lengths, features and values.
+
+    All of them are whole numbers below 2^53, or doubles.
+    """
+    lengths = [len(columns) for columns, _ in changes]
+    parts = [columns for columns, _ in changes] + [values for _, values in changes]
+    return np.concatenate([np.array(lengths, dtype=np.float64), *parts])
+
+
+def _unpacked(packed: npt.NDArray[np.float64], count: int, width: int) -> npt.NDArray[Any]:
+    lengths = packed[:count].astype(np.int64)
+    columns, values = np.split(packed[count:], [int(lengths.sum())])
+    positions = columns.astype(np.int64)
+    if len(columns) != len(values) or (lengths < 1).any() or (positions != columns).any():
+        raise ValueError("not what was packed")
+    if ((positions < 0) | (positions >= width)).any():
+        raise ValueError("a feature that is none")
+    found = np.full(count, None, dtype=object)
+    ends = np.cumsum(lengths)
+    for place, (end, length) in enumerate(zip(ends, lengths, strict=True)):
+        found[place] = positions[end - length : end], values[end - length : end]
+    return found
 
 
 def _text(column: npt.NDArray[Any], kind: str) -> str:

@@ -13,7 +13,8 @@ from carvegbm.errors import CarveError, DataError
 from carvegbm.keeping.files import naming
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """A number that an option is given."""
     try:
         return float(text)
     except ValueError:
@@ -48,17 +49,28 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-Norm = Annotated[str, typer.Option(metavar="P", help="Norm of the attacker: 0, 1, 2, …, inf.")]
+AttackerFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--attacker",
+        metavar="FILE",
+        help="The attacker, as TOML or JSON; --norm and --budget override its own.",
+    ),
+]
+Norm = Annotated[
+    str | None,
+    typer.Option(metavar="P", help="Norm of the attacker: 0, 1, 2, …, inf; default inf."),
+]
 Budget = Annotated[
-    float,
-    typer.Option(metavar="K", parser=_number, help="Budget of the attacker.", show_default=False),
+    float | None,
+    typer.Option(metavar="K", parser=number, help="Budget of the attacker; needed."),
 ]
 OptionalBudget = Annotated[
     float | None,
-    typer.Option(metavar="K", parser=_number, help="Is the model large-spread for this budget?"),
+    typer.Option(metavar="K", parser=number, help="Is the model large-spread for this budget?"),
 ]
 MaxBudget = Annotated[
-    float | None, typer.Option(metavar="K", parser=_number, help="Look no further than this.")
+    float | None, typer.Option(metavar="K", parser=number, help="Look no further than this.")
 ]
 Label = Annotated[
     str | None,
@@ -145,15 +157,17 @@ Engine = Annotated[
 ]
 Timeout = Annotated[
     float,
-    typer.Option(metavar="SECONDS", parser=_number, help="Time limit per instance."),
+    typer.Option(metavar="SECONDS", parser=number, help="Time limit per instance."),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the interrupted run that --output began.")
 ]
 
 
-def norm(text: str) -> float | str:
+def norm(text: str | None) -> float | str | None:
     """The norm as a number where it is one; `Attacker` judges it."""
+    if text is None:
+        return None
     for kind in (int, float):
         try:
             return kind(text)

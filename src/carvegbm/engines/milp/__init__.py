@@ -3,10 +3,14 @@
 Comes in: an ensemble, one instance, an attacker. Goes out: a verdict with a witness or a bound.
 
 A binary per threshold of the ensemble says whether z is left of it, a variable in [0, 1] per leaf
-whether z falls into it. *Pruned to reach* (the default), only thresholds the attacker can afford to
-cross get a binary and only leaves it can afford to enter a variable, and the program asks for a z
-within the budget whose score flips the decision. *Unpruned*, the program of Kantchelian et al.
-(2016), it asks for the nearest z that flips the decision, over all thresholds and leaves.
+whether z falls into it. The states of a finite feature (categories, members of a one-hot group) are
+sorted into classes that no split tells apart, and a binary per class but that of x says whether z
+is in it. All numbers are those of the core: multiples of a step are whole.
+
+*Pruned to reach* (the default), only what the attacker can afford to cross or to enter gets a
+binary and only leaves it can afford to enter a variable, and the program asks for a z within the
+budget whose score flips the decision. *Unpruned*, the program of Kantchelian et al. (2016), it asks
+for the nearest z that flips the decision, over all thresholds, classes and leaves.
 
 The solver computes in floating point and accepts points that violate a row by 1e-6, so it is only
 trusted where that cannot matter:
@@ -20,9 +24,9 @@ trusted where that cannot matter:
   together with everything that costs as much, or that falls into the same leaves, and the program
   is solved again. Where that does not end in time, the answer is unknown.
 
-`clock` keeps the time, `point`, `reach` and `program` build the program, `highs` solves it in
-a process of its own that `worker` starts and, if need be, kills; `solving` asks and checks, and
-`parallel` does so for many instances.
+`clock` keeps the time; `layout` and `classes` are the ensemble, `point` the instance; `cuts`,
+`reach` and `program` build the program, `highs` solves it in a process of its own that `worker`
+starts and, if need be, kills; `solving` asks and checks, and `parallel` does so for many instances.
 """
 
 from carvegbm.engines.milp.aim import Aim, Term

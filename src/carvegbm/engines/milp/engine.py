@@ -43,8 +43,9 @@ class Milp:
         scene = Scene(problem)
 
         def solve(row: int, solver: Solver) -> Finding | None:
+            label, limit = int(labels[row]), float(seconds[row])
             try:
-                return decide(scene, rows.X[row], int(labels[row]), float(seconds[row]), solver)
+                return decide(scene, rows.X[row], label, limit, solver, rows.bounds_of(row))
             except ProgramTooLarge:
                 if self.last_resort:
                     return None

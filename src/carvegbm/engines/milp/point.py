@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.axes.translation import Bounds
 from carvegbm.engines.milp.aim import Aim, Term
 from carvegbm.engines.milp.exact import exact_sum
 from carvegbm.engines.milp.layout import layout_of
@@ -19,6 +20,7 @@ __all__ = ["Point", "Scene"]
 
 _FEW = 32
 """Trees that are faster walked one by one than all at once."""
+_NO_STATES = np.zeros(0, dtype=np.intp)
 
 
 class Scene:
@@ -27,24 +29,66 @@ class Scene:
     def __init__(self, problem: Problem) -> None:
         ensemble, attacker = problem.ensemble, problem.attacker
         self.ensemble, self.attacker = ensemble, attacker
-        self.layout, self.limits = layout_of(ensemble), problem.limits
+        self.layout, self.limits = layout_of(problem), problem.limits
+        self.translation = problem.translation
         power = 1 if attacker.norm in (0, math.inf) else int(attacker.norm)
         self.capacity = Fraction(attacker.budget) ** power
 
+    def scale(self, *, up: bool) -> npt.NDArray[np.float64]:
+        """Of every feature, in one direction: 0 where it is closed; empty: all 1."""
+        scale, scale_up = self.limits.scale, self.limits.scale_up
+        return scale_up if up and len(scale_up) else scale
+
+    @cached_property
+    def steps(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Of every feature about the size of its steps, and the largest number on its lattice."""
+        sizes, ends = np.ones(self.ensemble.n_features), np.full(self.ensemble.n_features, np.inf)
+        for feature, lattice in self.translation.lattices.items():
+            sizes[feature], ends[feature] = float(lattice.step), lattice.end
+        return sizes, ends
+
+    @cached_property
+    def states(self) -> dict[int, npt.NDArray[np.intp]]:
+        """Of every finite feature, what it may be changed to where the bounds of the row allow."""
+        finite = (*self.limits.categories, *self.translation.groups)
+        return {f: np.array(self.translation.states(f), dtype=np.intp) for f in finite}
+
 
 class Point:
-    """x as the ensemble and the attacker see it."""
+    """x as the ensemble and the attacker see it, in the core's numbers.
 
-    def __init__(self, scene: Scene, x: npt.ArrayLike) -> None:
+    Parameters
+    ----------
+    scene : Scene
+    x : array (n_features,)
+    bounds : two arrays (n_features,), optional
+        Those of the row, where rows have bounds of their own.
+    """
+
+    def __init__(self, scene: Scene, x: npt.ArrayLike, bounds: Bounds | None = None) -> None:
         self.scene, self.ensemble = scene, scene.ensemble
         self.x: npt.NDArray[np.float64] = np.asarray(x).astype(np.float64)
+        self.bounds = scene.translation.bounds if bounds is None else bounds
 
     def routed(self, z: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """The numbers the splits compare."""
         if self.ensemble.input_precision == "float64":
             return z
         with np.errstate(over="ignore"):
-            return z.astype(np.float32).astype(np.float64)
+            rounded = z.astype(np.float32).astype(np.float64)
+        grid = self.scene.layout.grid
+        return np.where(grid == 0, rounded, z) if len(grid) else rounded
+
+    def states(self, feature: int) -> npt.NDArray[np.intp]:
+        """What the attacker may change a finite feature to; nothing where x is missing."""
+        found = self.scene.states.get(feature, _NO_STATES)
+        if math.isnan(self.x[feature]):
+            return _NO_STATES
+        group = self.scene.translation.groups.get(feature)
+        if group is None or not self.scene.limits.by_row:
+            return found
+        _, upper = self.bounds
+        return found[upper[list(group)][found] > 0]
 
     def leaves(self, z: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
         """The rows of the scores that z falls into, one per tree."""
@@ -54,17 +98,14 @@ class Point:
         while len(open_) > _FEW:
             node = at[open_]
             value = seen[layout.feature[node]]
-            to_left = np.where(
-                np.isnan(value), layout.missing[node] == 1, value <= layout.threshold[node]
+            at[open_] = np.where(
+                layout.goes_left(node, value), layout.left[node], layout.right[node]
             )
-            at[open_] = np.where(to_left, layout.left[node], layout.right[node])
             open_ = open_[layout.feature[at[open_]] >= 0]
         for tree in open_.tolist():  # a few, maybe very deep
             here = at[tree]
             while (feature := layout.feature[here]) >= 0:
-                number = seen[feature]
-                known = number == number
-                is_left = number <= layout.threshold[here] if known else layout.missing[here] == 1
+                is_left = layout.sends_left(here, seen[feature])
                 here = layout.left[here] if is_left else layout.right[here]
             at[tree] = here
         return np.asarray(layout.left[at], dtype=np.intp)
@@ -109,9 +150,14 @@ class Point:
         norm = self.scene.attacker.norm
         if norm == 0:
             return Fraction(int(value != self.x[feature]))
-        distance = abs(Fraction(value) - Fraction(float(self.x[feature])))
-        if len(self.scene.limits.scale):
-            distance /= Fraction(float(self.scene.limits.scale[feature]))
+        scene, here = self.scene, float(self.x[feature])
+        distance = abs(Fraction(value) - Fraction(here))
+        if feature in scene.limits.step:
+            distance *= scene.limits.step[feature]
+        elif distance and feature in scene.states:
+            distance = Fraction(1)
+        if distance and len(scene.limits.scale):
+            distance /= Fraction(float(scene.scale(up=value > here)[feature]))
         return distance if math.isinf(norm) else distance ** int(norm)
 
     def affords(self, prices: Iterable[Fraction]) -> bool:

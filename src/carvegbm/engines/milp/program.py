@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.engines.milp.aim import Aim
+from carvegbm.engines.milp.classes import Literal
+from carvegbm.engines.milp.cuts import Box
 from carvegbm.engines.milp.exact import exact_sum
 from carvegbm.engines.milp.highs import Solution
-from carvegbm.engines.milp.reach import ANYWHERE, SMALLEST, Box, Literal, Reach
+from carvegbm.engines.milp.reach import SMALLEST, Reach
 from carvegbm.engines.milp.worker import Solver
 from carvegbm.errors import CarveError
 
@@ -31,27 +33,34 @@ _ANY_GAP = 1e30
 class Frame:
     """All of the program but its objective: how cuts, leaves and costs hang together.
 
-    The columns are the cuts that matter (1: z is left of it), then the leaves (1: z falls into it),
-    then, if the nearest attack in norm inf is asked for, the size of the largest move.
+    The columns are the cuts that matter (1: z is left of it; of a class of states: z is in it),
+    then the leaves (1: z falls into it), then, if the nearest attack in norm inf is asked for, the
+    size of the largest move.
     """
 
     def __init__(self, reach: Reach) -> None:
         cuts, scene, clock = reach.cuts, reach.instance.scene, reach.clock
-        self.used = sorted({cut for (cut, _), _ in clock.watched(reach.groups)})
+        self.used = sorted({c for some, _, _ in clock.watched(reach.groups) for c in some})
         self.column = {cut: column for column, cut in enumerate(self.used)}
         self.n_cuts, n_leaves = len(self.used), len(reach.rows)
         largest_move = not reach.pruned and math.isinf(scene.attacker.norm)
         self.n_columns = self.n_cuts + n_leaves + largest_move
         rows = _Rows()
         for column, (cut, following) in clock.watched(enumerate(pairwise(self.used))):
-            if cuts.feature[cut] == cuts.feature[following]:
+            feature = cuts.feature[cut]
+            if feature == cuts.feature[following] and feature not in cuts.switches:
                 rows.add([column, column + 1], [1, -1], upper=0)
+        for switch in cuts.switches.values():  # z is in one class
+            classes = [self.column[cut] for cut in switch.cuts.values() if cut in self.column]
+            if len(classes) > 1:
+                rows.add(classes, [1] * len(classes), upper=1)
         for start, end in clock.watched(pairwise([*reach.first, n_leaves])):
             leaves = range(self.n_cuts + start, self.n_cuts + end)
             rows.add(leaves, [1] * len(leaves), lower=1, upper=1)
-        for (cut, side), members in clock.watched(reach.groups):
-            columns = [self.column[cut], *(self.n_cuts + leaf for leaf in members)]
-            rows.add(columns, [-1 if side else 1, *[1] * len(members)], upper=1 - side)
+        for some, side, members in clock.watched(reach.groups):
+            columns = [*(self.column[c] for c in some), *(self.n_cuts + leaf for leaf in members)]
+            signs = [-1 if side else 1] * len(some)
+            rows.add(columns, [*signs, *[1] * len(members)], upper=1 - side)
 
         # Costs, in units of the largest there can be.
         norm = scene.attacker.norm
@@ -77,14 +86,17 @@ class Frame:
         self.tolerance = 2 * _ROW_TOLERANCE + _DUAL_TOLERANCE * self.n_columns
 
     def _steps(self, reach: Reach) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """cost = sum of offset + step · cut: a cut costs what it adds to the one before it."""
+        """cost = sum of offset + step · cut: a cut costs what it adds to the one before it.
+
+        Of a finite feature's cuts, z is left of one at most: there is none before it.
+        """
         cuts = reach.cuts
         step, offset = np.zeros(self.n_cuts), np.zeros(self.n_cuts)
         for column, cut in reach.clock.watched(enumerate(self.used)):
             home_left = cuts.home_left[cut]
             before = column - 1 if home_left else column + 1
             price = cuts.price[cut]
-            if 0 <= before < self.n_cuts:
+            if 0 <= before < self.n_cuts and cuts.feature[cut] not in cuts.switches:
                 other = self.used[before]
                 if (cuts.feature[other], cuts.home_left[other]) == (cuts.feature[cut], home_left):
                     price -= cuts.price[other]
@@ -204,8 +216,9 @@ class Program:
                 most = float(room) + frame.tolerance
                 rows.add(leaves[filled], self.gains[index][filled], upper=most)
         for literals in excluded:
-            signs = [-1 if side else 1 for _, side in literals]
-            rows.add([frame.column[cut] for cut, _ in literals], signs, lower=1 - signs.count(-1))
+            true = sum(side for _, side in literals)
+            signs = [-1 if side else 1 for cuts, side in literals for _ in cuts]
+            rows.add([frame.column[c] for cuts, _ in literals for c in cuts], signs, lower=1 - true)
         (values, columns, ends), (lower, upper) = frame.rows
         (more_values, more_columns, more_ends), (more_lower, more_upper) = rows.arrays()
         program = {
@@ -238,13 +251,11 @@ class Program:
 
     def box(self, point: npt.NDArray[np.float64]) -> Box:
         """The intersection of the leaves of a point of the program, one of every tree."""
-        reach, joint = self.reach, Box()
+        reach, joint = self.reach, Box({}, {})
         taken = point[reach.frame.n_cuts :]
         for start, end in reach.clock.watched(pairwise([*reach.first, len(reach.rows)])):
             leaf = start + int(np.argmax(taken[start:end]))
-            for feature, (low, high) in reach.boxes[leaf].items():
-                other_low, other_high = joint.get(feature, ANYWHERE)
-                joint[feature] = (max(low, other_low), min(high, other_high))
+            joint.narrow(reach.boxes[leaf])
         return joint
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -13,13 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
+from carvegbm.axes.translation import Bounds
 from carvegbm.engines.milp.aim import Aim
+from carvegbm.engines.milp.classes import Literal
 from carvegbm.engines.milp.clock import Clock, OutOfTime
 from carvegbm.engines.milp.exact import rounded_down
 from carvegbm.engines.milp.highs import INFEASIBLE, SOLVED
 from carvegbm.engines.milp.point import Point, Scene
 from carvegbm.engines.milp.program import Program
-from carvegbm.engines.milp.reach import Literal, Reach, find_reach
+from carvegbm.engines.milp.reach import Reach, find_reach
 from carvegbm.engines.milp.worker import Solver
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
@@ -102,9 +103,10 @@ def solve(
     if not objective.decides and not pruned:
         raise CarveError("the unpruned program asks for the nearest attack; use pruned=True")
     clock = Clock(timeout)
-    instance = _instance(ensemble, x, attacker)
+    one = _One(ensemble, x, attacker)
     with Solver() as solver:
-        return _solve(_Pursuit(instance, clock, solver, pruned), objective)
+        answer = _solve(_Pursuit(one.point, clock, solver, pruned), objective)
+    return replace(answer, witness=one.given(answer.witness))
 
 
 def verify_instance(
@@ -128,23 +130,39 @@ def verify_instance(
     clock = Clock(timeout)
     if ensemble.task == "regression":
         raise CarveError("a regression model decides nothing; ask solve for its lowest and highest")
-    instance = _instance(ensemble, x, attacker)
+    one = _One(ensemble, x, attacker)
     with Solver() as solver:
-        return _verdict(_Pursuit(instance, clock, solver, pruned), label_index)
+        found = _verdict(_Pursuit(one.point, clock, solver, pruned), label_index)
+    return replace(found, witness=one.given(found.witness))
 
 
 def decide(
-    scene: Scene, x: npt.ArrayLike, label_index: int, timeout: float, solver: Solver
+    scene: Scene,
+    x: npt.ArrayLike,
+    label_index: int,
+    timeout: float,
+    solver: Solver,
+    bounds: Bounds | None = None,
 ) -> Finding:
-    """`verify_instance` for one of many instances, which are known to fit the scene."""
+    """`verify_instance` for one of many instances, which are known to fit the scene.
+
+    x, its bounds where rows have bounds of their own, and the witness are in the core's numbers.
+    """
     clock = Clock(timeout, solver.stop)
-    return _verdict(_Pursuit(Point(scene, x), clock, solver, pruned=True), label_index)
+    return _verdict(_Pursuit(Point(scene, x, bounds), clock, solver, pruned=True), label_index)
 
 
-def _instance(ensemble: Ensemble, x: npt.ArrayLike, attacker: Attacker) -> Point:
-    rows = ensemble.check_data(np.asarray(x)[None])
-    attacker.check_instances(ensemble, rows)
-    return Point(Scene(Problem(ensemble, attacker)), rows[0])
+class _One:
+    """A single instance, as users see it and as the core does."""
+
+    def __init__(self, ensemble: Ensemble, x: npt.ArrayLike, attacker: Attacker) -> None:
+        self._problem = Problem(ensemble, attacker)
+        self._rows = self._problem.instances(np.asarray(x)[None])
+        self.point = Point(Scene(self._problem), self._rows.X[0], self._rows.bounds_of(0))
+
+    def given(self, z: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float64] | None:
+        """A witness as users see it."""
+        return None if z is None else self._problem.witnesses(z[None], self._rows)[0]
 
 
 def _verdict(question: _Pursuit, label_index: int) -> Finding:
@@ -236,10 +254,9 @@ def _pursue(question: _Pursuit, objective: Aim, known: _Known) -> bool | None:
         if targets is None:
             known.lower = max(known.lower, program.proven(solution))
         box = program.box(np.frombuffer(solution.point))
-        if any(low >= high for low, high in box.values()):
+        if box.is_empty:
             break
-        z = instance.x.copy()
-        moves = [cut for ends in box.values() if (cut := reach.cuts.crossed(*ends)) is not None]
+        z, moves = instance.x.copy(), reach.cuts.moves(box)
         for cut in moves:
             z[reach.cuts.feature[cut]] = reach.cuts.value[cut]
         if not instance.affords(instance.price(f, float(z[f])) for f in _changed(instance.x, z)):
@@ -253,10 +270,7 @@ def _pursue(question: _Pursuit, objective: Aim, known: _Known) -> bool | None:
             return True
         if not decides:
             targets = [max(known.values)]
-        excluded.append(
-            [(low, False) for low, _ in box.values() if low >= 0]
-            + [(high, True) for _, high in box.values() if high < sys.maxsize]
-        )
+        excluded.append(reach.cuts.literals(box))
     return None
 
 
@@ -279,4 +293,12 @@ def _cover(reach: Reach, moves: list[int]) -> list[Literal]:
     total = sum((price[cut] for cut in moves), Fraction(0))
     while (total := total - price[moves[0]]) > scene.capacity:
         moves = moves[1:]
-    return [(cut, not reach.cuts.home_left[cut]) for cut in moves]
+    return [_crossing(reach, cut) for cut in moves]
+
+
+def _crossing(reach: Reach, cut: int) -> Literal:
+    """z costs at least as much as it does to cross the cut."""
+    switch = reach.cuts.switches.get(reach.cuts.feature[cut])
+    if switch is None:
+        return (cut,), not reach.cuts.home_left[cut]
+    return tuple(c for c in switch.cuts.values() if c in reach.frame.column), True

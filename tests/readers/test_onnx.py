@@ -1,0 +1,443 @@
+"""ONNX: raw score and label are onnxruntime's, bit for bit; what is not read is named."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn import ensemble as forests
+
+import carvegbm as cg
+import oracle
+from carvegbm import load
+from carvegbm.errors import ModelError
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper  # noqa: E402
+
+from readers import onnx_models  # noqa: E402
+from readers.conftest import rows_at_boundaries, same  # noqa: E402
+from readers.onnx_graphs import (  # noqa: E402
+    MEMBER,
+    MODES,
+    classifier,
+    ensemble,
+    model,
+    regressor,
+    run,
+)
+from readers.test_fuzz import check as check_mutated  # noqa: E402
+
+MODELS = 2  # per setting; `library_campaign` asks about as many as you like
+STUMP = {"feature": 1, "mode": "BRANCH_LEQ", "value": 0.5, "true": {0: -1.0}, "false": {0: 1.0}}
+
+
+@pytest.mark.parametrize("seed", range(MODELS))
+@pytest.mark.parametrize("setting", onnx_models.ALL)
+def test_raw_score_and_label_are_onnxruntimes(setting, seed):
+    assert onnx_models.check(setting, seed) > 0
+
+
+def test_a_file_and_a_model_are_the_same_ensemble(tmp_path):
+    for made in (regressor([STUMP], n_features=2), ensemble([STUMP], n_features=2)):
+        plain, packed = tmp_path / "model", tmp_path / "packed"
+        plain.write_bytes(made.SerializeToString())
+        packed.write_bytes(gzip.compress(plain.read_bytes()))
+        assert load(plain) == load(packed) == load(made)
+        assert load(plain).n_features == 2
+
+
+def test_the_onnx_package_is_named_where_it_is_missing(tmp_path, monkeypatch):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(regressor([STUMP], n_features=2).SerializeToString())
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ModelError, match=r"model\.onnx: .*; pip install 'carvegbm\[onnx\]'"):
+        load(path)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_comparison_is_exact_at_the_threshold_and_beside_it(mode):
+    """Also in trees that compare doubles with inputs that were float32."""
+    beside = np.nextafter(np.float32(0.1), np.float32([-1, 1]))
+    X = np.array([0.1, *beside, np.nan, 0.0, -0.0, 1e-45], dtype=np.float32)[:, None]
+    for value in (0.1, float(np.float32(0.1)), 0.0, 1e300, -1e300):
+        node = {**STUMP, "feature": 0, "mode": mode, "value": value}
+        made = ensemble([node], n_features=1, kind="float64")
+        same(load(made).raw_score(X.astype(float)), run(made, X)[0][:, 0], X)
+        narrow = cast_before(made)
+        assert load(narrow).input_precision == "float32"
+        same(load(narrow).raw_score(X), run(narrow, X)[0][:, 0], X)
+
+
+def cast_before(made: Any) -> Any:
+    """The model with float inputs that are cast to double."""
+    cast = helper.make_node("Cast", ["given"], ["X"], to=TensorProto.DOUBLE)
+    inputs = [helper.make_tensor_value_info("given", TensorProto.FLOAT, [None, 1])]
+    return model([cast, *made.graph.node], inputs, made.graph.output, 5)
+
+
+def test_double_inputs_that_are_cast_to_float_are_rounded_as_the_cast_rounds():
+    cast = helper.make_node("Cast", ["given"], ["X"], to=TensorProto.FLOAT)
+    inputs = [helper.make_tensor_value_info("given", TensorProto.DOUBLE, [None, 2])]
+    node = {**STUMP, "value": float(np.float32(0.1))}
+    trees = regressor([node], n_features=2)
+    made = model([cast, *trees.graph.node], inputs, trees.graph.output)
+    X = rows_at_boundaries(load(made), nan=True)
+    assert load(made).input_precision == "float32"
+    same(load(made).raw_score(X), run(made, X)[0][:, 0], X)
+
+
+def test_equality_copies_no_subtree_that_nothing_reaches():
+    """A chain of a hundred questions x == i stays a chain."""
+    tree: Any = {0: 0.0}
+    for number in range(100):
+        asked = {"feature": 0, "mode": "BRANCH_EQ", "value": float(number)}
+        tree = {**asked, "true": {0: number + 1.0}, "false": tree}
+    made = load(regressor([tree], n_features=1))
+    assert made.n_leaves < 400
+    X = np.arange(-2.0, 102.0, 0.5)[:, None]
+    expected = np.where((X >= 0) & (X < 100) & (np.trunc(X) == X), X + 1, 0)[:, 0]
+    assert made.raw_score(X).tolist() == expected.tolist()
+
+
+def test_sets_are_categories_unless_the_feature_is_compared_as_well():
+    node = {**STUMP, "feature": 0, "mode": MEMBER, "value": [3.0, 1.0, 7.0]}
+    made = load(ensemble([node], n_features=2))
+    assert {feature: dict(labels) for feature, labels in made.categories.items()} == {
+        0: {0: 0.0, 1: 1.0, 2: 3.0, 3: 7.0}
+    }
+    assert made.raw_score([[1.0, 0], [7.0, 0], [2.0, 0], [1.5, 0]]).tolist() == [-1, -1, 1, 1]
+    mixed = load(ensemble([node, {**STUMP, "feature": 0}], n_features=2))
+    assert not mixed.categories
+    assert mixed.raw_score([[1.0, 0], [0.5, 0], [1.5, 0]]).tolist() == [0, 0, 2]
+
+
+def test_sets_of_numbers_that_are_not_whole_are_sets_as_well():
+    node = {**STUMP, "feature": 0, "mode": MEMBER, "value": [0.5, -2.0]}
+    made = load(ensemble([node], n_features=1))
+    assert made.raw_score([[0.5], [-2.0], [0.0], [2.0]]).tolist() == [-1, -1, 1, 1]
+
+
+def test_nan_follows_the_rule_of_the_node():
+    for mode, tracks, expected in (
+        ("BRANCH_LEQ", False, 1), ("BRANCH_LEQ", True, -1), ("BRANCH_GT", False, 1),
+        ("BRANCH_EQ", False, 1), ("BRANCH_NEQ", False, -1), (MEMBER, True, -1), (MEMBER, False, 1),
+    ):  # fmt: skip
+        value = [1.0] if mode == MEMBER else 1.0
+        node = {**STUMP, "mode": mode, "tracks": tracks, "value": value}
+        assert load(ensemble([node], n_features=2)).raw_score([[0.0, np.nan]]) == expected
+
+
+def test_labels_links_and_thresholds_are_the_operators():
+    trees = [{**STUMP, "true": {0: 0.25}, "false": {0: 0.75}}]
+    shares = load(classifier(trees, ["no", "yes"], n_features=2))
+    assert (shares.threshold, shares.link, shares.tie) == (0.5, "identity", "negative")
+    margins = load(classifier([STUMP], [4, 2], n_features=2, post_transform="LOGISTIC"))
+    assert (margins.threshold, margins.link) == (0.0, "logistic")
+    assert margins.classes.tolist() == [4, 2]
+    three = [{**STUMP, "true": dict.fromkeys(range(3), 0.5), "false": dict.fromkeys(range(3), 1.0)}]
+    many = load(classifier(three, [1, 2, 3], n_features=2, post_transform="SOFTMAX"))
+    assert (many.task, many.link) == ("multiclass", "softmax")
+    assert load(classifier([STUMP], [4, 2], n_features=2), classes=["a", "b"]).classes[1] == "b"
+
+
+def test_several_targets_are_classes_if_somebody_says_so():
+    trees = [{**STUMP, "true": {0: 1.0}, "false": {2: 2.0}}]
+    made = ensemble(trees, n_features=2, n_targets=3)
+    with pytest.raises(ModelError, match="predicts 3 targets at once; pass classes if"):
+        load(made)
+    assert load(made, classes=["a", "b", "c"]).decide([[0, 0], [0, 9]]).tolist() == ["a", "c"]
+    chosen = ensemble(trees, n_features=2, n_targets=3, argmax=True)
+    assert load(chosen).decide([[0, 0], [0, 9]]).tolist() == [0, 2]
+
+
+def test_a_class_that_leaves_leave_out_is_refused_where_it_matters():
+    """onnxruntime passes over it, so that a negative score can win against its zero."""
+    sparse = [{**STUMP, "true": {0: -1.0, 1: -2.0}, "false": {2: -1.0}}]
+    with pytest.raises(ModelError, match="without a weight for class 'a', which then does not"):
+        load(classifier(sparse, ["a", "b", "c"], n_features=2))
+    base = {"base_values": [0.0, 0.0, 0.0]}
+    for trees, more in (
+        (sparse, base),
+        ([{**STUMP, "true": {0: 1.0}, "false": {2: 0.5}}], {}),
+    ):
+        made = classifier(trees, ["a", "b", "c"], n_features=2, **more)
+        X = np.array([[0.0, 0.0], [0.0, 1.0]])
+        assert (load(made).decide(X) == run(made, X)[0]).all()
+
+
+@pytest.mark.parametrize("shape", [None, [], [None, None]])
+def test_the_number_of_features_may_be_given(shape):
+    made = regressor([STUMP], n_features=2)
+    del made.graph.input[:]
+    made.graph.input.append(helper.make_tensor_value_info("X", TensorProto.FLOAT, shape or None))
+    assert load(made).n_features == 2
+    assert load(made, n_features=5).n_features == 5
+    with pytest.raises(ModelError, match="tree 0 tests feature 1, the model has 1 features"):
+        load(made, n_features=1)
+
+
+# ── converted models ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("zipmap", [True, False])
+@pytest.mark.parametrize("kind", ["RandomForestClassifier", "GradientBoostingClassifier"])
+def test_what_skl2onnx_converts_is_read_as_onnxruntime_runs_it(kind, k, zipmap):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    X, y = data(k)
+    source = getattr(forests, kind)(n_estimators=6, max_depth=4, random_state=0).fit(X, y)
+    made = skl2onnx.to_onnx(source, X[:1], options={"zipmap": zipmap})
+    got = load(made)
+    rows = rows_at_boundaries(got, nan=False).astype(np.float32)
+    assert (got.decide(rows) == run(made, rows)[0]).all()
+    assert got.input_precision == got.sum_precision == "float32"
+
+
+@pytest.mark.parametrize("k", [0, 2, 3])
+def test_what_catboost_exports_is_read_as_onnxruntime_runs_it(k, tmp_path):
+    catboost = pytest.importorskip("catboost")
+    X, y = data(max(k, 2))
+    kind = catboost.CatBoostClassifier if k else catboost.CatBoostRegressor
+    source = kind(iterations=9, depth=3, verbose=False, allow_writing_files=False, thread_count=1)
+    source.fit(X, y).save_model(str(tmp_path / "model.onnx"), format="onnx")
+    got = load(tmp_path / "model.onnx")
+    rows = rows_at_boundaries(got, nan=True).astype(np.float32)
+    made = onnx.load(tmp_path / "model.onnx")
+    if k:
+        assert (got.decide(rows) == run(made, rows)[0]).all()
+    else:
+        same(got.raw_score(rows), run(made, rows)[0][:, 0], rows)
+    np.testing.assert_allclose(
+        got.raw_score(X), source.predict(X, prediction_type="RawFormulaVal"), rtol=1e-5, atol=1e-5
+    )
+
+
+def data(k: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)).astype(np.float32)
+    score = X[:, 0] + X[:, 1] * X[:, 2]
+    return X, np.searchsorted(np.quantile(score, np.arange(1, k) / k), score)
+
+
+# ── verification ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("norm", [0, 1, float("inf")])
+@pytest.mark.parametrize("setting", ["two classes", "two classes, probabilities", "many classes"])
+def test_verdicts_are_the_oracles_and_witnesses_change_onnxruntimes_label(setting, norm):
+    budget, settled_at_all = (1 if norm == 0 else 0.75), 0
+    for seed in range(3, 9):
+        made = onnx_models.SETTINGS[setting](seed)
+        got = load(made.model)
+        rng = np.random.default_rng(seed)
+        rows = rng.choice([-1.0, 0.0, 0.5, 0.75, 1.0, 2.0], (6, got.n_features))
+        rows[0, 0] = np.nan
+        given = made.labels(made.outputs(rows))
+        place = {label: index for index, label in enumerate(got.classes.tolist())}
+        found = cg.verify(made.model, rows, given, cg.Attacker(norm, budget), threads=1)
+        for row, label, status in zip(rows, given, found.status, strict=True):
+            slow = oracle.Attacker(norm, budget)
+            assert status == oracle.status(got, row.tolist(), place[label], slow), seed
+        attack = cg.attack(made.model, rows, given, cg.Attacker(norm, budget), threads=1)
+        settled = attack.success & ~attack.borderline
+        settled_at_all += int(settled.sum())
+        after = made.labels(made.outputs(np.where(settled[:, None], attack.witnesses, rows)))
+        assert (after[settled] != given[settled]).all()
+    assert settled_at_all > 3
+
+
+# ── what is refused ──────────────────────────────────────────────────────────────────────────
+
+
+def around(*nodes: Any, before: bool = False) -> Any:
+    """The stump with nodes before or behind it; nodes read "in" and write "out"."""
+    made = regressor([STUMP], n_features=2)
+    if before:
+        made.graph.input[0].name, nodes[-1].output[0] = "in", "X"
+    else:
+        nodes[0].input[0] = "Y"
+    return model([*made.graph.node, *nodes], made.graph.input, made.graph.output)
+
+
+def test_other_nodes_are_refused_by_name():
+    scaler = helper.make_node("Scaler", ["in"], ["out"], domain="ai.onnx.ml", offset=[0.0] * 2)
+    with pytest.raises(ModelError, match=r"^ModelProto: has Scaler before its trees.*; transform"):
+        load(around(scaler, before=True))
+    for kind, more in (
+        ("Sigmoid", {}),
+        ("Cast", {"to": TensorProto.INT64}),
+        ("ArgMax", {"axis": 0}),
+    ):
+        node = helper.make_node(kind, ["in"], ["out"], **more)
+        with pytest.raises(ModelError, match=f"has {kind} behind its trees, which changes"):
+            load(around(node))
+    for kind, more in (("Identity", {}), ("Cast", {"to": TensorProto.DOUBLE})):
+        assert load(around(helper.make_node(kind, ["in"], ["out"], **more))).n_trees == 1
+
+
+def test_graphs_without_one_ensemble_are_refused():
+    made = regressor([STUMP], n_features=2)
+    twice = model([*made.graph.node, *made.graph.node], made.graph.input, made.graph.output)
+    with pytest.raises(ModelError, match="holds 2 ensembles of trees; convert them one by one"):
+        load(twice)
+    linear = helper.make_node("LinearRegressor", ["X"], ["Y"], domain="ai.onnx.ml")
+    with pytest.raises(ModelError, match="holds no ensemble of trees but LinearRegressor; pass"):
+        load(model([linear], made.graph.input, made.graph.output))
+    with pytest.raises(ModelError, match=r"^NodeProto: is an onnx.NodeProto, not a model; pass"):
+        load(linear)
+
+
+@pytest.mark.parametrize("kind", ["int64", "int32", "float16"])
+def test_inputs_of_other_types_are_refused(kind):
+    with pytest.raises(ModelError, match=f"takes inputs of the type {kind}; convert it with float"):
+        load(regressor([STUMP], n_features=2, kind=kind))
+
+
+def test_several_inputs_are_refused():
+    made = regressor([STUMP], n_features=2)
+    made.graph.input.append(helper.make_tensor_value_info("Z", TensorProto.FLOAT, [None, 1]))
+    with pytest.raises(ModelError, match=r"takes 2 inputs \(X, Z\); convert it with one matrix"):
+        load(made)
+
+
+@pytest.mark.parametrize("kind", ["MIN", "MAX"])
+def test_other_aggregates_are_refused(kind):
+    with pytest.raises(
+        ModelError, match=f"takes the {kind} of its trees, which is no sum; convert"
+    ):
+        load(regressor([STUMP], n_features=2, aggregate_function=kind))
+
+
+def test_weights_of_both_of_two_classes_are_refused():
+    shares = [{**STUMP, "true": {0: 0.25, 1: 0.75}, "false": {0: 0.5, 1: 0.5}}]
+    with pytest.raises(ModelError, match="weights for both of two classes, which onnxruntime"):
+        load(classifier(shares, [0, 1], n_features=2))
+    with pytest.raises(ModelError, match="one class and 2 base values, which runtimes read"):
+        load(classifier([STUMP], [0, 1], n_features=2, base_values=[0.5, 0.5]))
+
+
+def changed(made: Any, **attributes: Any) -> Any:
+    """The model with other attributes; None removes one."""
+    node = made.graph.node[0]
+    kept = [attribute for attribute in node.attribute if attribute.name not in attributes]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    for name, value in attributes.items():
+        if value is not None:
+            node.attribute.append(helper.make_attribute(name, value))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"nodes_treeids": None}, "nodes_nodeids must be 0 values, got 3"),
+        ({"nodes_nodeids": [0, 1]}, "nodes_nodeids must be 3 values, got 2"),
+        ({"nodes_nodeids": [0, 1, 1]}, "tree 0 has two nodes of one number"),
+        ({"nodes_treeids": [0, 1, 0]}, "the nodes of a tree do not stand together"),
+        ({"nodes_modes": ["BRANCH_LEQ", "LEAF", "BRANCH_WHAT"]}, "nodes_modes has 'BRANCH_WHAT'"),
+        ({"nodes_modes": ["BRANCH_LEQ"]}, "nodes_modes must be 3 values, got 1"),
+        ({"nodes_modes": ["LEAF", "LEAF", "BRANCH_LEQ"]}, "does not begin with its root"),
+        ({"nodes_values": [float("nan"), 0.0, 0.0]}, "tree 0 compares with NaN"),
+        ({"nodes_featureids": [-1, 0, 0]}, "tree 0 tests a negative feature"),
+        ({"nodes_featureids": [7, 0, 0]}, "tree 0 tests feature 7, the model has 2 features"),
+        ({"nodes_truenodeids": [9, 0, 0]}, "tree 0 points to node 9, which it lacks"),
+        ({"nodes_truenodeids": [0, 0, 0]}, "tree 0 does not begin with its root"),
+        ({"nodes_truenodeids": [2, 0, 0]}, "tree 0 is not a tree, two ways lead to a node"),
+        ({"target_nodeids": [1, 9]}, "a weight is for node 9 of tree 0, which is not there"),
+        ({"target_nodeids": [1, 0]}, "tree 0 has a weight at a node that splits"),
+        ({"target_nodeids": [1, 1]}, "tree 0 has a leaf with two weights for output 0"),
+        ({"target_treeids": [0, 5]}, "a weight is for node 2 of tree 5, which is not there"),
+        ({"target_ids": [0, 1]}, "a leaf counts for output 1, the model has 1 outputs"),
+        ({"target_weights": [1.0]}, "target_weights must be 2 values, got 1"),
+        ({"target_weights": [float("inf"), 1.0]}, "finite"),
+        ({"n_targets": 70000}, "has 70000 outputs; at most 65536 are read"),
+        ({"base_values": [1.0, 2.0]}, "base_values has 2 values for 1 outputs"),
+        ({"post_transform": "TWIST"}, "post_transform is 'TWIST', not one of NONE"),
+        ({"aggregate_function": "MODE"}, "aggregate_function is 'MODE', not one of AVERAGE"),
+        ({"target_treeids": [0], "target_nodeids": [1], "target_ids": [0],
+          "target_weights": [1.0]}, "tree 0 has a leaf without a weight"),
+    ],
+)  # fmt: skip
+def test_broken_nodes_say_what_is_wrong(attributes, message, tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(changed(regressor([STUMP], n_features=2), **attributes).SerializeToString())
+    with pytest.raises(ModelError, match=message) as caught:
+        load(path)
+    assert "the model is damaged (" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"tree_roots": [3]}, "tree 0 begins at node 3 of 1"),
+        ({"tree_roots": [-1]}, "tree 0 begins at node -1 of 1"),
+        ({"nodes_truenodeids": [5]}, "tree 0 points to leaf 5 of 2"),
+        ({"nodes_truenodeids": [-1]}, "tree 0 points to node -1"),
+        ({"nodes_trueleafs": [0]}, "tree 0 is not a tree, two ways lead to a node"),
+        ({"nodes_featureids": [-2]}, "tree 0 tests a negative feature"),
+        ({"nodes_featureids": [0, 1]}, "nodes_featureids must be 1 values, got 2"),
+        ({"leaf_targetids": [0]}, "leaf_weights must be 1 values, got 2"),
+        ({"leaf_targetids": [0, 4]}, "a leaf counts for output 4, the model has 1 outputs"),
+        ({"nodes_modes": helper.make_tensor("m", TensorProto.UINT8, [1], [9])}, "must be 0 … 6"),
+        ({"nodes_modes": helper.make_tensor("m", TensorProto.UINT8, [1], [6])},
+         "membership_values has 0 sets for 1 nodes"),
+        ({"post_transform": 9}, "post_transform is '9', not one of"),
+    ],
+)  # fmt: skip
+def test_broken_tables_say_what_is_wrong(attributes, message, tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(changed(ensemble([STUMP], n_features=2), **attributes).SerializeToString())
+    with pytest.raises(ModelError, match=message) as caught:
+        load(path)
+    assert "the model is damaged (" not in str(caught.value)
+
+
+def test_a_label_is_needed_for_every_class():
+    for labels, count in ((None, 0), ([1], 1)):
+        made = changed(classifier([STUMP], [0, 1], n_features=2), classlabels_int64s=labels)
+        with pytest.raises(ModelError, match=f"has {count} class labels; a classifier needs two"):
+            load(made)
+
+
+WHOLE = {
+    "regressor": regressor([STUMP, STUMP], n_features=2).SerializeToString(),
+    "classifier": classifier([STUMP], ["no", "yes"], n_features=2).SerializeToString(),
+    "ensemble": ensemble(
+        [{**STUMP, "mode": MEMBER, "value": [1.0, 2.0]}], n_features=2
+    ).SerializeToString(),
+}
+
+
+@settings(
+    max_examples=max(150, settings().max_examples),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    name=st.sampled_from(sorted(WHOLE)),
+    cut=st.one_of(st.none(), st.floats(0, 1)),
+    changes=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=4),
+)
+def test_a_mutated_file_is_an_ensemble_or_one_line(name, cut, changes, tmp_path):
+    content = bytearray(WHOLE[name])
+    for place, byte in changes:
+        content[int(place * (len(content) - 1))] = byte
+    if cut is not None:
+        content = content[: int(cut * len(content))]
+    check_mutated(bytes(content), tmp_path / "model")
+
+
+def test_the_command_line_reads_and_converts_a_model(cli, tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(classifier([STUMP], ["no", "yes"], n_features=2).SerializeToString())
+    code, out, _ = cli("info", path)
+    assert code == 0
+    assert "float32" in out
+    assert cli("convert", path, tmp_path / "ensemble.json")[0] == 0
+    assert load(tmp_path / "ensemble.json") == load(path)
