@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include <nanobind/stl/vector.h>
+
 #include "bindings/arrays.hpp"
 #include "bindings/module.hpp"
 #include "bindings/running.hpp"
@@ -43,6 +45,22 @@ Output<std::uint8_t, 2> ends(const carve::Codes& codes, bool high) {
     return values.release<2>(n, d);
 }
 
+nb::list sets_of(const carve::CodedTree& tree) {
+    nb::list found;
+    for (const auto& split : tree.splits) {
+        if (split.set < 0) {
+            found.append(nb::none());
+            continue;
+        }
+        nb::list codes;
+        for (int code = 0; code <= carve::Codes::most_thresholds; ++code)
+            if (tree.sets[static_cast<std::size_t>(split.set)].holds(code))
+                codes.append(code);
+        found.append(codes);
+    }
+    return found;
+}
+
 carve::CodedTree tree_of(const Vector<std::int32_t>& feature, const Vector<std::int32_t>& position,
                          const Vector<std::int32_t>& left, const Vector<std::int32_t>& right,
                          const Vector<double>& values) {
@@ -73,17 +91,27 @@ void bind_growing(nb::module_& module) {
             "__init__",
             [](carve::Codes* self, const carve::Ensemble& ensemble, const carve::Attacker& attacker,
                const Matrix& X, const Vector<double>& thresholds,
-               const Vector<std::int64_t>& offsets, int threads) {
+               const Vector<std::int64_t>& offsets, int threads,
+               const std::vector<std::uint8_t>& kinds) {
                 if (offsets.size() != X.shape(1) + 1)
                     throw std::invalid_argument("one offset per feature is needed, and the end");
                 const carve::Rows rows = rows_of(ensemble, X);
-                auto codes = std::make_unique<carve::Codes>(view(thresholds), view(offsets));
+                std::vector<carve::CodeKind> known;
+                for (const std::uint8_t kind : kinds) {
+                    if (kind > 2)
+                        throw std::invalid_argument("kinds are 0, 1 and 2");
+                    known.push_back(static_cast<carve::CodeKind>(kind));
+                }
+                auto codes = std::make_unique<carve::Codes>(view(thresholds), view(offsets), known);
                 run([&](const auto& watch) {
                     return codes->encode(ensemble, attacker, rows, threads, watch);
                 });
                 new (self) carve::Codes(std::move(*codes));
             },
-            "ensemble"_a, "attacker"_a, "X"_a, "thresholds"_a, "offsets"_a, "threads"_a)
+            "ensemble"_a, "attacker"_a, "X"_a, "thresholds"_a, "offsets"_a, "threads"_a,
+            "kinds"_a = std::vector<std::uint8_t>(),
+            "kinds: per feature, 0 numbers, 1 numbers and a code for missing values, 2 categories; "
+            "empty: numbers")
         .def_prop_ro("rows", &carve::Codes::rows)
         .def_prop_ro("features", &carve::Codes::features)
         .def("low", [](const carve::Codes& self) { return ends(self, false); })
@@ -119,6 +147,8 @@ void bind_growing(nb::module_& module) {
         .def_prop_ro("left", per_split(&Split::left), nb::rv_policy::move)
         .def_prop_ro("right", per_split(&Split::right), nb::rv_policy::move)
         .def_prop_ro("gain", per_split(&Split::gain), nb::rv_policy::move)
+        .def_prop_ro("missing_left", per_split(&Split::missing_left), nb::rv_policy::move)
+        .def_prop_ro("sets", &sets_of, "per split: the codes that go left, or None")
         .def_prop_ro("values", per_leaf(&CodedTree::values), nb::rv_policy::move)
         .def_prop_ro("hessians", per_leaf(&CodedTree::hessians), nb::rv_policy::move)
         .def_prop_ro("rows", per_leaf(&CodedTree::rows), nb::rv_policy::move)

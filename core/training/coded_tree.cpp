@@ -25,9 +25,10 @@ bool reachable_values(const CodedTree& tree, const Codes& codes, std::span<const
                 }
                 const auto& split = tree.splits[static_cast<std::size_t>(here)];
                 const auto [from, to] = codes.at(i, split.feature);
-                if (from <= split.position)
+                const int missing = codes.missing_code(split.feature);
+                if (split.goes_left(tree, from, missing))
                     pending.push_back(split.left);
-                if (to > split.position)
+                if (!split.goes_left(tree, to, missing))
                     pending.push_back(split.right);
             }
             lowest[i] = low;

@@ -7,26 +7,37 @@
 
 namespace carve {
 
-Codes::Codes(std::span<const double> thresholds, std::span<const std::int64_t> offsets)
-    : thresholds_(thresholds.begin(), thresholds.end()), offsets_(offsets.begin(), offsets.end()) {
+Codes::Codes(std::span<const double> thresholds, std::span<const std::int64_t> offsets,
+             std::span<const CodeKind> kinds)
+    : thresholds_(thresholds.begin(), thresholds.end()), offsets_(offsets.begin(), offsets.end()),
+      kind_(kinds.begin(), kinds.end()) {
     if (offsets_.empty() || offsets_.front() != 0 ||
         offsets_.back() != static_cast<std::int64_t>(thresholds_.size()))
         throw std::invalid_argument("offsets must go from 0 to the number of thresholds");
+    if (kind_.empty())
+        kind_.assign(offsets_.size() - 1, CodeKind::numbers);
+    if (kind_.size() + 1 != offsets_.size())
+        throw std::invalid_argument("one kind per feature is needed");
     for (std::size_t f = 0; f + 1 < offsets_.size(); ++f) {
         const std::int64_t count = offsets_[f + 1] - offsets_[f];
-        if (count < 0 || count > most_thresholds)
-            throw std::invalid_argument("a feature may have at most 255 thresholds");
+        const int most = most_thresholds - (kind_[f] == CodeKind::numbers_or_missing ? 1 : 0);
+        if (count < 0 || count > most)
+            throw std::invalid_argument("a feature may have at most 255 thresholds, or 254 and a "
+                                        "code for missing values");
         const auto first = thresholds_.begin() + offsets_[f];
         if (std::adjacent_find(first, first + count, std::greater_equal<>()) != first + count)
             throw std::invalid_argument("thresholds must be ascending");
         count_.push_back(static_cast<int>(count));
-        most_codes_ = std::max(most_codes_, static_cast<int>(count) + 1);
     }
     usual_.assign(count_.size(), 0);
 }
 
 CodeRange Codes::range_of(int feature, const Limits& limits) const {
     const auto f = static_cast<std::size_t>(feature);
+    if (limits.low != limits.low) // a missing value; without a code of its own it is as 0
+        return kind_[f] == CodeKind::numbers_or_missing
+                   ? CodeRange{missing_code(feature), missing_code(feature)}
+                   : range_of(feature, {0, 0});
     const auto first = thresholds_.begin() + offsets_[f];
     const auto last = thresholds_.begin() + offsets_[f + 1];
     const auto low = std::lower_bound(first, last, limits.low);

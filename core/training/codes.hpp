@@ -4,6 +4,8 @@
 // number of thresholds below it, so that   code <= i   iff   value <= t_i.
 // An attacker that may move every feature on its own (norm inf) takes a row's code of a feature
 // anywhere from `low` to `high`, both included: the codes of the ends of Instance::limits.
+// A missing value has the code after all of these, where the feature has one for it. The codes of a
+// categorical feature are categories, in no order: 0 is what no split names, and nobody moves any.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +25,9 @@ struct CodeRange {
     int high;
 };
 
+// What the codes of a feature stand for.
+enum class CodeKind : std::uint8_t { numbers, numbers_or_missing, categories };
+
 class Codes {
   public:
     static constexpr int most_thresholds = 255; // of a feature: codes are bytes
@@ -31,8 +36,10 @@ class Codes {
     static constexpr int group = 32;
     static constexpr int line_size = 2 * group;
 
-    // The thresholds of feature f are thresholds[offsets[f] … offsets[f + 1]), ascending.
-    Codes(std::span<const double> thresholds, std::span<const std::int64_t> offsets);
+    // The thresholds of feature f are thresholds[offsets[f] … offsets[f + 1]), ascending. Kinds are
+    // per feature; empty: numbers.
+    Codes(std::span<const double> thresholds, std::span<const std::int64_t> offsets,
+          std::span<const CodeKind> kinds = {});
 
     // Codes of all rows; to be called once. False iff `watch` cancelled.
     bool encode(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows, int threads,
@@ -42,7 +49,15 @@ class Codes {
     int features() const { return static_cast<int>(count_.size()); }
     int groups() const { return (features() + group - 1) / group; }
     int thresholds_of(int feature) const { return count_[static_cast<std::size_t>(feature)]; }
-    int most_codes() const { return most_codes_; } // of any feature
+    CodeKind kind(int feature) const { return kind_[static_cast<std::size_t>(feature)]; }
+    // Number of codes, that of missing values included.
+    int codes_of(int feature) const {
+        return thresholds_of(feature) + 1 + (missing_code(feature) < 0 ? 0 : 1);
+    }
+    // The code of missing values; -1: they have none.
+    int missing_code(int feature) const {
+        return kind(feature) == CodeKind::numbers_or_missing ? thresholds_of(feature) + 1 : -1;
+    }
 
     // Lines hold a code as a byte in which 0 stands for the feature's usual code, the most frequent
     // one, and the usual code for 0: histograms need not count what is usual.
@@ -70,10 +85,10 @@ class Codes {
     std::vector<double> thresholds_;
     std::vector<std::int64_t> offsets_;
     std::vector<int> count_; // thresholds per feature
+    std::vector<CodeKind> kind_;
     std::vector<std::uint8_t> usual_;
     std::vector<std::uint8_t> bytes_;
     std::int64_t rows_ = 0;
-    int most_codes_ = 1;
 };
 
 } // namespace carve

@@ -10,49 +10,33 @@
 
 #include "running/team.hpp"
 #include "training/bits.hpp"
-#include "training/sums.hpp"
+#include "training/gains.hpp"
 
 namespace carve {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t most_histogram_bytes = std::size_t{1} << 28; // kept for later splits
-
-struct Bounds { // of the values in a subtree
-    double low = -infinity;
-    double high = infinity;
-};
-
-struct Cut {
-    double gain = 0;
-    int feature = -1;
-    bool left_lower = true;
-    int position = 0;
-    Sums left;
-
-    bool exists() const { return feature >= 0; }
-};
 
 class Grower {
   public:
     Grower(const Codes& codes, const GrowerRows& rows, const GrowerOptions& options, int threads)
-        : codes_(codes), given_(rows), options_(options), units_(rows.gradient, rows.hessian),
+        : codes_(codes), given_(rows), options_(options), gains_(rows, options),
           team_(worker_count(threads, codes.groups(), 1)),
           order_(rows.used.begin(), rows.used.end()), spare_(order_.size()) {
         sums_.reserve(rows.gradient.size());
         for (std::size_t i = 0; i < rows.gradient.size(); ++i)
-            sums_.push_back(units_.of(rows.gradient[i], rows.hessian[i]));
+            sums_.push_back(gains_.units.of(rows.gradient[i], rows.hessian[i]));
         for (int g = 0; g < codes.groups(); ++g) {
             int most = 1;
             for (int f = first_of(g); f < end_of(g); ++f)
-                most = std::max(most, codes.thresholds_of(f) + 1);
+                most = std::max(most, codes.codes_of(f));
             stride_.push_back(static_cast<std::size_t>(most));
             offset_.push_back(histogram_size_);
             histogram_size_ += stride_.back() * Codes::line_size;
         }
         for (int f = 0; f < codes.features(); ++f)
-            if (codes.thresholds_of(f) > 0 && rows.features[static_cast<std::size_t>(f)] != 0)
+            if (codes.codes_of(f) > 1 && rows.features[static_cast<std::size_t>(f)] != 0)
                 usable_.push_back(f);
         looked_at_ = std::max<std::size_t>(
             1, static_cast<std::size_t>(
@@ -71,9 +55,9 @@ class Grower {
             split(static_cast<std::size_t>(best - leaves_.begin()), tree);
         }
         for (const Leaf& leaf : leaves_) {
-            tree.values.push_back(figures(leaf.sums).value(leaf.bounds));
-            tree.hessians.push_back(units_.hessian(leaf.sums));
-            tree.rows.push_back(units_.rows(leaf.sums));
+            tree.values.push_back(gains_.figures(leaf.sums).value(leaf.bounds));
+            tree.hessians.push_back(gains_.units.hessian(leaf.sums));
+            tree.rows.push_back(gains_.units.rows(leaf.sums));
         }
         return tree;
     }
@@ -83,7 +67,7 @@ class Grower {
         std::size_t begin = 0; // of its rows in order_
         std::size_t end = 0;
         Sums sums;
-        Bounds bounds;
+        ValueBounds bounds;
         int depth = 0;
         std::uint64_t number = 0;       // of the node: the root has 0, the children of split i
         std::int32_t parent = -1;       // 2i + 1 and 2i + 2
@@ -97,29 +81,6 @@ class Grower {
 
     int first_of(int group) const { return group * Codes::group; }
     int end_of(int group) const { return std::min(codes_.features(), (group + 1) * Codes::group); }
-
-    // ── values and gains ────────────────────────────────────────────────────────────────────────
-
-    // Sums as numbers: the gradient less its l1, and the hessian with its l2.
-    struct Figures {
-        double leaning;
-        double weight;
-
-        double value(const Bounds& bounds) const {
-            return weight > 0 ? std::clamp(-leaning / weight, bounds.low, bounds.high) : 0;
-        }
-        // How much the loss falls, twice, if the rows are given this value.
-        double fall(double given) const { return -(2 * leaning * given + weight * given * given); }
-    };
-    Figures figures(const Sums& sums) const {
-        const double gradient = units_.gradient(sums);
-        const double rest = std::max(0.0, std::fabs(gradient) - options_.l1);
-        return {gradient < 0 ? -rest : rest, units_.hessian(sums) + options_.l2};
-    }
-    bool may_be_leaf(const Sums& sums) const {
-        return units_.rows(sums) >= options_.least_rows &&
-               units_.hessian(sums) >= options_.least_hessian;
-    }
 
     // ── histograms ──────────────────────────────────────────────────────────────────────────────
 
@@ -158,41 +119,61 @@ class Grower {
     Cut best_cut(const Leaf& leaf, int group, const Sums* histogram) const {
         Cut best;
         const std::size_t stride = stride_[static_cast<std::size_t>(group)];
-        const Figures whole = figures(leaf.sums);
-        const double before = whole.fall(whole.value(leaf.bounds)) + options_.least_gain;
+        LeafFigures whole{leaf.sums, leaf.bounds, 0, 0};
+        whole.before = gains_.figures(leaf.sums).fall(leaf.bounds) + options_.least_gain;
         for (int f = first_of(group); f < end_of(group); ++f) {
             if (leaf.seen[static_cast<std::size_t>(f)] == 0)
                 continue;
-            const int drawn = options_.drawn ? drawn_threshold(leaf, f) : -1;
-            for (const bool left_lower : {true, false}) {
-                const int column = f % Codes::group + (left_lower ? 0 : Codes::group);
-                const Sums* const bins = histogram + static_cast<std::size_t>(column) * stride;
-                Sums left_sums;
-                for (int position = 0; position < codes_.thresholds_of(f); ++position) {
-                    const Sums& bin = bins[codes_.swapped(f, position)];
-                    left_sums += bin;
-                    // Where no row is, the cut is the one before it, or none.
-                    if (drawn >= 0 ? position != drawn : bin.packed == 0)
-                        continue;
-                    const Sums right_sums = leaf.sums - left_sums;
-                    if (!may_be_leaf(left_sums))
-                        continue;
-                    if (!may_be_leaf(right_sums))
-                        break;
-                    const Figures left = figures(left_sums);
-                    const Figures right = figures(right_sums);
-                    // The values' order, -l / w < -r / v, without the divisions.
-                    const double slant = right.leaning * left.weight - left.leaning * right.weight;
-                    if (left_lower ? slant >= 0 : slant <= 0)
-                        continue;
-                    const double gain = left.fall(left.value(leaf.bounds)) +
-                                        right.fall(right.value(leaf.bounds)) - before;
-                    if (gain > best.gain)
-                        best = {gain, f, left_lower, position, left_sums};
-                }
+            whole.draw = draw_of(leaf, f);
+            const Sums* const lower =
+                histogram + static_cast<std::size_t>(f % Codes::group) * stride;
+            if (codes_.kind(f) == CodeKind::categories) {
+                find_best_set(gains_, codes_, f, lower, whole, options_.drawn, best);
+                continue;
             }
+            const bool has_missing = codes_.missing_code(f) >= 0;
+            for (const bool left_lower : {true, false})
+                for (const bool missing_left : {false, true})
+                    if (has_missing || !missing_left)
+                        find_best_position({0, f, left_lower, 0, missing_left, false, {}, {}},
+                                           left_lower ? lower : lower + Codes::group * stride,
+                                           whole, best);
         }
         return best;
+    }
+
+    // The best position of a cut that is like `cut`, if it is better than `best`.
+    void find_best_position(Cut cut, const Sums* bins, const LeafFigures& leaf, Cut& best) const {
+        const int missing = codes_.missing_code(cut.feature);
+        const int positions =
+            codes_.thresholds_of(cut.feature) + (missing >= 0 && !cut.missing_left ? 1 : 0);
+        const int drawn = options_.drawn ? drawn_position(leaf, cut.feature) : -1;
+        if (cut.missing_left)
+            cut.left = bins[codes_.swapped(cut.feature, missing)];
+        const std::uint64_t none = cut.left.packed;
+        for (cut.position = 0; cut.position < positions; ++cut.position) {
+            const Sums& bin = bins[codes_.swapped(cut.feature, cut.position)];
+            cut.left += bin;
+            // Where no row is, the cut is the one before it, or none.
+            if (drawn >= 0 ? cut.position != drawn : bin.packed == 0)
+                continue;
+            // Missing values alone are told from numbers by having these on the left.
+            if (cut.missing_left && cut.left.packed == none)
+                continue;
+            const Sums right_sums = leaf.sums - cut.left;
+            if (!gains_.may_be_leaf(cut.left))
+                continue;
+            if (!gains_.may_be_leaf(right_sums))
+                break;
+            const Figures left = gains_.figures(cut.left);
+            const Figures right = gains_.figures(right_sums);
+            const double slant = left.slant(right);
+            if (cut.left_lower ? slant >= 0 : slant <= 0)
+                continue;
+            cut.gain = left.fall(leaf.bounds) + right.fall(leaf.bounds) - leaf.before;
+            if (cut.gain > best.gain)
+                best = cut;
+        }
     }
 
     // ── growing ─────────────────────────────────────────────────────────────────────────────────
@@ -202,13 +183,15 @@ class Grower {
                (options_.depth <= 0 || leaf.depth < options_.depth) && !usable_.empty();
     }
 
-    // Which threshold of the feature the leaf looks at; -1 where there is none.
-    int drawn_threshold(const Leaf& leaf, int feature) const {
-        const auto count = static_cast<std::uint64_t>(codes_.thresholds_of(feature));
+    // What the leaf's random choices for the feature go by.
+    std::uint64_t draw_of(const Leaf& leaf, int feature) const {
         const std::uint64_t seed = scrambled(~options_.seed, leaf.number);
-        return count == 0
-                   ? -1
-                   : static_cast<int>(scrambled(seed, static_cast<std::uint64_t>(feature)) % count);
+        return scrambled(seed, static_cast<std::uint64_t>(feature));
+    }
+    // Which threshold of the feature the leaf looks at; -1 where there is none.
+    int drawn_position(const LeafFigures& leaf, int feature) const {
+        const auto count = static_cast<std::uint64_t>(codes_.codes_of(feature) - 1);
+        return count == 0 ? -1 : static_cast<int>(leaf.draw % count);
     }
 
     void choose_features(Leaf& leaf) const {
@@ -296,7 +279,12 @@ class Grower {
         const Cut cut = left.cut;
         const auto node = static_cast<std::int32_t>(tree.splits.size());
         tree.splits.push_back({cut.feature, cut.position, ~static_cast<std::int32_t>(index),
-                               ~static_cast<std::int32_t>(leaves_.size()), cut.gain});
+                               ~static_cast<std::int32_t>(leaves_.size()), cut.gain,
+                               static_cast<std::uint8_t>(cut.missing_left ? 1 : 0)});
+        if (cut.by_set) {
+            tree.splits.back().set = static_cast<std::int32_t>(tree.sets.size());
+            tree.sets.push_back(cut.set);
+        }
         if (left.parent >= 0) {
             auto& above = tree.splits[static_cast<std::size_t>(left.parent)];
             (left.is_left ? above.left : above.right) = node;
@@ -304,12 +292,12 @@ class Grower {
         std::vector<Sums> histogram = std::move(left.histogram);
         Leaf right;
         right.end = left.end;
-        right.begin = left.end = partition(left, cut);
+        right.begin = left.end = partition(left, cut, tree);
         right.sums = left.sums - cut.left;
         right.bounds = left.bounds;
         if (options_.ordered) {
-            const double middle = figures(cut.left).value(left.bounds) / 2 +
-                                  figures(right.sums).value(left.bounds) / 2;
+            const double middle = gains_.figures(cut.left).value(left.bounds) / 2 +
+                                  gains_.figures(right.sums).value(left.bounds) / 2;
             (cut.left_lower ? left.bounds.high : left.bounds.low) = middle;
             (cut.left_lower ? right.bounds.low : right.bounds.high) = middle;
         }
@@ -328,14 +316,16 @@ class Grower {
     }
 
     // Rows that go left first, both in the order they had; returns where the others begin.
-    std::size_t partition(const Leaf& leaf, const Cut& cut) {
+    std::size_t partition(const Leaf& leaf, const Cut& cut, const CodedTree& tree) {
+        const CodedTree::Split& split = tree.splits.back();
+        const int missing = codes_.missing_code(cut.feature);
         std::size_t kept = leaf.begin;
         std::size_t moved = 0;
         for (std::size_t k = leaf.begin; k < leaf.end; ++k) {
             const std::int32_t row = order_[k];
             const auto [low, high] = codes_.at(row, cut.feature);
             const bool down = given_.down[static_cast<std::size_t>(row)] != 0;
-            if ((down == cut.left_lower ? low : high) <= cut.position)
+            if (split.goes_left(tree, down == cut.left_lower ? low : high, missing))
                 order_[kept++] = row;
             else
                 spare_[moved++] = row;
@@ -347,7 +337,7 @@ class Grower {
     const Codes& codes_;
     const GrowerRows& given_;
     const GrowerOptions& options_;
-    SumUnits units_;
+    Gains gains_;
     Team team_;
     std::vector<std::int32_t> order_; // rows, leaf by leaf
     std::vector<std::int32_t> spare_;

@@ -290,8 +290,9 @@ def test_an_iterator_or_a_masked_label_is_refused_in_one_line(way):
     assert "row 7 is masked" in str(caught.value)
 
 
+@CLASSIFIERS
 @pytest.mark.parametrize("masked", [np.ma.masked_greater, _rows_of_masks], ids=["array", "rows"])
-def test_what_a_mask_hides_is_missing_in_training_too(masked):
+def test_what_a_mask_hides_is_missing_in_training_too(classifier, masked):
     X, y = problems.two_classes(60)
     one, other = (
         classifier(budget=0.001).fit(given, y, eval_set=(given, y)).ensemble_
@@ -299,13 +300,6 @@ def test_what_a_mask_hides_is_missing_in_training_too(masked):
     )
     assert one == other
     assert one != classifier(budget=0.001).fit(X, y).ensemble_
-
-
-def test_robust_training_refuses_what_is_missing():
-    X, y = problems.two_classes(60)
-    for given in (np.where(X > 0.9, np.nan, X), np.ma.masked_greater(X, 0.9)):
-        with pytest.raises(cg.DataError, match=r"does not take missing values \(NaN\)"):
-            robust_classifier().fit(given, y)
 
 
 def test_a_refit_takes_what_a_mask_hides_as_missing():

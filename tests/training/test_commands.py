@@ -238,7 +238,7 @@ def test_an_interrupted_tuning_says_what_is_kept(monkeypatch, capsys):
         ([*TRAIN, "--norm", "0.5"], "norm must be"),
         ([*TRAIN, "--valid", "missing.csv"], "missing.csv: no such file"),
         (["train", "empty.csv", "--budget", "1"], "empty.csv"),
-        (["train", "nan.csv", "--budget", "1"], "nan.csv: row 1 has no value for a"),
+        (["train", "nan.csv", "--budget", "1", "--categorical", "c"], "unknown feature 'c'"),
         (["train", "one.csv", "--budget", "1"], "one class only"),
         (["tune", "data.csv", "--budget", "1", "--leaves", "a"], "--leaves a"),
         ([*TRAIN, "--metric", "auc"], "--metric auc needs validation data; add --valid DATA"),
@@ -286,3 +286,33 @@ def test_a_model_at_the_default_path_is_not_replaced_unasked(
     (tmp_path / "model.txt").write_text("precious")
     refuses(command, "data.csv", "--budget", "0.01", words=["model.txt", "already", "-o"])
     assert (tmp_path / "model.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize("way", [[], ["--certified"], ["--robust"]], ids=str)
+def test_columns_of_categories_and_empty_cells_are_trained_on(tmp_path, way):
+    rng = np.random.default_rng(0)
+    colours = rng.choice(["red", "green", "blue"], 300)
+    ports = rng.choice([22, 80, 443], 300)
+    lines = ["size,colour,port,label"]
+    for i, (colour, port) in enumerate(zip(colours.tolist(), ports.tolist(), strict=True)):
+        size = "" if i % 7 == 0 else f"{rng.random():.3f}"
+        name = "" if i % 11 == 0 else colour
+        lines.append(f"{size},{name},{port},{int((colour == 'red') ^ (port == 22))}")
+    (tmp_path / "kinds.csv").write_text("\n".join(lines) + "\n")
+    options = ["--categorical", "colour,port", "--valid", "kinds.csv", "--trees", "10", "-q"]
+    arguments = ["train", "kinds.csv", "--budget", "0.02", "--threads", "1", *options, *way]
+    assert run([*arguments, "-o", "m.txt"]) == 0
+    model = cg.load("m.txt")
+    labels = {f: sorted(map(str, own.values())) for f, own in model.categories.items()}
+    assert labels == {1: ["blue", "green", "red"], 2: ["22", "443", "80"]}
+    assert run(["verify", "m.txt", "kinds.csv", "--budget", "0.02", "--output", "v.json"]) == 0
+    assert json.loads((tmp_path / "v.json").read_text())["accuracy"] > 0.9
+
+
+def test_tuning_takes_categories(tmp_path):
+    X, y = problems.with_categories(200)
+    write(tmp_path / "data.csv", X, y)
+    arguments = [*TUNE, "--leaves", "4,6", "--categorical", "f2,3", "-o", "best.txt"]
+    assert run(arguments) == 0
+    assert set(cg.load("best.txt").categories) <= {2, 3}
+    assert run(arguments) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -55,6 +56,13 @@ ModelOut = Annotated[
         "-o",
         metavar="FILE",
         help="Model file to write; by default model.txt, if there is none yet.",
+    ),
+]
+Categorical = Annotated[
+    str | None,
+    typer.Option(
+        metavar="F,G",
+        help="Columns that hold categories, texts or numbers, by name or position.",
     ),
 ]
 Certified = Annotated[
@@ -131,6 +139,7 @@ def train(
     clean_loss: CleanLoss = None,
     label: options.Label = None,
     zero_based: options.ZeroBased = None,
+    categorical: Categorical = None,
     param: Parameter = None,
     seed: Seed = 0,
     threads: options.Threads = None,
@@ -169,11 +178,12 @@ def train(
         **defence,
     }
     model: Any = _estimator(task, robust)(**with_parameters(named, param))
-    table = load_data(data, label, zero_based)
+    reading = Reading(label, zero_based, categorical)
+    table = reading.table(data)
     held_out = None
     if validates:
         stratify = task == "classification"
-        table, held_out = with_validation(table, valid, label, zero_based, seed, stratify)
+        table, held_out = with_validation(table, valid, reading, seed, stratify)
     model.fit(
         table.X,
         table.y,
@@ -195,7 +205,7 @@ def train(
         output.print_json(document)
     else:
         title = (
-            f"trained on {len(table.X)} rows for norm {against.norm} and budget {against.budget:g}"
+            f"trained on {len(table.y)} rows for norm {against.norm} and budget {against.budget:g}"
         )
         if report is not None:
             rows = report.rows()
@@ -289,35 +299,34 @@ def _value(text: str) -> Any:
     return text
 
 
-def load_data(
-    path: str, label: str | None, zero_based: bool | None, n_features: int | None = None
-) -> Table:
-    """The instances of a file, none of them with a missing value."""
-    from carvegbm.instances.rows import first_where
-    from carvegbm.instances.tabular import load_table
+@dataclass(frozen=True)
+class Reading:
+    """How files of instances are read."""
 
-    table = load_table(path, label=label, zero_based=zero_based, n_features=n_features)
-    missing = first_where(table.X, np.isnan)
-    if missing is not None:
-        row, column = missing
-        name = table.feature_names[column] if table.feature_names else f"feature {column}"
-        raise DataError(
-            f"{path}: row {row + 1} has no value for {name}; training needs them all, impute it"
+    label: str | None = None
+    zero_based: bool | None = None
+    categorical: str | None = None
+
+    def table(self, path: str, n_features: int | None = None) -> Table:
+        """The instances of a file; categories are kept as they are called there."""
+        from carvegbm.instances.tabular import load_table
+
+        return load_table(
+            path,
+            label=self.label,
+            zero_based=self.zero_based,
+            n_features=n_features,
+            sparse=True,
+            categorical=options.features(self.categorical) or (),
         )
-    return table
 
 
 def with_validation(
-    table: Table,
-    valid: str | None,
-    label: str | None,
-    zero_based: bool | None,
-    seed: int,
-    stratify: bool = True,
+    table: Table, valid: str | None, reading: Reading, seed: int, stratify: bool = True
 ) -> tuple[Table, Table]:
     """Training and validation data: from a second file, or a fifth split off."""
     if valid is not None:
-        held_out = load_data(valid, label, zero_based, table.X.shape[1])
+        held_out = reading.table(valid, table.X.shape[1])
         held_out = held_out.ordered_as(table.feature_names, valid)
         if held_out.X.shape[1] != table.X.shape[1]:
             raise DataError(

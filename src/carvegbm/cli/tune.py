@@ -71,6 +71,7 @@ def tune(
     bounds: options.Bounds = None,
     label: options.Label = None,
     zero_based: options.ZeroBased = None,
+    categorical: training.Categorical = None,
     param: training.Parameter = None,
     optuna: Annotated[
         int | None,
@@ -106,8 +107,8 @@ def tune(
     from carvegbm.training.tuning import TuningTrial
     from carvegbm.training.tuning import tune as search
 
-    table = training.load_data(data, label, zero_based)
-    table, held_out = training.with_validation(table, valid, label, zero_based, seed)
+    reading = training.Reading(label, zero_based, categorical)
+    table, held_out = training.with_validation(reading.table(data), valid, reading, seed)
 
     work_folder = folder or out.with_name(out.name + ".tuning")
     finished = 0

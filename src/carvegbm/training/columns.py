@@ -1,8 +1,8 @@
 """Columns with categories: their labels as codes, as LightGBM writes them into a matrix.
 
-Comes in: frames of pandas, polars or pyarrow whose columns may hold categories, and
-`categorical_feature` as LightGBM takes it. Goes out: the same frames with codes in these columns,
-and which features are categorical.
+Comes in: frames of pandas, polars or pyarrow, or columns of a file, which may hold categories, and
+`categorical_feature` as LightGBM takes it. Goes out: the same with codes in these columns, and
+which features are categorical.
 
 The code of a label is its position among the labels that the column had in training; a value that
 is none of them is missing (NaN). LightGBM takes the columns of a pandas frame whose categories have
@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from carvegbm.errors import CarveError, DataError, shown
 from carvegbm.instances.columns import column_names, feature_called
+from carvegbm.instances.mixed import Mixed
 from carvegbm.training.growing.categories import LARGEST_CATEGORY, categories_in
 
 __all__ = ["AUTO", "Columns", "categorical_positions", "known_categories"]
@@ -80,7 +81,8 @@ class Columns:
                     "numbers; give it the same type (pandas: astype('category'))"
                 )
             X = _with_column(X, position, names, _codes(values, self.labels[position]))
-        return X
+        is_numbers = isinstance(X, Mixed) and not _encoded(X)
+        return np.column_stack(X.values).astype(np.float64) if is_numbers else X
 
 
 def categorical_positions(
@@ -171,6 +173,8 @@ def _encoded(X: Any) -> list[tuple[int, str, Any]]:
 
 def _kinds(X: Any) -> list[str]:
     """The type of every column, in small letters."""
+    if isinstance(X, Mixed):
+        return ["category" if values.dtype == object else "numbers" for values in X.values]
     if hasattr(X, "schema") and hasattr(X, "column_names"):  # pyarrow
         return [str(kind).lower() for kind in X.schema.types]
     return [str(kind).lower() for kind in getattr(X, "dtypes", ())]
@@ -186,6 +190,8 @@ def _column(X: Any, position: int, names: Sequence[str]) -> Any:
 
 def _labels(column: Any) -> tuple[list[Any], bool]:
     """The labels of a column that holds categories, and whether they have an order."""
+    if isinstance(column, np.ndarray):  # of a file
+        return sorted({label for label in column.tolist() if label is not None}, key=str), False
     if hasattr(column, "unify_dictionaries"):  # pyarrow
         chunks = column.unify_dictionaries().chunks
         known = chunks[0].dictionary.to_pylist() if chunks else []
@@ -227,6 +233,10 @@ def _codes(values: Sequence[Any], labels: Sequence[Label]) -> Floats:
 
 def _with_column(X: Any, position: int, names: Sequence[str], values: Floats) -> Any:
     """The same frame with other values in one column."""
+    if isinstance(X, Mixed):
+        columns = [*X.values]
+        columns[position] = values
+        return Mixed(X.columns, tuple(columns))
     if hasattr(X, "iloc"):
         copy = X.copy(deep=False)
         copy.isetitem(position, values)

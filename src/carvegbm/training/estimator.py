@@ -95,6 +95,12 @@ class Estimator(Parameterised):
     stopped_because_: Reason
     training_report_: TrainingReport
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's own checks are told."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
+        return tags
+
     # ── fitting ──────────────────────────────────────────────────────────────────────────────
 
     def _fit(
@@ -153,9 +159,13 @@ class Estimator(Parameterised):
         self, X: Any, names: Sequence[str] | None, categorical_feature: Any
     ) -> dict[int, dict[int, Any]]:
         """Of every categorical feature, the labels of its categories by their codes."""
-        n_features = self.n_features_in_
-        chosen = categorical_positions(categorical_feature, self._columns, names, n_features)
+        chosen = self._categorical(names, categorical_feature)
         return known_categories(X, chosen, self._columns, names)
+
+    def _categorical(self, names: Sequence[str] | None, categorical_feature: Any) -> frozenset[int]:
+        """The categorical features."""
+        names = self._names(names)
+        return categorical_positions(categorical_feature, self._columns, names, self.n_features_in_)
 
     def _attacker(
         self,

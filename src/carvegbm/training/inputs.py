@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
+from carvegbm.axes.translation import Translation
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.instances.rows import as_rows, first_where, holds_masks
@@ -23,6 +24,7 @@ from carvegbm.training.columns import Columns
 
 __all__ = [
     "blank_ensemble",
+    "check_instances",
     "check_pair",
     "check_rows",
     "check_targets",
@@ -262,6 +264,18 @@ def blank_ensemble(
         categories=categories or {},
         category_rule="truncate",
     )
+
+
+def check_instances(attacker: Attacker, blank: Ensemble, X: Any) -> None:
+    """Refuse rows that the attacker cannot meet: out of bounds, off a lattice, in no state."""
+    limits = attacker.limits(blank)
+    is_discrete = bool(limits.step or limits.one_hot)
+    if not is_discrete and attacker.bounds is None:
+        return
+    rows = X.toarray() if hasattr(X, "toarray") else X
+    attacker.check_instances(blank, rows, limits)
+    if is_discrete:
+        Translation(blank, limits).rows(rows)
 
 
 def weigh_classes(

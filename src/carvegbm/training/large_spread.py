@@ -99,12 +99,6 @@ class LargeSpread(Estimator):
         for name, value in lightgbm_parameters.items():
             setattr(self, name, value)
 
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's own checks are told."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.sparse = True
-        return tags
-
     def _lightgbm_parameters(self, n_outputs: int) -> dict[str, Any]:
         others = self._other_parameters()
         taken = {main_name(name) for name in others}
@@ -132,7 +126,7 @@ class LargeSpread(Estimator):
             if not sets:
                 data, held_out = data.split_off(inputs.seed_from(self.random_state))
                 sets = [held_out]
-            attacker.check_instances(kind.blank(), sets[0].X)
+            inputs.check_instances(attacker, kind.blank(), sets[0].X)
         boosting = Boosting(
             data,
             attacker,

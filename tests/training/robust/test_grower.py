@@ -10,22 +10,23 @@ import pytest
 import carvegbm as cg
 from carvegbm import _core
 from carvegbm.training.inputs import blank_ensemble
-from training.robust.reference import Options, Reference, reachable
+from training.robust.reference import CATEGORIES, OR_MISSING, Options, Reference, reachable
 
 CASES = 1500
 
 
-def codes_of(X, thresholds, attacker, threads=1):
+def codes_of(X, thresholds, attacker, threads=1, kinds=()):
     blank = blank_ensemble(X.shape[1])
     offsets = np.cumsum([0, *map(len, thresholds)], dtype=np.int64)
     flat = np.concatenate([np.empty(0), *thresholds])
-    return _core.Codes(blank.core, attacker.core(blank), X, flat, offsets, threads)
+    return _core.Codes(blank.core, attacker.core(blank), X, flat, offsets, threads, list(kinds))
 
 
-def random_case(seed):
+def random_case(seed, n_rows=None):
     """Few distinct values, so that ties are common: of values, of gains, with budgets."""
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(2, 40)), int(rng.choice([1, 2, 3, 5, 33]))
+    n = n if n_rows is None else n_rows
     levels = int(rng.integers(2, 9))
     X = rng.integers(0, levels, (n, d)) / 4
     thresholds = [
@@ -87,6 +88,51 @@ def test_grower_grows_the_tree_of_the_slow_reference(part):
         slow_ends = reachable(splits, values, codes.low().tolist(), codes.high().tolist())
         assert np.array_equal(np.column_stack([low, high]), slow_ends), seed
     assert split > 80
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_grower_grows_the_tree_of_the_slow_reference_on_missing_values_and_categories(part):
+    used_ways = set()
+    for seed in range(part * 60, (part + 1) * 60):
+        X, thresholds, attacker, leans, growing, _, features = random_case(seed, n_rows=90)
+        rng = np.random.default_rng([seed, 1])
+        kinds = rng.integers(0, 3, X.shape[1]).tolist()
+        for f, kind in enumerate(kinds):
+            if kind == OR_MISSING:
+                X[rng.random(len(X)) < 0.3, f] = np.nan
+            if kind == CATEGORIES:
+                n_codes = int(rng.integers(2, 8))
+                X[:, f] = rng.integers(0, n_codes, len(X))
+                thresholds[f] = np.arange(n_codes - 1) + 0.5
+        movable = [f for f, kind in enumerate(kinds) if kind != CATEGORIES]
+        attacker = cg.Attacker("inf", attacker.budget, features=movable)
+        used = np.arange(len(X), dtype=np.int32)
+        codes = codes_of(X, thresholds, attacker, kinds=kinds)
+        assert (codes.low()[np.isnan(X)] == codes.high()[np.isnan(X)]).all()
+        counts = [len(t) for t in thresholds]
+        slow = Reference(codes.low(), codes.high(), counts, *leans, growing, kinds)
+        splits, values, rows = slow.grow(used.tolist(), features.tolist())
+        tree = _core.grow_tree(
+            codes, *leans, used, features, _core.GrowerOptions(**growing._asdict()), 2
+        )
+        found = np.column_stack([tree.feature, tree.position, tree.left, tree.right])
+        assert found.tolist() == splits, seed
+        assert tree.values.tolist() == values, seed
+        assert tree.rows.tolist() == rows, seed
+        ways = [(cut.missing_left, cut.codes) for cut in slow.made]
+        theirs = zip(tree.missing_left.astype(bool).tolist(), tree.sets, strict=True)
+        assert [(m, None if s is None else frozenset(s)) for m, s in theirs] == ways, seed
+        used_ways |= {
+            (kinds[c.feature], c.missing_left, c.position == counts[c.feature]) for c in slow.made
+        }
+        low, high = tree.reachable(codes, tree.values, 1)
+        ends = reachable(splits, values, codes.low().tolist(), codes.high().tolist(), slow)
+        assert np.array_equal(np.column_stack([low, high]), ends), seed
+    assert {
+        (OR_MISSING, True, False),
+        (OR_MISSING, False, True),
+        (CATEGORIES, False, False),
+    } <= used_ways
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -158,6 +204,12 @@ def test_bad_arrays_are_refused():
     scaled = cg.Attacker("inf", 0.1, scale=[2.0]).core(narrow)
     with pytest.raises(ValueError, match="another number of features"):
         _core.Codes(blank_ensemble(2).core, scaled, X, np.empty(0), np.zeros(3, np.int64), 1)
+    with pytest.raises(ValueError, match="254 and a code for missing"):
+        codes_of(X, [np.arange(255.0), np.empty(0)], cg.Attacker("inf", 0.1), kinds=[1, 0])
+    with pytest.raises(ValueError, match="one kind per feature"):
+        codes_of(X, [np.arange(5.0), np.empty(0)], cg.Attacker("inf", 0.1), kinds=[1])
+    with pytest.raises(ValueError, match="kinds are 0, 1 and 2"):
+        codes_of(X, [np.arange(5.0), np.empty(0)], cg.Attacker("inf", 0.1), kinds=[3, 0])
     with pytest.raises(ValueError, match="255"):
         codes_of(X, [np.arange(256.0), np.empty(0)], cg.Attacker("inf", 0.1))
     with pytest.raises(ValueError, match="ascending"):

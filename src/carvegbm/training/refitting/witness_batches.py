@@ -79,7 +79,7 @@ class WitnessBatches:
         self._shape = ensemble.scores.shape
         self._translation = Translation(ensemble, attacker.limits(ensemble))
         self._given = data.X
-        self._X = np.ascontiguousarray(self._translation.rows(data.X))
+        self._X: Floats = np.ascontiguousarray(self._translation.rows(data.X))
         core_ensemble = self._translation.core_ensemble
         core_attacker = self._translation.core_attacker(attacker)
         self._wanted = data.labels if ensemble.task == "regression" else None

@@ -45,6 +45,7 @@ class GroundBase(Generic[M]):
     ) -> None:
         self.train = replace(train, X=np.ascontiguousarray(train.X))
         self.valid = valid
+        self._blank = boosting.kind.blank()
         self._boosting = boosting
         self._menu = menu
         self._patience = None if valid is None else patience

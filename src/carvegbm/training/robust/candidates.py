@@ -11,6 +11,11 @@ feature's whole range then cost it most: thresholds lie evenly among the feature
 evenly between the smallest and the largest of them, so that a feature of few values has several
 thresholds between two of them.
 
+On a lattice, thresholds lie in the middle between two of its points, at most one between the same
+two. Missing values are no ends and have no thresholds. A categorical feature has categories, and a
+member of a one-hot group the threshold 0.5, unless the attacker could exchange them at will: no
+split of these helps against norm inf.
+
 Comes in: rows, and an attacker where it counts. Goes out: `Ends`, which choose `Candidates`: at
 most so many thresholds per feature, none of them too crowded; or evenly placed `Candidates`.
 """
@@ -22,8 +27,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.axes.lattice import Lattice
 from carvegbm.training.certified.quiet import crowding
 from carvegbm.training.data import Labelled
+from carvegbm.training.growing.categories import kept_categories
 from carvegbm.training.growing.closing import ClosingRule
 from carvegbm.training.growing.thresholds import ZERO_ZONE, Candidates, for_each_column
 
@@ -33,6 +40,8 @@ Floats = npt.NDArray[np.float64]
 
 _MOST = 2048  # thresholds per feature that are looked at
 _CLOSEST = 1e-6  # ends this close, in ranges of the feature, are taken for one
+_MOST_CATEGORIES, _LEAST_ROWS = 255, 3  # of a feature; of a category, to be named in a split
+_MOST_BESIDE_MISSING = 254  # thresholds
 _HEAVY = 0.25  # share of the thresholds chosen that lie beside the most frequent ends
 
 
@@ -47,10 +56,15 @@ class Ends:
     def choose(self, most: int, quietness: float | None) -> Candidates:
         """At most `most` thresholds per feature, none more crowded than `quietness`."""
         flags = []
-        for weight, crowded in zip(self.weight, self.crowding, strict=True):
+        for feature, (weight, crowded) in enumerate(zip(self.weight, self.crowding, strict=True)):
+            if feature in self.candidates.categories:
+                flags.append(np.ones(1, dtype=bool))
+                continue
             open_ones = np.flatnonzero(crowded <= (1.0 if quietness is None else quietness))
             flag = np.zeros(len(weight), dtype=bool)
-            flag[open_ones[_spread_out(weight[open_ones], most)]] = True
+            # A code of the 256 is that of missing values.
+            able = min(most, _MOST_BESIDE_MISSING) if feature in self.candidates.missing else most
+            flag[open_ones[_spread_out(weight[open_ones], able)]] = True
             flags.append(flag)
         return self.candidates.keeping(flags)
 
@@ -71,24 +85,77 @@ def find_ends(rows: Labelled, rule: ClosingRule, threads: int = 1) -> Ends:
     ([1.0, 2.0, 2.0, 2.0], [0.5, 0.0, 0.5, 0.0])
     """
     n_features = rows.X.shape[1]
-    places: list[Floats] = [np.empty(0)] * n_features
+    found = _Found(n_features)
     weights: list[Floats] = [np.empty(0)] * n_features
-    lowest, highest = np.zeros(n_features), np.zeros(n_features)
-    radius = np.where(rule.changeable, rule.budget * rule.scale, 0.0)
 
     def find(feature: int, column: Floats) -> None:
-        column[np.abs(column) <= ZERO_ZONE] = 0.0
-        values, counts = np.unique(column, return_counts=True)
-        lowest[feature], highest[feature] = values[0], values[-1]
-        if len(values) == 1:
+        if rule.finite.get(feature):  # what can be exchanged at will
             return
-        low = np.minimum(values, np.maximum(values - radius[feature], rule.lower[feature]))
-        high = np.maximum(values, np.minimum(values + radius[feature], rule.upper[feature]))
-        places[feature], weights[feature] = _between(low, high, counts, values[0], values[-1])
+        if feature in rule.categorical:
+            found.categories[feature] = kept_categories(column, _MOST_CATEGORIES, _LEAST_ROWS)
+            return
+        values, counts = found.values_in(feature, column)
+        if len(values) <= 1:
+            return
+        if feature in rule.step:
+            lattice = Lattice(rule.step[feature], is_float32=False)
+            numbers = np.rint(values / float(rule.step[feature]))
+            ends = _ends(rule, feature, numbers)
+            place, weight = _between(*ends, counts, numbers[0], numbers[-1])
+            last = np.ceil(place) - 1  # between a point and the next
+            kept = np.flatnonzero(np.diff(last, prepend=-np.inf) > 0)
+            found.places[feature] = lattice.doubles(last[kept] + 0.5)
+            weights[feature] = weight[kept]
+            return
+        ends = _ends(rule, feature, values)
+        found.places[feature], weights[feature] = _between(*ends, counts, values[0], values[-1])
 
     for_each_column(rows.X, find, threads)
-    candidates = Candidates(tuple(places), lowest, highest)
+    candidates = found.candidates()
     return Ends(candidates, weights, crowding(candidates, rows, rule, threads))
+
+
+class _Found:
+    """What is found of every feature, column by column."""
+
+    def __init__(self, n_features: int) -> None:
+        self.places: list[Floats] = [np.empty(0)] * n_features
+        self.categories: dict[int, npt.NDArray[np.int64]] = {}
+        self._lowest, self._highest = np.zeros(n_features), np.zeros(n_features)
+        self._missing: set[int] = set()
+
+    def values_in(self, feature: int, column: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
+        """The different numbers of a column, ascending, and how often they occur."""
+        missing = np.isnan(column)
+        if missing.any():
+            self._missing.add(feature)
+            column = column[~missing]
+        column[np.abs(column) <= ZERO_ZONE] = 0.0
+        values, counts = np.unique(column, return_counts=True)
+        if len(values):
+            self._lowest[feature], self._highest[feature] = values[0], values[-1]
+        return values, counts
+
+    def candidates(self) -> Candidates:
+        known = {feature: self.categories[feature] for feature in sorted(self.categories)}
+        missing = frozenset(self._missing)
+        return Candidates(tuple(self.places), self._lowest, self._highest, missing, known)
+
+
+def _ends(rule: ClosingRule, feature: int, places: Floats) -> tuple[Floats, Floats]:
+    """How far down and up the attacker takes values, which are numbers of steps on a lattice."""
+    if not rule.changeable[feature] or feature in rule.finite:
+        return places, places
+    lower, upper = rule.lower[feature], rule.upper[feature]
+    if feature in rule.step:
+        down, up = rule.points(feature)
+        lattice = Lattice(rule.step[feature], is_float32=False)
+        first, last = lattice.within(np.array([lower]), np.array([upper]))
+        lower, upper = first[0], last[0]
+    else:
+        down, up = rule.budget * rule.scale[feature], rule.budget * rule.scale_up[feature]
+    low = np.minimum(places, np.maximum(places - down, lower))
+    return low, np.maximum(places, np.minimum(places + up, upper))
 
 
 def _between(
@@ -127,8 +194,12 @@ def _spread_out(weight: Floats, most: int) -> npt.NDArray[np.int64]:
 # ── thresholds that lie evenly ───────────────────────────────────────────────────────────────
 
 
-def even_candidates(X: npt.NDArray[np.floating], most: int, threads: int = 1) -> Candidates:
+def even_candidates(
+    X: npt.NDArray[np.floating], most: int, threads: int = 1, rule: ClosingRule | None = None
+) -> Candidates:
     """At most `most` thresholds per feature, half of them between neighbouring values.
+
+    `rule` knows which features are on lattices, categorical or members of one-hot groups.
 
     Examples
     --------
@@ -136,21 +207,27 @@ def even_candidates(X: npt.NDArray[np.floating], most: int, threads: int = 1) ->
     >>> found.values[0].tolist(), found.lower.tolist(), found.upper.tolist()
     ([0.5, 1.3333333333333333, 2.5, 2.6666666666666665], [0.0], [4.0])
     """
-    n_features = X.shape[1]
-    places: list[Floats] = [np.empty(0)] * n_features
-    lowest, highest = np.zeros(n_features), np.zeros(n_features)
+    found = _Found(X.shape[1])
 
     def find(feature: int, column: Floats) -> None:
-        column = column[~np.isnan(column)]
-        column[np.abs(column) <= ZERO_ZONE] = 0.0
-        values = np.unique(column)
+        if rule is not None and feature in rule.categorical:
+            found.categories[feature] = kept_categories(column, _MOST_CATEGORIES, _LEAST_ROWS)
+            return
+        values, _ = found.values_in(feature, column)
         if len(values) == 0:
             return
-        lowest[feature], highest[feature] = values[0], values[-1]
-        places[feature] = _places(values, most)
+        able = min(most, _MOST_BESIDE_MISSING) if len(values) and np.isnan(column).any() else most
+        place = _places(values, able)
+        if rule is not None and feature in rule.finite and len(place):
+            place = np.array([0.5])
+        elif rule is not None and feature in rule.step:
+            lattice = Lattice(rule.step[feature], is_float32=False)
+            last = np.unique(lattice.last_left(place))
+            place = lattice.doubles(last + 0.5)
+        found.places[feature] = place
 
     for_each_column(X, find, threads)
-    return Candidates(tuple(places), lowest, highest)
+    return found.candidates()
 
 
 def _places(values: Floats, most: int) -> Floats:

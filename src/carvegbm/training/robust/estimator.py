@@ -14,14 +14,12 @@ from dataclasses import replace
 from math import isinf
 from typing import Any
 
-import numpy as np
-
 from carvegbm.attacker import Attacker, check_norm
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.spread import require_large_spread
 from carvegbm.training import inputs
-from carvegbm.training.data import Labelled
+from carvegbm.training.data import Labelled, dense
 from carvegbm.training.estimator import Estimator, Trained
 from carvegbm.training.evaluation import Asked
 from carvegbm.training.growing.boosting import Boosting
@@ -176,7 +174,6 @@ class Robust(Estimator):
                     f"{name} cannot be honoured: robust training watches worst cases, and chooses "
                     "by proven robustness; drop it, or train with large_spread=True"
                 )
-        self._refuse_rows(data, kind)
         parameters = self._lightgbm_parameters(kind.n_outputs)
         n_rounds = self._n_rounds()
         attacker = self._attacker(names, kind.categories)
@@ -185,14 +182,16 @@ class Robust(Estimator):
             raise CarveError(
                 "clean_loss has no meaning for regression, which has no accuracy; drop it"
             )
-        sets = asked.sets(self, self._encode)
+        # What grows and refits goes over rows again and again, column by column.
+        data = replace(data, X=dense(data.X))
+        sets = [replace(rows, X=dense(rows.X)) for rows in asked.sets(self, self._encode)]
         split_off = False
         if not sets:
             data, held_out = self._split_off(data, stratify=kind.task != "regression")
             sets, split_off = [held_out], held_out.X is not data.X
         blank = kind.blank()
         for rows in (data, sets[0]):
-            attacker.check_instances(blank, rows.X)
+            inputs.check_instances(attacker, blank, rows.X)
         boosting = Boosting(
             data,
             attacker,
@@ -211,20 +210,6 @@ class Robust(Estimator):
             split_off=split_off,
         )
         return self._run(boosting, settings, plain_accuracy)
-
-    def _refuse_rows(self, data: Labelled, kind: Kind) -> None:
-        """Refuse rows that only large-spread training takes."""
-        is_sparse = hasattr(data.X, "tocsr")
-        found = {
-            "sparse matrices": is_sparse,
-            "missing values (NaN)": not is_sparse and np.isnan(data.X).any(),
-            "categorical features": bool(kind.categories),
-        }
-        for what in (name for name, is_there in found.items() if is_there):
-            raise DataError(
-                f"robust training does not take {what}; fill them in, or train with "
-                "large_spread=True"
-            )
 
     def _n_rounds(self) -> int:
         if self.large_spread:

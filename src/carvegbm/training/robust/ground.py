@@ -18,7 +18,6 @@ from carvegbm.training.growing.boosting import Boosting, Reason
 from carvegbm.training.growing.closing import ClosingRule
 from carvegbm.training.growing.model import GrownModel
 from carvegbm.training.growing.thresholds import Candidates
-from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.refitting.descent import Defence, DescentSettings, descend
 from carvegbm.training.robust.base import GroundBase
 from carvegbm.training.robust.candidates import Ends, find_ends
@@ -233,15 +232,15 @@ class Ground(GroundBase[Menu]):
         if key not in self._coded:
             attacker, threads = self._attacker(plan), self._boosting.threads
             if plan.budget_share not in self._ends:
-                rule = ClosingRule.against(attacker, blank_ensemble(self.train.X.shape[1]))
+                rule = ClosingRule.against(attacker, self._blank)
                 self._ends[plan.budget_share] = find_ends(self.train, rule, threads)
             ends = self._ends[plan.budget_share]
             candidates = ends.choose(self._menu.thresholds, plan.quietness)
-            train = CodedRows.of(self.train.X, candidates, attacker, threads)
+            train = CodedRows.of(self.train.X, candidates, attacker, threads, self._blank)
             valid = None
             if self.valid is not None:
                 whole = self._boosting.attacker
-                valid = CodedRows.of(self.valid.X, candidates, whole, threads)
+                valid = CodedRows.of(self.valid.X, candidates, whole, threads, self._blank)
             self._coded[key] = _Coded(candidates, train, valid)
         return self._coded[key]
 

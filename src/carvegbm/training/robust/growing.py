@@ -15,7 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm import _core
-from carvegbm.attacker import Attacker
+from carvegbm.attacker import Attacker, Limits
+from carvegbm.axes.translation import Translation
+from carvegbm.ensemble import Ensemble
+from carvegbm.training.growing.categories import encode_categories
 from carvegbm.training.growing.thresholds import Candidates
 from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.robust.targets import Bounds, Lean, Target
@@ -24,6 +27,7 @@ __all__ = ["CodedRows", "Grower", "Grown", "GrowthSettings"]
 
 Floats = npt.NDArray[np.float64]
 
+_OR_MISSING, _CATEGORIES = 1, 2  # kinds of codes, as the core has them
 _DRAWS = 20  # of rows and features, before all of them are looked at
 
 
@@ -81,14 +85,37 @@ class CodedRows:
 
     @classmethod
     def of(
-        cls, X: npt.NDArray[Any], candidates: Candidates, attacker: Attacker, threads: int = 1
+        cls,
+        X: npt.NDArray[Any],
+        candidates: Candidates,
+        attacker: Attacker,
+        threads: int = 1,
+        blank: Ensemble | None = None,
     ) -> CodedRows:
-        """What an attacker of norm inf, on its own with every feature, can do to the rows."""
-        blank = blank_ensemble(candidates.n_features)
-        ends = np.cumsum([0, *(len(values) for values in candidates.values)], dtype=np.int64)
-        thresholds = np.concatenate([np.empty(0), *candidates.values])
+        """What an attacker of norm inf, on its own with every feature, can do to the rows.
+
+        Nothing to a missing value, a category or a member of a one-hot group. `blank` knows the
+        features; by default they are numbers without a name.
+        """
+        blank = blank_ensemble(candidates.n_features) if blank is None else blank
+        translation = _of_numbers(blank, attacker.limits(blank))
+        places = list(candidates.values)
+        for feature, lattice in translation.lattices.items():
+            places[feature] = lattice.last_left(places[feature])
+        kinds = np.zeros(candidates.n_features, dtype=np.uint8)
+        kinds[list(candidates.missing)] = _OR_MISSING
+        for feature, known in candidates.categories.items():
+            places[feature] = np.arange(0.5, len(known))  # between codes
+            kinds[feature] = _CATEGORIES
+        ends = np.cumsum([0, *map(len, places)], dtype=np.int64)
         codes = _core.Codes(
-            blank.core, attacker.core(blank), np.ascontiguousarray(X), thresholds, ends, threads
+            translation.core_ensemble,
+            translation.core_attacker(attacker),
+            np.ascontiguousarray(translation.rows(_with_codes(X, candidates))),
+            np.concatenate([np.empty(0), *places]),
+            ends,
+            threads,
+            kinds.tolist() if kinds.any() else [],
         )
         return cls(codes, candidates, threads)
 
@@ -108,6 +135,35 @@ class CodedRows:
         low, high = tree.reachable(self.codes, values, self.threads)
         bounds.low[:, output] += low
         bounds.high[:, output] += high
+
+
+def _of_numbers(blank: Ensemble, limits: Limits) -> Translation:
+    """What the grower sees of an attacker: all it can do to numbers; steps become whole ones."""
+    n = blank.n_features
+    still = [*blank.categories, *(feature for group in limits.one_hot for feature in group)]
+    if still:
+        changeable = limits.changeable if len(limits.changeable) else np.ones(n, dtype=np.uint8)
+        changeable = changeable.copy()
+        changeable[still] = 0
+        limits = replace(limits, changeable=changeable, categories={}, one_hot=())
+    return Translation(blank_ensemble(n, blank.feature_names), limits)
+
+
+def _with_codes(X: npt.NDArray[Any], candidates: Candidates) -> npt.NDArray[Any]:
+    """The rows with codes for categories; 0 for what is missing where training saw nothing so.
+
+    The same object where nothing changes.
+    """
+    if not candidates.categories and not np.isnan(X.min(initial=0.0)):
+        return X
+    rows = np.array(X, dtype=np.float64)
+    for feature in range(rows.shape[1]):
+        if feature in candidates.categories:
+            known = candidates.categories[feature]
+            rows[:, feature] = encode_categories(rows[:, feature], known)
+        elif feature not in candidates.missing:
+            rows[np.isnan(rows[:, feature]), feature] = 0.0
+    return rows
 
 
 @dataclass

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm import _core
-from carvegbm.training.growing.grown import GrownTree
+from carvegbm.training.growing.grown import NOTHING_ABOVE, GrownTree
 from carvegbm.training.growing.model import GrownModel, Kind, writable
+from carvegbm.training.growing.sets import CategorySet, written_sets
 from carvegbm.training.growing.thresholds import Candidates
 from carvegbm.training.robust.growing import Grown, GrowthSettings
 
@@ -25,7 +26,9 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _OBJECTIVE = ("objective", "num_class")
-_SPLITS = "2"  # LightGBM's decision type: numerical, and a missing value is read as 0
+# Bits of LightGBM's decision types: which kind of split, where a missing value goes, and that it
+# goes there, instead of being read as 0.
+_CATEGORICAL, _LEFT, _MISSING = 1, 2, 8
 
 
 def model_of(grown: Grown, kind: Kind, template: str, candidates: Candidates) -> GrownModel:
@@ -43,7 +46,8 @@ def model_of(grown: Grown, kind: Kind, template: str, candidates: Candidates) ->
 
 def counted(model: GrownModel, X: npt.NDArray[Any], threads: int) -> GrownModel:
     """The same model; its text counts the rows of X where they are, as LightGBM's would."""
-    rows = model.ensemble.core.leaf_counts(np.ascontiguousarray(X), threads)
+    states = np.ascontiguousarray(model.ensemble.states(X))
+    rows = model.ensemble.core.leaf_counts(states, threads)
     ends = np.cumsum([tree.n_leaves for tree in model.trees])[:-1]
     parts = np.split(rows, ends)
     trees = [_with_counts(tree, own) for tree, own in zip(model.trees, parts, strict=True)]
@@ -75,15 +79,27 @@ def _written(tree: _core.CodedTree, values: Floats, candidates: Candidates) -> G
     left, right = tree.left.astype(np.int64), tree.right.astype(np.int64)
     if len(feature) == 0:
         return GrownTree.constant(float(values[0]), int(tree.rows[0]))
-    used = zip(feature.tolist(), position.tolist(), strict=True)
-    threshold = np.array([candidates.values[f][p] for f, p in used])
+    sets = {
+        split: CategorySet(
+            candidates.categories[int(feature[split])][np.array(codes) - 1], np.array(codes)
+        )
+        for split, codes in enumerate(tree.sets)
+        if codes is not None
+    }
+    threshold = _thresholds(feature, position, candidates, sets)
+    # A missing value is read as 0 where training saw none.
+    has_missing = np.isin(feature, list(candidates.missing))
+    missing_left = np.where(has_missing, tree.missing_left > 0, threshold >= 0)
+    missing_left[list(sets)] = False
+    kinds = np.where(has_missing, _MISSING + _LEFT * missing_left, _LEFT)
+    kinds[list(sets)] = _CATEGORICAL + _MISSING
     fields = {
         "num_leaves": str(len(values)),
-        "num_cat": "0",
+        "num_cat": str(len(sets)),
         "split_feature": _joined(feature),
         "split_gain": " ".join(f"{gain:g}" for gain in tree.gain),
         "threshold": "",
-        "decision_type": " ".join([_SPLITS] * len(feature)),
+        "decision_type": _joined(kinds),
         "left_child": _joined(left),
         "right_child": _joined(right),
         "leaf_value": " ".join(map(repr, values.tolist())),
@@ -92,6 +108,7 @@ def _written(tree: _core.CodedTree, values: Floats, candidates: Candidates) -> G
         "internal_value": "",
         "internal_weight": " ".join(f"{h:g}" for h in _below(left, right, tree.hessians)),
         "internal_count": "",
+        **written_sets(sets),
         "is_linear": "0",
         "shrinkage": "1",
     }
@@ -103,9 +120,22 @@ def _written(tree: _core.CodedTree, values: Floats, candidates: Candidates) -> G
         right=right,
         value=values,
         fields=fields,
-        missing_left=threshold >= 0,
+        missing_left=missing_left,
+        sets=sets,
     )
     return _with_counts(grown, tree.rows)
+
+
+def _thresholds(
+    feature: Ints, position: Ints, candidates: Candidates, sets: Mapping[int, CategorySet]
+) -> Floats:
+    """The threshold of every split, or the number of its set."""
+    found = np.zeros(len(feature))
+    for split, (f, p) in enumerate(zip(feature.tolist(), position.tolist(), strict=True)):
+        values = candidates.values[f]
+        found[split] = 0.0 if split in sets else values[p] if p < len(values) else NOTHING_ABOVE
+    found[sorted(sets)] = np.arange(len(sets))
+    return found
 
 
 def _with_counts(tree: GrownTree, rows: npt.NDArray[np.int64]) -> GrownTree:

@@ -20,7 +20,6 @@ from carvegbm.training.growing.boosting import Boosting, Reason
 from carvegbm.training.growing.closing import ClosingRule
 from carvegbm.training.growing.model import GrownModel
 from carvegbm.training.growing.thresholds import Candidates
-from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.refitting.batches import FreeScores
 from carvegbm.training.refitting.witness_batches import WitnessBatches
 from carvegbm.training.robust.base import GroundBase
@@ -213,10 +212,10 @@ class WitnessGround(GroundBase[WitnessMenu]):
         return self._scenes[key]
 
     def _crowding(self, radius: float) -> list[Floats]:
-        blank = blank_ensemble(self.train.X.shape[1])
-        rule = ClosingRule.against(nearby(self._boosting.attacker, radius), blank)
+        rule = ClosingRule.against(nearby(self._boosting.attacker, radius), self._blank)
         return crowding(self._candidates, self.train, rule, self._boosting.threads)
 
     @cached_property
     def _candidates(self) -> Candidates:
-        return even_candidates(self.train.X, self._menu.thresholds, self._boosting.threads)
+        rule = self._boosting.closing_rule()
+        return even_candidates(self.train.X, self._menu.thresholds, self._boosting.threads, rule)

@@ -145,7 +145,9 @@ class WitnessGrowth:
     def _grow(self, rounds: int) -> bool:
         """Trees at the witnesses, where the scores are those of the model there."""
         scene, threads = self._scene, self._scene.boosting.threads
-        rows = CodedRows.of(self._points, scene.candidates, scene.nearby, threads)
+        rows = CodedRows.of(
+            self._points, scene.candidates, scene.nearby, threads, scene.boosting.kind.blank()
+        )
         settings = replace(scene.settings, seed=self._seed + 1000 * self._stage)
         grower = Grower(rows, scene.target, settings, Grown(self.grown.bias))
         if self.grown.trees:

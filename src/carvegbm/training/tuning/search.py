@@ -114,6 +114,7 @@ def tune(
     n_trials: int | None = None,
     on_trial: Callable[[TuningTrial], object] | None = None,
     feature_names: Sequence[str] | None = None,
+    categorical_feature: Any = AUTO,
     certified: bool = False,
     robust: bool = False,
     clean_loss: float | Literal["auto"] | None = "auto",
@@ -152,6 +153,8 @@ def tune(
         Called with every trial as it is finished or found.
     feature_names : sequence of str, optional
         Names for the models where X is an array.
+    categorical_feature : list of names or positions, default "auto"
+        As for `fit`.
     certified : bool, default False
         Certified training: the default grid is ``{"num_leaves": (8, 16, 32)}``, every quietness
         is a trial of its own, and the criterion chooses among the trials whose accuracy is no
@@ -212,7 +215,7 @@ def tune(
     data = _split(fixed, X, y, valid, random_state)
     # Workers live on from one call to the next, in the directory of the first.
     folder = None if folder is None else Path(folder).absolute()
-    runner = Trials(fixed, *data, patience, folder, feature_names)
+    runner = Trials(fixed, *data, patience, folder, feature_names, categorical_feature)
     values = _values_to_try(fixed, grid)
     plain = floor = None
     if (certified or robust) and check_clean_loss(loss) is not None:

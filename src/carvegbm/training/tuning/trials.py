@@ -24,6 +24,7 @@ from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.keeping.records import make_folder, read_record, write_record
 from carvegbm.training import inputs
 from carvegbm.training.certified import plain_accuracy_of
+from carvegbm.training.columns import AUTO
 from carvegbm.training.data import Labelled
 from carvegbm.training.estimators import LargeSpreadClassifier, RobustClassifier
 from carvegbm.training.growing.model import Model
@@ -68,6 +69,7 @@ class Trials:
     early_stopping_rounds: int | None
     folder: Any
     feature_names: Sequence[str] | None
+    categorical_feature: Any = AUTO
     plain: float | None = None
     """Robust and certified training: the accuracy of plain LightGBM, where it counts."""
 
@@ -100,7 +102,7 @@ class Trials:
             n_rounds=model._n_rounds(),
             early_stopping_rounds=self.early_stopping_rounds,
             threads=inputs.thread_count(n_jobs),
-            categorical=model._columns.unordered,
+            categorical=model._categorical(self.feature_names, self.categorical_feature),
         )
 
     def run(self, parameters: dict[str, Any], threads: int) -> TuningTrial:
@@ -119,6 +121,7 @@ class Trials:
                 eval_set=(self.X_valid, self.y_valid),
                 early_stopping_rounds=self.early_stopping_rounds,
                 feature_names=self.feature_names,
+                categorical_feature=self.categorical_feature,
                 plain_accuracy=self.plain,
             )
         if model.stopped_because_ == "interrupted":
@@ -163,9 +166,15 @@ class Trials:
 
     @cached_property
     def _fingerprint(self) -> str:
-        data = [np.asanyarray(part) for part in (self.X, self.y, self.X_valid, self.y_valid)]
-        names = (getattr(self.X, "columns", None), self.feature_names)
+        data = [_plain(part) for part in (self.X, self.y, self.X_valid, self.y_valid)]
+        names = (getattr(self.X, "columns", None), self.feature_names, self._named)
         return digest_of([data, [None if given is None else list(given) for given in names]])
+
+    @property
+    def _named(self) -> Any:
+        """The categorical features, where they are named."""
+        is_auto = isinstance(self.categorical_feature, str)
+        return None if is_auto else self.categorical_feature
 
     def restore(self, trial: TuningTrial) -> Tunable:
         """The fitted estimator of a trial."""
@@ -173,6 +182,14 @@ class Trials:
 
         model: Tunable = clone(self.fixed).set_params(**trial.parameters)
         return model._restore(self.X, self.y, trial.model, trial.outcome, self.feature_names)
+
+
+def _plain(given: Any) -> Any:
+    """Data as a digest takes them."""
+    if hasattr(given, "tocsr"):
+        rows = given.tocsr()
+        return [list(rows.shape), rows.data, rows.indices, rows.indptr]
+    return given.to_numpy() if hasattr(given, "to_numpy") else np.asanyarray(given)
 
 
 @cache
