@@ -7,7 +7,6 @@ import itertools
 import lightgbm
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 import carvegbm as cg
@@ -97,7 +96,12 @@ def test_lightgbm_says_the_same_of_every_category_and_of_none(attacker, n_classe
         assert np.array_equal(model.predict(rows), model.ensemble_.decide(rows))
 
 
-@pytest.mark.parametrize("to_frame", [lambda X: frame(X), lambda X: pa.table(frame(X))])
+def table(frame_):
+    """The same as an Arrow table, where pyarrow is there."""
+    return pytest.importorskip("pyarrow").table(frame_)
+
+
+@pytest.mark.parametrize("to_frame", [lambda X: frame(X), lambda X: table(frame(X))])
 def test_columns_of_categories_are_categorical_features(to_frame):
     X, y = problems.with_categories()
     model = classifier(min_data_per_group=5, cat_smooth=2).fit(to_frame(X), y)
