@@ -95,6 +95,10 @@ class Estimator(Parameterised):
     stopped_because_: Reason
     training_report_: TrainingReport
 
+    def _more_tags(self) -> dict[str, Any]:
+        """The same as `__sklearn_tags__`, for scikit-learn before 1.6."""
+        return {"allow_nan": True}
+
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn's own checks are told."""
         tags = super().__sklearn_tags__()
