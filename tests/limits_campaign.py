@@ -24,12 +24,6 @@ from kinds import LIMITS, NORMS, TURNS, make_kind
 from random_trees import LARGEST_BUDGET, SMALLEST_BUDGET
 
 Arguments = tuple[int, float, str, str, str]  # of make_kind
-IN_TURN = ("robustness_curve", "stability", "output_range", "high_confidence", "milp")
-
-
-def check(case: Case) -> str:
-    """Everything that the campaign of plain attackers asks, of all engines but milp."""
-    return campaign.check(case)
 
 
 def check_briefly(case: Case) -> str:
@@ -96,7 +90,7 @@ def arguments_of(seed: int, norm: float, limit: str, tasks: tuple[str, ...] = ()
 def checks(function: str | None, brief: bool) -> tuple[Callable[[Case], str], tuple[str, ...]]:
     """The check of a function and its tasks; without one, of everything."""
     if function is None:
-        return (check_briefly if brief else check), ()
+        return (check_briefly if brief else campaign.check), ()
     chosen, tasks, _ = ANSWERS[function]
     return chosen, tasks
 

@@ -200,6 +200,8 @@ class Stepped(Part):
         n = self._somewhere()
         if self.cuts and chance(self.rng, 0.5):
             n = self.lattice.last_left(pick(self.rng, self.cuts)) + int(self.rng.integers(-4, 5))
+        if self.ground.precision == "float32":  # which tells no more multiples apart
+            n = min(max(n, -(2**22)), 2**22)
         if chance(self.rng, 0.3):
             return self.ground.nudged(float((n + pick(self.rng, [0.5, 0.25, 0.999])) * self.step))
         if chance(self.rng, 0.03):
@@ -267,12 +269,11 @@ class Category(Part):
             return (float(self.labels[code] if chance(self.rng, 0.7) else pick(self.rng, strange)),)
         if chance(self.rng, 0.6):
             return (float(code),)
-        unknown = [float(c) for c in CODES if c not in self.labels]
-        strange = [-0.5, -1.0, -7.0, 8.0, 2.0**24, 2.0**24 - 0.5, 2.0**31, 2.0**31 - 1, 1e30, 1e-30]
+        unknown = pick(self.rng, [4321.0, *(float(c) for c in CODES if c not in self.labels)])
+        large = [2.0**24, 2.0**24 - 0.5, 2.0**31, 2.0**31 - 1, 1e30]
+        strange = pick(self.rng, [-0.5, -1.0, -7.0, -1e-50, 8.0, 1e-30, *large])
         spelled = [code + 0.7, code + 0.5, math.nextafter(code + 1.0, 0)]
-        return (
-            float(pick(self.rng, [*spelled, pick(self.rng, unknown), pick(self.rng, strange)])),
-        )
+        return (float(pick(self.rng, [*spelled, unknown, strange])),)
 
     def allowed(self) -> list[int]:
         """Some of its codes, at least one."""

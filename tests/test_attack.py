@@ -93,3 +93,13 @@ def test_witnesses_stand_in_the_models_order_and_say_so():
     found = cg.attack(model, frame, [0], cg.Attacker("inf", 0.1))
     assert found.feature_names == ("a", "b")
     assert found.witnesses[0].tolist() == [math.nextafter(0.5, 1), 9.0]
+
+
+def test_witness_of_a_float32_model_is_the_multiple_that_its_distance_is_measured_to():
+    """float32 has no whole number between 2^24 and 2^24 + 2: the witness is then a double."""
+    stump = {"feature": 0, "threshold": 2.0**24, "left": {"score": -1}, "right": {"score": 1}}
+    model = cg.Ensemble.from_trees([stump], n_features=1, input_precision="float32")
+    x = 2.0**24 + 10
+    found = cg.attack(model, [[x]], [1], cg.Attacker(1, 9, step=1))
+    assert x - found.witnesses[0, 0] == found.distance[0] == 9
+    assert model.decide(found.witnesses) == [0]

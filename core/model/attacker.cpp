@@ -36,8 +36,9 @@ double floor_sum(double x, double high, double low) {
     return z;
 }
 
-// No lattice reaches further: whole numbers, and the next ones, are doubles.
+// No lattice reaches further from 0: whole numbers, the next ones, and distances are doubles.
 constexpr double most_steps = 0x1p50;
+constexpr double any_distance = 2 * most_steps; // from one end to the other
 
 // The largest whole number n with n * step <= budget * scale.
 double steps_within(double budget, const Unit& unit) {
@@ -45,10 +46,10 @@ double steps_within(double budget, const Unit& unit) {
                          Dyadic::magnitude(unit.denominator);
     const Dyadic size = Dyadic::magnitude(unit.numerator);
     const auto fits = [&](double n) { return Dyadic::magnitude(n) * size <= reach; };
-    if (fits(most_steps))
-        return most_steps;
+    if (fits(any_distance))
+        return any_distance;
     double n = std::floor(budget * unit.scale * unit.denominator / unit.numerator);
-    n = std::isfinite(n) ? std::min(n, most_steps) : most_steps;
+    n = std::isfinite(n) ? std::min(n, any_distance) : any_distance;
     while (!fits(n))
         n -= 1;
     while (fits(n + 1))
@@ -128,7 +129,7 @@ Instance::Instance(const Ensemble& ensemble, const Attacker& attacker)
                 const Unit unit = attacker.unit_of(feature, up);
                 if (still(feature) || unit.scale == 0)
                     return 0.0;
-                return attacker.norm == 0 ? 2 * most_steps : steps_within(attacker.budget, unit);
+                return attacker.norm == 0 ? any_distance : steps_within(attacker.budget, unit);
             };
             steps_[f] = {-reach(false), reach(true)};
             spans_.back() = std::max(-steps_[f].low, steps_[f].high);

@@ -73,8 +73,9 @@ class Attack(Result):
     """The decision can be flipped: the instance is fragile, or broken."""
     witnesses: npt.NDArray[np.float64] | Csr
     """A row per instance; NaN where there is no witness. Columns stand in the order of the
-    model's features, whatever that of a frame was; see `feature_names`. Of instances that were
-    sparse: CSR, every change stored, and a row without entries where there is no witness."""
+    model's features, whatever that of a frame was; see `feature_names`. Categories are the numbers
+    that the model takes in an array, see `categories`. Of instances that were sparse: CSR, every
+    change stored, and a row without entries where there is no witness."""
     distance: npt.NDArray[np.float64]
     """The smallest budget that affords the witness; NaN where there is none."""
     status: npt.NDArray[np.str_]

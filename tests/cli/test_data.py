@@ -210,7 +210,8 @@ def test_files_hold_labels(cli, categories, tmp_path, suffix):
     else:
         table.astype({"port": int}).to_parquet(path)
     expected = cg.verify(model, frame, y, cg.Attacker(0, 1), threads=1)
-    told = answer(cli, "verify", model, path, "--norm", 0, "--budget", 1, "--threads", 1)
+    arguments = ["--norm", 0, "--budget", 1, "--threads", 1, "--output", tmp_path / "r.csv"]
+    told = answer(cli, "verify", model, path, *arguments)
     assert told["status"] == expected.status.tolist()
     own = lgb.Booster(model_file=model).predict(frame) > 0.5
     assert told["accuracy"] == np.mean(own == y)

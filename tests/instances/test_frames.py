@@ -136,6 +136,17 @@ def test_labels_are_what_the_source_library_takes_them_for(own, spelling):
     np.testing.assert_array_equal(own.ensemble.raw_score(X), own.raw(FRAME))
 
 
+@pytest.mark.parametrize("kind", ["Categorical", "Enum", "String"])
+def test_labels_of_polars_are_read(kind):
+    polars = pytest.importorskip("polars")
+    model = ensemble(
+        choice(1, [1], leaf(-1.0), leaf(1.0)), n_features=2, categories={1: {0: "a", 1: "b"}}
+    )
+    dtype = polars.Enum(["b", "a"]) if kind == "Enum" else getattr(polars, kind)
+    X = polars.DataFrame({"x": [1.0, 2.0], "c": polars.Series(["a", "b"], dtype=dtype)})
+    assert model.raw_score(X).tolist() == [1, -1]
+
+
 def test_unseen_label_is_what_the_source_library_takes_it_for(own):
     X = FRAME.assign(service=FRAME.service.cat.rename_categories({"dns": "whois"}))
     if own.name == "xgboost":
@@ -197,6 +208,18 @@ def test_labels_may_stand_in_an_array_of_objects_or_in_lists():
     assert model.raw_score(np.array(rows, dtype=object)).tolist() == [1, -1, 1]
     with refused("column '0'", "must be numbers", kind=cg.DataError):
         model.raw_score([["a", "a"]])
+
+
+def test_texts_and_numbers_are_one_where_the_library_says_so():
+    """As to CatBoost, which knows categories by their texts, and takes any other for a new one."""
+    model = ensemble(
+        choice(0, [3], leaf(-1.0), leaf(1.0)),
+        n_features=1,
+        categories={0: {3: 3, 5: 5}},
+        category_rule="text",
+    )
+    for labels in (["3", "5", "new"], [3, 5, 9], pd.Categorical(["3", "5", "-1"])):
+        assert model.raw_score(pd.DataFrame({"c": labels})).tolist() == [-1, 1, 1]
 
 
 # ── precision ────────────────────────────────────────────────────────────────────────────────

@@ -61,6 +61,11 @@ class Lattice:
             )
         return np.where(np.isnan(values), np.nan, np.where(on_it & (near == n), n, np.inf))
 
+    def witnesses(self, n: Floats) -> Floats:
+        """z(n) for a reader: as the model reads it, unless float32 merges it with another one."""
+        values = self.values(n)
+        return np.where(self.numbers(values) == n, values, self.doubles(n))
+
     def last_left(self, thresholds: Floats) -> Floats:
         """The largest n with z(n) <= threshold, as the model reads it; if none, -end - 1."""
         return self._last(lambda n: self.values(n) <= thresholds, thresholds.shape)

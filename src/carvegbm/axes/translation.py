@@ -225,7 +225,7 @@ class Translation:
     def _values(self, feature: int, numbers: Floats) -> Floats:
         """The core's numbers of a feature, in code space."""
         if feature in self.lattices:
-            return self.lattices[feature].values(numbers)
+            return self.lattices[feature].witnesses(numbers)
         if feature in self.ensemble.categories:
             codes = np.array(list(self.ensemble.categories[feature]), dtype=np.float64)
             return codes[numbers.astype(np.int64)]

@@ -46,7 +46,9 @@ def column_names(X: Any) -> list[str] | None:
     """
     # A pyarrow table calls its arrays `columns`, and their names `column_names`.
     found = getattr(X, "column_names", None)
-    if found is None:
+    if found is None:  # a record batch of earlier versions has them in its schema
+        found = getattr(getattr(X, "schema", None), "names", None)
+    if found is None or callable(found):
         found = getattr(X, "columns", None)
     if found is None or isinstance(found, str) or not isinstance(found, Iterable):
         return None

@@ -18,6 +18,7 @@ from carvegbm.errors import DataError
 from carvegbm.instances.numbers import as_numbers
 
 __all__ = [
+    "NUMBERS_AT_ONCE",
     "Csr",
     "as_csr",
     "blocks",
@@ -102,21 +103,33 @@ def dense(csr: Csr, places: npt.NDArray[np.int32], width: int, absent: float) ->
     return found
 
 
-def blocks(count: int, width: int) -> Iterator[slice]:
-    """Rows one after the other, as many at a time as may be dense with `width` columns."""
+def blocks(csr: Csr, width: int = 0) -> Iterator[slice]:
+    """Rows one after the other, some at a time, one at least.
+
+    As many as may be dense with `width` columns, and as store no more numbers than that.
+    """
+    start, count = 0, csr.shape[0]
     step = max(1, NUMBERS_AT_ONCE // max(1, width))
-    for start in range(0, count, step):
-        yield slice(start, min(count, start + step))
+    while start < count:
+        most = int(csr.indptr[start]) + NUMBERS_AT_ONCE
+        within = int(np.searchsorted(csr.indptr, most, side="right")) - 1
+        stop = max(start + 1, min(count, start + step, within))
+        yield slice(start, stop)
+        start = stop
 
 
 def first_stored(
     csr: Csr, test: Callable[[npt.NDArray[Any], Places], npt.NDArray[np.bool_]]
 ) -> Place | None:
     """Row and column of the first stored value that passes the test of values and columns."""
-    found = np.flatnonzero(test(csr.data, csr.indices))
-    if len(found) == 0:
-        return None
-    return row_of(csr, int(found[0])), int(csr.indices[found[0]])
+    for rows in blocks(csr):
+        first = int(csr.indptr[rows.start])
+        entries = slice(first, int(csr.indptr[rows.stop]))
+        found = np.flatnonzero(test(csr.data[entries], csr.indices[entries]))
+        if len(found):
+            entry = first + int(found[0])
+            return row_of(csr, entry), int(csr.indices[entry])
+    return None
 
 
 def row_of(csr: Csr, entry: int) -> int:
@@ -136,13 +149,15 @@ def first_absent(csr: Csr, columns: npt.NDArray[np.bool_]) -> Place | None:
     wanted = int(np.count_nonzero(columns))
     if wanted == 0:
         return None
-    stored = np.bincount(rows_of(csr)[columns[csr.indices]], minlength=csr.shape[0])
-    lacking = np.flatnonzero(stored < wanted)
-    if len(lacking) == 0:
-        return None
-    row = int(lacking[0])
-    there = csr.indices[csr.indptr[row] : csr.indptr[row + 1]]
-    return row, int(np.setdiff1d(np.flatnonzero(columns), there)[0])
+    for rows in blocks(csr):
+        some = csr[rows]
+        stored = np.bincount(rows_of(some)[columns[some.indices]], minlength=some.shape[0])
+        lacking = np.flatnonzero(stored < wanted)
+        if len(lacking):
+            row = int(lacking[0])
+            there = some.indices[some.indptr[row] : some.indptr[row + 1]]
+            return rows.start + row, int(np.setdiff1d(np.flatnonzero(columns), there)[0])
+    return None
 
 
 def changed_rows(csr: Csr, rows: Places, columns: Places, values: npt.NDArray[np.float64]) -> Csr:

@@ -55,7 +55,7 @@ class Columns:
 
     def blocks(self, csr: Csr) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
         """All rows, some at a time: which they are, and these columns of them."""
-        for rows in blocks(csr.shape[0], len(self.chosen)):
+        for rows in blocks(csr, len(self.chosen)):
             yield rows, self.dense(csr[rows])
 
 

@@ -91,7 +91,10 @@ class FeatureLabels:
             self._check(label, row, where)
         if self.gives_codes:
             return codes_of_labels(self.ensemble, self.feature, given)
-        return np.array(given, dtype=np.float64)
+        unknown = np.nan
+        if self.ensemble.unknown_category != "missing":
+            unknown = min([0.0, *map(float, self.known)]) - 1
+        return np.array([float(label) if _is_double(label) else unknown for label in given])
 
     def check_numbers(self, where: str) -> None:
         """Refuse a column of numbers that may be labels and may be codes."""
@@ -107,9 +110,10 @@ class FeatureLabels:
         """Refuse a label that cannot be one of the model's, or that its library would refuse."""
         if label in self.known:
             return
-        is_text = isinstance(label, str)
+        is_text, rule = isinstance(label, str), self.ensemble.category_rule
         alike = not self.known or any(isinstance(known, str) == is_text for known in self.known)
-        if not alike or self.ensemble.category_rule == "nonnegative" or not _is_label(label):
+        alike |= rule == "text"  # to CatBoost numbers are texts
+        if not alike or rule == "nonnegative" or not _is_label(label):
             raise DataError(
                 f"{where} row {row}: unknown category {label!r}; the model knows {self._listed()}"
                 + ("" if alike else ", which are " + ("numbers" if is_text else "texts"))
