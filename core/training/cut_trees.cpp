@@ -1,6 +1,7 @@
 #include "training/cut_trees.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace carve {
 
@@ -32,8 +33,11 @@ CutTrees::CutTrees(const Ensemble& ensemble, const Attacker& attacker) {
         const auto& node = ensemble.nodes[i];
         const bool leaf = node.is_leaf();
         const bool by_set = node.is_by_set();
-        nodes.push_back({node.threshold, node.axis(), node.right,
-                         leaf || by_set ? 0 : cell_of(node.feature, node.threshold),
+        nodes.push_back({by_set ? std::numeric_limits<double>::quiet_NaN() : node.threshold,
+                         node.axis(), node.right,
+                         leaf     ? 0
+                         : by_set ? static_cast<std::int32_t>(node.threshold)
+                                  : cell_of(node.feature, node.threshold),
                          !leaf && ensemble.missing[i] == Missing::left, by_set});
     }
     const auto outputs = static_cast<std::size_t>(ensemble.n_outputs());

@@ -19,10 +19,10 @@ class CutTrees {
     CutTrees(const Ensemble& ensemble, const Attacker& attacker);
 
     struct Node {             // as in Ensemble, depth-first
-        double threshold;     // or the number of the set
+        double threshold;     // NaN where the split is by a set
         std::int32_t feature; // -1 at a leaf
         std::int32_t right;   // at a leaf: its row in the scores
-        std::int32_t place;   // of the threshold
+        std::int32_t place;   // of the threshold; or the number of the set
         bool missing_left;
         bool by_set;
     };

@@ -53,32 +53,29 @@ void WitnessFinder::find_effects_below(Pending step, double here) {
                     add_effect(step, change);
             return;
         }
-        if (step.feature >= 0 && step.feature != node.feature)
-            step.node = goes_left(node) ? step.node + 1 : node.right;
-        else
-            step.node = node.by_set ? step_by_set(step) : step_by_threshold(step);
+        const std::int32_t left = step.node + 1;
+        if (step.feature >= 0 && step.feature != node.feature) {
+            step.node = goes_left(node) ? left : node.right;
+        } else if (node.by_set) {
+            step.node = step_by_set(step);
+        } else if (step.feature < 0) {
+            const bool goes = goes_left(node);
+            const Range& reach = range(node.feature);
+            const std::int32_t low = goes ? std::max(reach.low, node.place + 1) : reach.low;
+            const std::int32_t high = goes ? reach.high : std::min(reach.high, node.place);
+            if (low <= high && reach.low < reach.high)
+                pending_.push_back({goes ? node.right : left, node.feature, low, high});
+            step.node = goes ? left : node.right;
+        } else if (step.high <= node.place) {
+            step.node = left;
+        } else if (step.low > node.place) {
+            step.node = node.right;
+        } else {
+            pending_.push_back({node.right, step.feature, node.place + 1, step.high});
+            step.high = node.place;
+            step.node = left;
+        }
     }
-}
-
-std::int32_t WitnessFinder::step_by_threshold(Pending& step) {
-    const auto& node = trees_.nodes[static_cast<std::size_t>(step.node)];
-    const std::int32_t left = step.node + 1;
-    if (step.feature < 0) {
-        const bool goes = goes_left(node);
-        const Range& reach = range(node.feature);
-        const std::int32_t low = goes ? std::max(reach.low, node.place + 1) : reach.low;
-        const std::int32_t high = goes ? reach.high : std::min(reach.high, node.place);
-        if (low <= high && reach.low < reach.high)
-            pending_.push_back({goes ? node.right : left, node.feature, low, high});
-        return goes ? left : node.right;
-    }
-    if (step.high <= node.place)
-        return left;
-    if (step.low > node.place)
-        return node.right;
-    pending_.push_back({node.right, step.feature, node.place + 1, step.high});
-    step.high = node.place;
-    return left;
 }
 
 std::int32_t WitnessFinder::step_by_set(Pending& step) {

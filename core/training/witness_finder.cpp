@@ -28,7 +28,9 @@ bool draw(double share, std::uint64_t& random) {
 WitnessFinder::WitnessFinder(const Ensemble& ensemble, const CutTrees& trees,
                              const Attacker& attacker)
     : ensemble_(ensemble), trees_(trees), attacker_(attacker), costs_(ensemble, attacker),
-      instance_(ensemble, attacker), outputs_(static_cast<std::size_t>(ensemble.n_outputs())),
+      instance_(ensemble, attacker),
+      has_states_(std::ranges::find(ensemble.grid, Grid::finite) != ensemble.grid.end()),
+      outputs_(static_cast<std::size_t>(ensemble.n_outputs())),
       leaves_(static_cast<std::size_t>(ensemble.n_trees())), total_(outputs_),
       effect_(trees.cell_places(), 0.0) {
     const auto n = static_cast<std::size_t>(ensemble.n_features);
@@ -55,24 +57,19 @@ void WitnessFinder::load(const Rows& rows, std::int64_t row) {
     moved_.clear();
 }
 
-const WitnessFinder::Range& WitnessFinder::range(std::int32_t feature) {
+void WitnessFinder::find_range(std::int32_t feature) {
     const auto f = static_cast<std::size_t>(feature);
-    if (known_[f] != load_) {
-        known_[f] = load_;
+    known_[f] = load_;
+    const std::int32_t home = trees_.cell_of(feature, instance_.routed[f]);
+    range_[f] = {home, home, home};
+    if (is_finite(feature)) {
+        if (instance_.may_switch(feature))
+            range_[f] = {0, static_cast<std::int32_t>(trees_.cuts(feature).size()), home};
+    } else if (instance_.x[f] == instance_.x[f]) {
         const Limits& limits = instance_.limits(feature);
-        const std::int32_t home = trees_.cell_of(feature, instance_.routed[f]);
-        if (is_finite(feature)) {
-            const auto last = static_cast<std::int32_t>(trees_.cuts(feature).size());
-            range_[f] =
-                instance_.may_switch(feature) ? Range{0, last, home} : Range{home, home, home};
-            return range_[f];
-        }
-        range_[f] = instance_.x[f] != instance_.x[f]
-                        ? Range{home, home, home}
-                        : Range{trees_.cell_of(feature, limits.low),
-                                trees_.cell_of(feature, limits.high), home};
+        range_[f] = {trees_.cell_of(feature, limits.low), trees_.cell_of(feature, limits.high),
+                     home};
     }
-    return range_[f];
 }
 
 // The value that stands for a cell: the one nearest to the instance.

@@ -95,21 +95,27 @@ class WitnessFinder {
 
     bool goes_left(const CutTrees::Node& node) const {
         const double value = at_[static_cast<std::size_t>(node.feature)];
-        if (node.by_set && value == value)
-            return lists(node, value);
-        return value <= node.threshold || (value != value && node.missing_left);
+        if (value <= node.threshold)
+            return true;
+        return value != value ? node.missing_left : node.by_set && lists(node, value);
     }
     bool lists(const CutTrees::Node& node, double state) const {
-        return ensemble_.sets.holds(static_cast<std::size_t>(node.threshold), state);
+        return ensemble_.sets.holds(static_cast<std::size_t>(node.place), state);
     }
     bool is_finite(std::int32_t feature) const {
-        return ensemble_.grid_of(feature) == Grid::finite;
+        return has_states_ && ensemble_.grid_of(feature) == Grid::finite;
     }
     double value(std::int32_t leaf) const {
         const auto row = static_cast<std::size_t>(leaf) * outputs_;
         return outputs_ == 1 ? sign_ * scores_[row] : scores_[row + plus_] - scores_[row + minus_];
     }
-    const Range& range(std::int32_t feature);
+    const Range& range(std::int32_t feature) {
+        const auto f = static_cast<std::size_t>(feature);
+        if (known_[f] != load_)
+            find_range(feature);
+        return range_[f];
+    }
+    void find_range(std::int32_t feature);
     double value_of(std::int32_t feature, std::int32_t cell);
     double cost(std::int32_t feature, std::int32_t cell);
     void move(std::int32_t feature, std::int32_t cell);
@@ -117,7 +123,6 @@ class WitnessFinder {
     void find_effects();
     void find_effects_below(Pending step, double here);
     // The child that the step goes on to; the other one may be put aside.
-    std::int32_t step_by_threshold(Pending& step);
     std::int32_t step_by_set(Pending& step);
     void list_others(std::int32_t feature, const CutTrees::Node& split, bool goes);
     void add_effect(const Pending& leaf, double change);
@@ -132,6 +137,7 @@ class WitnessFinder {
     RoundedCosts costs_;
     double capacity_;
     Instance instance_;
+    bool has_states_; // of any feature
 
     const double* scores_ = nullptr;
     std::size_t outputs_;

@@ -2,7 +2,8 @@
 
 In the order of the work:
 
-    inputs, data, evaluation         what a user gives, checked: rows, labels, what to watch
+    inputs, columns, data            what a user gives, checked: rows, categories, labels
+    evaluation                       what to watch
     parameters, parameterised        LightGBM's parameters, and how estimators hold them
     growing                          trees, one after the other, and the model they make
     refitting                        new leaf scores for fixed trees

@@ -73,7 +73,7 @@ class LargeSpreadClassifier(LargeSpread, Classifier):
     evals_result_ : dict
         Every metric after every round, by evaluation set.
     n_open_thresholds_ : int
-        Candidate thresholds that no tree closed.
+        Candidate thresholds that no tree closed; a categorical feature counts as one.
     training_report_ : TrainingReport
         With certified training: every trial, what was chosen, and why.
 

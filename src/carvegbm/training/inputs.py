@@ -82,7 +82,8 @@ def _coded(estimator: Any, X: Any, reset: bool, what: str) -> Any:
     """Codes for the labels of categories; the labels are those of training."""
     if reset:
         estimator._columns = Columns.of(X)
-    return estimator._columns.coded(X, what)
+    known: Columns = getattr(estimator, "_columns", Columns())
+    return known.coded(X, what)
 
 
 def _by_row(rows: Any) -> Any:
