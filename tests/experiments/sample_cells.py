@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from carvegbm_experiments.plan.attackers import STUDIES, Study
 from carvegbm_experiments.plan.paper import MEASURES
 from carvegbm_experiments.plan.robust import PROTOCOLS, ROWS, Row
+from carvegbm_experiments.store.verdicts import stored_verdicts
 
 MACHINE = {
     "cpu": "Example CPU <3 GHz>",
@@ -209,6 +211,45 @@ def robust(row: Row, model: str = "robust", *, better: float = 0.5, **configurat
     return cell("robust", {**result, **common}, **names, **configuration)
 
 
+def attackers(study: Study, letters: str = "") -> list[dict[str, Any]]:
+    """All cells of a study; a row falls to the twin alone, one to both, one is wrong already.
+
+    `letters` are the verdicts with the real attacker, where others are wanted.
+    """
+    cells = []
+    for norm, budget in study.attackers:
+        for model in study.parameters:
+            for trained, met in study.meetings(model):
+                found = letters if letters and met == study.real else "rrrrrrrffw"
+                if met == study.real and not letters:
+                    found = "rrrrrrrrfw"
+                known = {"limits": met, "model": model, "norm": norm, "budget": budget}
+                known |= {"trained": trained} if trained else {}
+                cells.append(_met(found, dataset=study.dataset, **known))
+    return cells
+
+
+def _met(letters: str, **configuration: Any) -> dict[str, Any]:
+    """Half of the rows, every other one, are of the second class."""
+    names = {"robust": "r", "fragile": "f", "unknown": "u", "wrong": "w"}
+    halves = letters[::2], letters[1::2]
+    result = {
+        "rows": len(letters),
+        "accuracy": 1 - letters.count("w") / len(letters),
+        "robustness": [letters.count("r") / len(letters)] * 2,
+        "unknown": letters.count("u"),
+        "by_class": [
+            {"rows": len(half), **{name: half.count(sign) for name, sign in names.items()}}
+            for half in halves
+        ],
+        "verdicts": stored_verdicts(letters),
+        "verify_seconds": 0.018,
+        "trees": 120,
+        "leaves": 1920,
+    }
+    return cell("attackers", result, **configuration)
+
+
 def sample_cells() -> list[dict[str, Any]]:
     """The paper's suite for Fashion-MNIST and MNIST with a little of everything else.
 
@@ -254,6 +295,7 @@ def sample_cells() -> list[dict[str, Any]]:
     cells.append(gallery("fmnist", "0", 3))
     cells.append(gallery("fmnist", "inf", 0.015))
     cells += [robust(row, model) for row in ROWS for model in PROTOCOLS[row.protocol].models]
+    cells += [cell for study in STUDIES for cell in attackers(study)]
     return cells
 
 

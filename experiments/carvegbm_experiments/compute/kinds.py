@@ -16,6 +16,7 @@ import numpy as np
 
 import carvegbm as cg
 from carvegbm_experiments.compute.attacked import Images, attacked_images
+from carvegbm_experiments.compute.attackers import attackers
 from carvegbm_experiments.compute.models import Bench, attacker_of
 from carvegbm_experiments.compute.robust import robust
 from carvegbm_experiments.compute.trials import Trial, Trials
@@ -273,6 +274,7 @@ _KINDS: dict[str, Callable[[Cell, Bench], Result]] = {
     "curve": _curve,
     "certified": _certified,
     "robust": robust,
+    "attackers": attackers,
     "time": _time,
     "speed-up": _speed_up,
 }

@@ -18,6 +18,7 @@ import joblib
 import carvegbm as cg
 from carvegbm_experiments.compute import plain
 from carvegbm_experiments.compute.data import Data, Parts
+from carvegbm_experiments.compute.frames import framed
 from carvegbm_experiments.compute.robust_data import Part, divide
 from carvegbm_experiments.compute.trials import Trial, Trials
 from carvegbm_experiments.plan.cell import Configuration, key
@@ -73,6 +74,7 @@ class Bench:
         self.detail = detail
         self.earlier = Earlier()
         self._data = Data(store, data, download)
+        self._frames: tuple[tuple[str, int, int], Part] | None = None
 
     # ── data ─────────────────────────────────────────────────────────────────────────────────
 
@@ -97,6 +99,14 @@ class Bench:
         split = self.split(setting)
         test, valid = (split.X_test, split.y_test), (split.X_valid, split.y_valid)
         return [Part(split.X_train, split.y_train, *test, *valid)]
+
+    def framed(self, dataset: str, rows: int, seed: int) -> Part:
+        """A table as people train on it, with at most so many test rows; the last is kept."""
+        if self._frames is None or self._frames[0] != (dataset, rows, seed):
+            self.detail(f"loading {dataset}")
+            part = framed(dataset, self._data.folder, rows, seed)
+            self._frames = (dataset, rows, seed), part
+        return self._frames[1]
 
     def _parts(self, setting: Configuration) -> Parts:
         return self._data.parts(setting, self.detail)

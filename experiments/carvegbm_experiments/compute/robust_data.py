@@ -22,7 +22,7 @@ import numpy.typing as npt
 from carvegbm_experiments.compute.data import UnavailableError
 from carvegbm_experiments.plan.robust import SOURCES, Source
 
-__all__ = ["Part", "divide"]
+__all__ = ["Part", "divide", "place_of", "table_path"]
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]
@@ -74,7 +74,7 @@ def divide(
     many of every training image are added, each shifted by a pixel in another direction.
     """
     source = SOURCES[dataset]
-    rows = _published(dataset, _place(folder))
+    rows = _published(dataset, place_of(folder))
     if division == "folds":
         for part in _folds(rows, source):
             yield part if inner else _with_validation(part, seed)
@@ -168,7 +168,7 @@ def _scaled(source: Source, first: Any, *others: Any) -> tuple[Floats, ...]:
 # ── files ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _place(folder: Any) -> Path | None:
+def place_of(folder: Any) -> Path | None:
     """The folder of the data sets, as `carvegbm.datasets.load` finds it."""
     name = os.environ.get("CARVEGBM_DATA", "") if folder is None else os.fspath(folder)
     return Path(name).expanduser() if name else None
@@ -201,14 +201,19 @@ def _images(dataset: str, source: Source, place: Path | None) -> _Rows:
     return _Rows(found.X[kept], y[kept], int(test[kept].sum()))
 
 
-def _table(dataset: str, source: Source, place: Path | None) -> _Rows:
-    name = f"{source.file}.npz"
+def table_path(dataset: str, file: str, place: Path | None) -> Path:
+    """The .npz file of a data set, or `UnavailableError`."""
+    name = f"{file}.npz"
     places = [] if place is None else [place / name, place / "tabular" / name]
     path = next((path for path in places if path.is_file()), None)
     if path is None:
         where = f"into the folder {place}" if place else "into a folder and name it with --data"
         raise UnavailableError(f"{dataset}: {name} is not there; put it {where}")
-    with np.load(path) as arrays:
+    return path
+
+
+def _table(dataset: str, source: Source, place: Path | None) -> _Rows:
+    with np.load(table_path(dataset, source.file, place)) as arrays:
         if "X_train" in arrays:
             X = np.concatenate([arrays["X_train"], arrays["X_test"]])
             y = np.concatenate([arrays["y_train"], arrays["y_test"]])

@@ -23,6 +23,7 @@ KINDS = (
     "curve",
     "certified",
     "robust",
+    "attackers",
     "time",
     "speed-up",
 )
@@ -69,8 +70,12 @@ class Cell:
             parts.append(f"({setting['protocol']})")
         if "norm" in setting:
             parts.append(f"norm {setting['norm']} budget {setting['budget']:g}")
+        if "limits" in setting:
+            parts.append(f"({setting['limits']})")
         if "model" in setting:
             parts.append(f"of the {setting['model']} model")
+        if "trained" in setting:
+            parts.append(f"trained for ({setting['trained']})")
         if self.kind == "large-spread":
             parts.append(f"by {setting['criterion']}")
         if self.kind == "speed-up":

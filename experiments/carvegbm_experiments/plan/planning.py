@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from carvegbm import CarveError
+from carvegbm_experiments.plan.attackers import Study
 from carvegbm_experiments.plan.cell import KINDS, TIMED, Cell
 from carvegbm_experiments.plan.robust import PROTOCOLS, Row
 from carvegbm_experiments.plan.suites import QUICK, Suite
@@ -31,6 +32,7 @@ _COSTS = {
     "curve": 15.0,
     "certified": 120.0,
     "robust": 30.0,
+    "attackers": 8.0,
     "time": 20.0,
     "speed-up": 20.0,
 }
@@ -79,7 +81,7 @@ def plan(
         found.setdefault(cell.key, cell)
 
     for dataset in wanted.datasets:
-        for cell in (*cells.of(dataset), *cells.robust(dataset)):
+        for cell in (*cells.of(dataset), *cells.robust(dataset), *cells.attackers(dataset)):
             if cell in wanted and cell.configuration.get("norm", allowed[0]) in allowed:
                 add(cell)
     return sorted(found.values(), key=_order(suite))
@@ -166,6 +168,14 @@ class _Cells:
                 for model in PROTOCOLS[row.protocol].models:
                     yield self._robust(row, model)
 
+    def attackers(self, dataset: str) -> Iterable[Cell]:
+        """All cells about attackers as people have them, and one data set."""
+        for study in self.suite.studies:
+            if study.dataset == dataset:
+                for attacker in study.attackers:
+                    for model in study.parameters:
+                        yield from self._attackers(study, attacker, model)
+
     def _cell(
         self,
         kind: str,
@@ -247,6 +257,22 @@ class _Cells:
         norm = {"inf": 1.0}.get(row.norm, 4.0)
         cost = _ROBUST_COSTS.get(row.dataset, 1.0) * folds * norm
         return self._cell("robust", row.dataset, settings, cost=cost)
+
+    def _attackers(self, study: Study, attacker: tuple[str, float], model: str) -> Iterable[Cell]:
+        norm = attacker[0]
+        for trained, met in study.meetings(model):
+            settings = {
+                **_named(attacker),
+                "limits": met,
+                "options": study.allowed(met, norm),
+                "model": model,
+                "parameters": study.trained_with(model, attacker),
+                "rows": study.rows,
+                "timeout": study.timeout,
+            }
+            if trained is not None:
+                settings |= {"trained": trained, "training": study.allowed(trained, norm)}
+            yield self._cell("attackers", study.dataset, settings)
 
     def _curves(self, dataset: str, attacker: tuple[str, float]) -> Iterable[Cell]:
         budget = attacker[1]

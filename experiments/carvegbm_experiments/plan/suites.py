@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from carvegbm_experiments.plan.attackers import QUICK_STUDIES, STUDIES, Study
 from carvegbm_experiments.plan.paper import MEASURES
 from carvegbm_experiments.plan.robust import QUICK_ROWS, ROWS, Row
 
@@ -35,6 +36,8 @@ class Suite:
     speed_ups: Mapping[str, Attackers]
     robust: tuple[Row, ...]
     """Robust training beside the published results."""
+    studies: tuple[Study, ...]
+    """Attackers as people have them."""
     leaves: tuple[int, ...]
     certified_leaves: tuple[int, ...]
     quietness: tuple[float | None, ...]
@@ -67,7 +70,9 @@ class Suite:
     @property
     def names(self) -> tuple[str, ...]:
         """All data sets, those of the paper's evaluation first."""
-        return tuple(dict.fromkeys((*self.datasets, *(row.dataset for row in self.robust))))
+        robust = (row.dataset for row in self.robust)
+        studied = (study.dataset for study in self.studies)
+        return tuple(dict.fromkeys((*self.datasets, *robust, *studied)))
 
     @property
     def norms(self) -> tuple[str, ...]:
@@ -75,6 +80,7 @@ class Suite:
         groups = (self.attackers, self.few, self.extras)
         used = {norm for group in groups for list_ in group.values() for norm, _ in list_}
         used |= {row.norm for row in self.robust}
+        used |= {norm for study in self.studies for norm, _ in study.attackers}
         return tuple(norm for norm in NORMS if norm in used)
 
 
@@ -109,6 +115,7 @@ PAPER = Suite(
     },
     speed_ups={"fmnist": (("inf", 0.01), ("1", 0.1), ("0", 2))},
     robust=ROWS,
+    studies=STUDIES,
     leaves=(16, 32, 64, 128, 256),
     certified_leaves=(8, 16),
     quietness=(0.03, 0.06, 0.12, 0.25, None),
@@ -135,6 +142,7 @@ QUICK = Suite(
     galleries={"digits": (("inf", 0.04), ("1", 0.2), ("0", 1))},
     speed_ups={"digits": (("inf", 0.04),)},
     robust=QUICK_ROWS,
+    studies=QUICK_STUDIES,
     leaves=(4, 8),
     certified_leaves=(4, 8),
     quietness=(0.06, 0.25, None),

@@ -44,6 +44,7 @@ _TITLES = {
     "digits": "Digits",
     "nsl-kdd": "NSL-KDD",
     "social-honeypot": "Social honeypot",
+    "covtype": "Covertype",
 }
 _CLASSES = {("fmnist", "0"): "T-shirt", ("fmnist", "3"): "dress"}
 
@@ -123,7 +124,7 @@ class Cells:
 
     def datasets(self) -> list[str]:
         """Names of the data sets the paper's evaluation is about, its own first."""
-        paper = (cell for cell in self._cells if cell["kind"] != "robust")
+        paper = (cell for cell in self._cells if cell["kind"] not in ("robust", "attackers"))
         found = {str(cell["configuration"]["dataset"]) for cell in paper}
         return sorted(found, key=_dataset_order)
 
@@ -256,7 +257,7 @@ def _suite(cell: Record) -> str:
 def _question(cell: Record) -> tuple[Any, ...]:
     """What the cell answers, apart from how thoroughly."""
     setting = cell["configuration"]
-    names = ["dataset", "norm", "criterion", "protocol", "model"]
+    names = ["dataset", "norm", "criterion", "protocol", "model", "limits", "trained"]
     names += ["trees"] if cell["kind"] == "speed-up" else []
     budget = setting.get("budget")
     values = (str(setting.get(name, "")) for name in names)

@@ -164,7 +164,10 @@ class Store:
 
 def _slug(configuration: Configuration) -> str:
     """What people should see in a file's name; the key makes it unique."""
-    names = ("suite", "dataset", "protocol", "norm", "budget", "criterion", "model")
+    names = (
+        *("suite", "dataset", "protocol", "norm", "budget", "limits", "criterion", "model"),
+        "trained",
+    )
     parts = [str(configuration[name]) for name in names if configuration.get(name) is not None]
     text = "-".join(parts).lower()
     return "".join(c if c.isalnum() or c in "-." else "_" for c in text)

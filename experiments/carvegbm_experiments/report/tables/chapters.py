@@ -1,4 +1,4 @@
-"""Cells → tables in reading order: the paper's own (here), robust training, and what is `beyond`.
+"""Cells → tables in reading order: the paper's own (here), robust training, attackers, the rest.
 
 Comes in: the cells of one suite. Goes out: sections of `Table`s with ours and the paper's numbers
 side by side. What has not been computed leaves a dash and is counted.
@@ -29,7 +29,7 @@ from carvegbm_experiments.report.lookup import (
     promised,
     shown,
 )
-from carvegbm_experiments.report.tables import beyond, robust
+from carvegbm_experiments.report.tables import attackers, beyond, robust
 from carvegbm_experiments.report.tables.table import (
     DASH,
     Table,
@@ -100,6 +100,7 @@ def sections(cells: Iterable[Record] | Cells) -> list[Section]:
             _some(speed_up_table(found)),
         ),
         *(Section(*chapter) for chapter in robust.chapters(found)),
+        *(Section(*chapter) for chapter in attackers.chapters(found)),
         *(Section(*chapter) for chapter in beyond.chapters(found)),
     ]
     return [chapter for chapter in chapters if chapter.tables]
