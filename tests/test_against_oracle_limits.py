@@ -160,3 +160,22 @@ def test_ends_of_a_lattice_can_be_reached_from_each_other(norm, far):
         label = int(x > far)
         budget = 1 if norm == 0 else 2.0**51
         check_briefly(Case(model, [x], label, oracle.Attacker(norm, budget, step={0: Fraction(1)})))
+
+
+@each_norm
+@pytest.mark.parametrize("closed", [range(3, 70), range(64, 70), range(66, 70)])
+def test_members_closed_to_every_row_leave_other_features_open(closed, norm):
+    """States are bits of words; those of the group need two, or one if the last are closed."""
+    trees = [
+        split(3, 0.5, leaf(-1.0), leaf(1.0)),
+        {"feature": 70, "categories": [0], "left": leaf(-3.0), "right": leaf(2.0)},
+    ]
+    model = cg.Ensemble.from_trees(trees, n_features=71, categories={70: {0: 0, 1: 1}})
+    x, lower, upper = np.zeros((1, 71)), np.full((1, 71), -np.inf), np.full((1, 71), np.inf)
+    x[0, [2, 70]] = 1
+    upper[0, closed] = 0
+    attacker = cg.Attacker(norm, 1, one_hot=[range(70)], bounds=(lower, upper))
+    for engine in ("search", "large-spread", "milp"):
+        found = cg.attack(model, x, [1], attacker, engine=engine)
+        assert found.success.tolist() == [True]
+        assert found.witnesses[0, 70] == 0

@@ -173,7 +173,8 @@ void Instance::find_states() {
             const auto state = static_cast<std::size_t>(i - begin);
             const auto column = attacker_.state_columns[static_cast<std::size_t>(i)];
             const auto word = static_cast<std::size_t>(row_states_.starts[f]) + state / 64;
-            if (!(bounds_.upper[column] > 0) && !row_states_[f].empty())
+            // States that are open to no row may have no word: the next one is another feature's.
+            if (!(bounds_.upper[column] > 0) && state / 64 < row_states_[f].size())
                 row_states_.words[word] &= ~(std::uint64_t{1} << (state % 64));
         }
     }
