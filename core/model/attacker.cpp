@@ -12,15 +12,13 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double largest = std::numeric_limits<double>::max();
 
-double step(double value, double towards) { return std::nextafter(value, towards); }
-
 // The largest double <= x + reach, where reach = high + low exactly.
 double floor_sum(double x, double high, double low) {
     const auto [sum, error] = two_sum(x, high);
     if (!std::isfinite(sum))
         return sum > 0 ? largest : -largest;
     if (low == 0) // sum is the double nearest to x + high
-        return error < 0 ? step(sum, -infinity) : sum;
+        return error < 0 ? std::nextafter(sum, -infinity) : sum;
     // Not the common case: start nearby and step to where the exact comparison says so.
     const auto within = [&](double z) {
         ExactSum slack;
@@ -30,9 +28,9 @@ double floor_sum(double x, double high, double low) {
     };
     double z = sum + (error + low);
     while (!within(z))
-        z = step(z, -infinity);
-    while (z < largest && within(step(z, infinity)))
-        z = step(z, infinity);
+        z = std::nextafter(z, -infinity);
+    while (z < largest && within(std::nextafter(z, infinity)))
+        z = std::nextafter(z, infinity);
     return z;
 }
 
@@ -63,10 +61,6 @@ double floor_to_float32(double value) {
         return std::min<double>(rounded, std::numeric_limits<float>::max());
     return std::nextafter(rounded, -std::numeric_limits<float>::infinity());
 }
-
-} // namespace
-
-namespace {
 
 // The exact cost of all moves together.
 Dyadic total_cost(const ExactCosts& costs, int norm, std::span<const std::int32_t> features,
@@ -308,9 +302,9 @@ double ExactCosts::smallest_budget(const Dyadic& cost) const {
     const double root = std::pow(std::ldexp(ratio, rest), 1.0 / power);
     double budget = std::clamp(std::ldexp(root, (exponent - rest) / power), 0.0, largest);
     while (budget < largest && of_budget(budget) < cost)
-        budget = step(budget, infinity);
-    while (cost <= of_budget(step(budget, 0)))
-        budget = step(budget, 0);
+        budget = std::nextafter(budget, infinity);
+    while (cost <= of_budget(std::nextafter(budget, 0)))
+        budget = std::nextafter(budget, 0);
     return budget;
 }
 

@@ -64,10 +64,6 @@ struct Attacker {
         return states.empty() ? std::span<const std::uint64_t>{}
                               : states[static_cast<std::size_t>(feature)];
     }
-    // How far z is from x, on the feature's own grid: all changes of a finite one are equally far.
-    double move(std::int32_t feature, double x, double z) const {
-        return states_of(feature).empty() || x == z ? z - x : 1;
-    }
     // Is moving features[i] from x to z[i], all of them together, within the budget? Exact.
     bool affords(std::span<const std::int32_t> features, const double* x, const double* z) const;
     // The smallest budget that affords the same. Exact.
