@@ -211,6 +211,32 @@ def test_refusal_for_norm_0_says_that_no_budget_is_allowed():
         assert word in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"step": 1, "scale": {0: (0, 5)}}, ("2 steps apart", "the budget 3 moves it by")),
+        ({"scale": {0: (0, 5)}}, ("2 apart", "the budget 3 moves it by")),
+        ({"scale": 5}, ("0.4 apart", "twice the budget 3")),
+    ],
+)
+def test_refusal_says_how_far_the_budget_goes(options, words):
+    with pytest.raises(cg.NotLargeSpreadError) as caught:
+        require_large_spread(apart(1.0, 3.0), cg.Attacker(1, 3, **options))
+    for word in (*words, "1.0 in tree 0", "3.0 in tree 1"):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(("norm", "largest"), [(0, 0.0), (1, math.nextafter(1, 0))])
+def test_refusal_of_states_has_no_thresholds(norm, largest):
+    model = ensemble(stump(0, 0.5), stump(1, 0.5), n_features=2)
+    with pytest.raises(cg.NotLargeSpreadError) as caught:
+        require_large_spread(model, cg.Attacker(norm, 1, one_hot=[[0, 1]]))
+    assert all(map(math.isnan, caught.value.thresholds))
+    assert caught.value.largest_budget == largest
+    assert "the one-hot group of feature 0" in str(caught.value)
+    require_large_spread(model, cg.Attacker(norm, largest, one_hot=[[0, 1]]))
+
+
 @pytest.mark.parametrize("use", [cg.verify, cg.attack])
 def test_large_spread_engine_refuses_what_the_others_take(use):
     model, attacker = apart(0.25, 0.75), cg.Attacker("inf", 0.5)

@@ -33,9 +33,10 @@ class NotLargeSpreadError(CarveError):
     trees : tuple of int
         The two trees, by position.
     thresholds : tuple of float
-        Their two thresholds.
+        Their two thresholds; of a feature with a step, the last multiples on the left of them; of
+        a categorical feature or a one-hot group (`feature` is its first), NaN.
     largest_budget : float
-        The supremum of the budgets for which the ensemble is large-spread.
+        The largest budget for which the ensemble is large-spread; 0 if there is none.
     """
 
     def __init__(

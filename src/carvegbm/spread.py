@@ -45,7 +45,7 @@ class _Pair:
     feature: int
     trees: tuple[int, int]
     thresholds: tuple[float, float]
-    """As the core has them: of a feature with a step, in steps; of states, numbers of sets."""
+    """As the core has them: of a feature with a step, in steps; NaN where there are none."""
     room: Fraction
     """The smallest budget at which some value can be moved across either."""
     kind: Literal["real", "whole", "finite"] = "real"
@@ -96,7 +96,7 @@ def require_large_spread(ensemble: Ensemble, attacker: Attacker) -> None:
     pair = _violation(ensemble, attacker)
     if pair is None:
         return
-    largest = _largest_below(pair.room)
+    largest = _largest_of(pair, attacker)
     thresholds = _named_thresholds(ensemble, attacker, pair)
     raise NotLargeSpreadError(
         f"the ensemble is not large-spread: {_reason(ensemble, attacker, pair, thresholds)}"
@@ -134,18 +134,17 @@ def _reason(
     apart = float(Fraction(high) - Fraction(low))
     limits = attacker.limits(ensemble)
     scale = float(limits.scale[pair.feature]) if len(limits.scale) else 1.0
+    unit, relation = "", "not more than"
+    reach = f"what the budget {attacker.budget:g} moves it by, down and up together"
     if pair.kind == "whole":
         apart = float(pair.thresholds[1] - pair.thresholds[0])
-        unit, reach = " steps", "what the budget can move it down and up together"
-    elif len(limits.scale_up) and scale != limits.scale_up[pair.feature]:
-        unit, reach = "", "what the budget can move it down and up together"
-    else:
+        unit, relation = " steps", "less than"
+    elif not len(limits.scale_up) or scale == limits.scale_up[pair.feature]:
         apart /= scale
-        unit, reach = "", "twice the budget"
-    relation = "less than" if pair.kind == "whole" else "not more than"
+        reach = f"twice the budget {attacker.budget:g}"
     return (
         f"{name} has threshold {low!r} in tree {first} and {high!r} in tree {second}, "
-        f"{apart:.6g}{unit} apart, which is {relation} {reach} {attacker.budget:g}"
+        f"{apart:.6g}{unit} apart, which is {relation} {reach}"
     )
 
 
@@ -164,10 +163,13 @@ def largest_budget(ensemble: Ensemble, attacker: Attacker) -> float:
     Infinite if no feature is shared in a way that matters.
     """
     pair = _closest_pair(ensemble, attacker)
-    if pair is None:
-        return math.inf
+    return math.inf if pair is None else _largest_of(pair, attacker)
+
+
+def _largest_of(pair: _Pair, attacker: Attacker) -> float:
+    """The largest budget of an attacker of this kind that the pair has room for."""
     largest = _largest_below(pair.room)
-    return math.floor(largest) if attacker.norm == 0 else largest
+    return float(math.floor(largest)) if attacker.norm == 0 else largest
 
 
 def _largest_below(bound: Fraction) -> float:
@@ -349,18 +351,12 @@ def _states_told_apart(translation: Translation, attacker: Attacker) -> Iterator
             dtype=bool,
         )
         told = here[tells[which.ravel()]] if len(here) else here
-        trees, first = np.unique(ensemble.tree_of_node[told], return_index=True)
+        trees = np.unique(ensemble.tree_of_node[told])
         if len(trees) < 2:
             continue
         price = Fraction(1) if attacker.norm == 0 else 1 / Fraction(float(down[feature]))
-        thresholds = sets.nodes["threshold"][told[first[:2]]].tolist()
-        yield _Pair(
-            feature,
-            (int(trees[0]), int(trees[1])),
-            (thresholds[0], thresholds[1]),
-            price,
-            "finite",
-        )
+        two = int(trees[0]), int(trees[1])
+        yield _Pair(feature, two, (math.nan, math.nan), price, "finite")
 
 
 def _reachable_states(translation: Translation, feature: int) -> list[int]:
