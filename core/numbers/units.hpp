@@ -135,6 +135,9 @@ static_assert(bits_of_values(static_cast<std::size_t>(most_places) - 1) >= 25);
 // users, ranges and slots are no more, and segments no more than three times as many.
 inline constexpr std::size_t most_demands = 12'000'000;
 static_assert(3 * most_demands < static_cast<std::size_t>(most_places));
+// Nor more than this many words of states that leaves ask for (8 MB per million): a feature of a
+// million states takes 15,626 of them for every demand.
+inline constexpr std::size_t most_mask_words = std::size_t{1} << 25;
 
 // ── slopes of the refit's loss ──────────────────────────────────────────────────────────────────
 //

@@ -93,13 +93,6 @@ Reduction::Built Reduction::split_leaves(const Instance& instance, const Stopwat
         const std::int32_t end = tree.leaf_end;
         tree.leaf_begin = static_cast<std::int32_t>(leaves.size());
         for (std::int32_t i = begin; i < end; ++i) {
-            const bool late = stopwatch.expired();
-            if (late || demands_.size() > units::most_demands) {
-                trees = before;
-                leaves = std::move(whole);
-                demands_ = std::move(asked);
-                return late ? Built::interrupted : Built::too_large;
-            }
             const Leaf& leaf = whole[i];
             chosen.assign(asked.begin() + leaf.entry_begin, asked.begin() + leaf.entry_end);
             double spent = 0;
@@ -107,16 +100,25 @@ Reduction::Built Reduction::split_leaves(const Instance& instance, const Stopwat
                 if (has_costs() && demand.mask < 0)
                     spent += price(instance, demand.feature, demand.interval);
             choose_runs(leaf, chosen, 0, spent);
+            // After every leaf, the last one, too: of one that is too large, runs are left out.
+            const bool late = stopwatch.expired();
+            if (late || is_too_large()) {
+                trees = before;
+                leaves = std::move(whole);
+                demands_ = std::move(asked);
+                return late ? Built::interrupted : Built::too_large;
+            }
         }
         tree.leaf_end = static_cast<std::int32_t>(leaves.size());
     }
     return Built::whole;
 }
 
-// Appends the leaf once for every combination of runs, from demand `next` on, that can be paid for.
+// Appends the leaf once for every combination of runs, from demand `next` on, that can be paid for;
+// not for all of them where that is too large.
 void Reduction::choose_runs(const Leaf& leaf, std::vector<Demand>& chosen, std::size_t next,
                             double spent) {
-    if (spent > costs_.capacity() + slack_ || demands_.size() > 2 * units::most_demands)
+    if (spent > costs_.capacity() + slack_ || is_too_large())
         return;
     while (next < chosen.size() && chosen[next].mask < 0)
         ++next;

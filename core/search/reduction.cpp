@@ -46,11 +46,11 @@ double FixedPoint::lower(std::int64_t units) const {
     return std::ldexp(found, shift_) > rounded ? next_down(found) : found; // rounded if subnormal
 }
 
-Reduction::Reduction(const Ensemble& ensemble, const Attacker& attacker)
+Reduction::Reduction(const Ensemble& ensemble, const Attacker& attacker, std::size_t most_demands)
     : home(ensemble.n_trees()), fixed(ensemble), ensemble_(ensemble), attacker_(attacker),
-      lift_(attacker.budget < tiny ? 0x1p600 : 1), costs_(ensemble, lifted(attacker, lift_)),
-      spent_(ensemble.n_features, 0.0), interval_(ensemble.n_features),
-      local_(ensemble.n_features, -1) {
+      most_demands_(most_demands), lift_(attacker.budget < tiny ? 0x1p600 : 1),
+      costs_(ensemble, lifted(attacker, lift_)), spent_(ensemble.n_features, 0.0),
+      interval_(ensemble.n_features), local_(ensemble.n_features, -1) {
     // A cell's cost is off by at most (p + 6) u of itself; costs are summed over the features.
     if (attacker.norm > 0)
         slack_ =
@@ -100,13 +100,14 @@ bool Reduction::walk(std::int32_t tree, Instance& instance, const Stopwatch& sto
     for (;;) {
         const Node& node = ensemble_.nodes[here];
         if (node.is_leaf()) {
+            const std::size_t words = masks_.size();
             ask(here, instance);
             if (pending_.empty())
                 break;
             // A path of 100,000 splits has as many demands; one of ten has few.
-            work += trail_.size() + 1;
+            work += trail_.size() + 1 + (masks_.size() - words);
             if (work > 65'536) {
-                if (stopwatch.expired() || demands_.size() > units::most_demands) {
+                if (stopwatch.expired() || is_too_large()) {
                     unwind(0);
                     return false;
                 }
@@ -219,7 +220,7 @@ void Reduction::ask(std::int32_t leaf, const Instance& instance) {
 
 // Values and ranks of the leaves just walked; a tree whose values are all equal is a constant.
 void Reduction::settle(std::int32_t tree, const Objective& objective, bool keep,
-                       std::size_t crossed_before) {
+                       const Sizes& before) {
     const std::int32_t begin = trees.empty() ? 0 : trees.back().leaf_end;
     const auto end = static_cast<std::int32_t>(leaves.size());
     home[tree] = leaves[begin].node;
@@ -249,7 +250,8 @@ void Reduction::settle(std::int32_t tree, const Objective& objective, bool keep,
         constant += low;
         demands_.resize(leaves[begin].entry_begin);
         leaves.resize(begin);
-        crossed_.resize(crossed_before);
+        crossed_.resize(before.crossed);
+        masks_.resize(before.masks);
         return;
     }
     trees.push_back({tree, begin, end, 0, 0, high - low});
@@ -274,13 +276,13 @@ Reduction::Built Reduction::prune(Instance& instance, const Objective& objective
     doubt = exact ? 0 : 3;
     least = constant;
     for (std::int32_t tree = 0; tree < ensemble_.n_trees(); ++tree) {
-        const std::size_t crossed_before = crossed_.size();
+        const Sizes before{crossed_.size(), masks_.size()};
         const bool whole = walk(tree, instance, stopwatch);
-        if (demands_.size() > units::most_demands)
+        if (is_too_large())
             return Built::too_large;
         if (!whole)
             return Built::interrupted;
-        settle(tree, objective, keep_all, crossed_before);
+        settle(tree, objective, keep_all, before);
         if ((tree & 15) == 0 && stopwatch.expired())
             return Built::interrupted;
     }

@@ -7,6 +7,7 @@
 // are exact, come in any order, and are lower bounds on the true totals.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "model/attacker.hpp"
 #include "model/ensemble.hpp"
 #include "model/objective.hpp"
+#include "numbers/units.hpp"
 #include "running/stopwatch.hpp"
 #include "search/state_cells.hpp"
 
@@ -97,7 +99,8 @@ class Reduction {
 
     enum class Built { whole, interrupted, too_large };
 
-    Reduction(const Ensemble& ensemble, const Attacker& attacker);
+    Reduction(const Ensemble& ensemble, const Attacker& attacker,
+              std::size_t most_demands = units::most_demands);
     // Prunes the trees to the reach of the instance; then `home`, `constant` and `least` are known.
     // Trees whose leaves all have the same value become constants, unless `keep_all`.
     Built prune(Instance& instance, const Objective& objective, bool keep_all,
@@ -164,8 +167,15 @@ class Reduction {
     StateMask mask_of(const Demand& demand) const;
     void enter(const Pending& step);
     double price(const Instance& instance, std::int32_t feature, const Interval& interval) const;
-    void settle(std::int32_t tree, const Objective& objective, bool keep,
-                std::size_t crossed_before);
+    struct Sizes { // before a tree
+        std::size_t crossed;
+        std::size_t masks;
+    };
+    void settle(std::int32_t tree, const Objective& objective, bool keep, const Sizes& before);
+    // Has more been found than is worth searching?
+    bool is_too_large() const {
+        return demands_.size() > most_demands_ || masks_.size() > units::most_mask_words;
+    }
     void add_feature(std::size_t& crossed, const Instance& instance);
     void add_finite_feature(std::size_t& crossed, const Instance& instance);
     // Leaves that ask a finite feature for several runs of cells become as many leaves.
@@ -176,6 +186,7 @@ class Reduction {
 
     const Ensemble& ensemble_;
     const Attacker& attacker_;
+    std::size_t most_demands_;
     const double* x_ = nullptr; // the instance
     bool numbered_ = false;
     double lift_; // keeps tiny distances and budgets away from underflow

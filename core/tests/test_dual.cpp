@@ -75,8 +75,9 @@ TEST(bounds_of_the_dual_are_below_every_attack) {
     int tight = 0;
     for (int i = 0; i < 600; ++i) {
         const int norm = random.pick({norm_inf, 0, 1, 2});
-        const tests::Shape shape{random.between(2, 6), random.between(1, 3), random.between(1, 4),
-                                 false, 1};
+        const tests::Shape shape{
+            random.between(2, 6), random.between(1, 3), random.between(1, 4), false, 1,
+            random.chance(0.5)};
         const Ensemble ensemble = tests::random_ensemble(random, shape);
         const Attacker attacker = tests::random_attacker(random, ensemble, norm);
         const Objective objective = Objective::binary(ensemble, random.chance(0.5));
