@@ -340,14 +340,14 @@ def _states_told_apart(translation: Translation, attacker: Attacker) -> Iterator
     ensemble, limits, sets = translation.ensemble, translation.limits, translation.sets
     down, _ = _scales(limits, ensemble.n_features)
     for feature in (*limits.categories, *translation.groups):
-        reachable = _reachable_states(translation, feature)
         if not translation.states(feature):
             continue
+        reachable = _reachable_states(translation, feature)
         here = np.flatnonzero(sets.nodes["feature"] == feature)
         numbers, which = np.unique(sets.nodes["threshold"][here], return_inverse=True)
-        lists = {int(n): sets.listed(int(n)) for n in numbers}
+        # The intersection takes no longer than the smaller set, and those of splits are small.
         tells = np.array(
-            [len({state in lists[int(n)] for state in reachable}) > 1 for n in numbers],
+            [0 < len(sets.listed(int(n)) & reachable) < len(reachable) for n in numbers],
             dtype=bool,
         )
         told = here[tells[which.ravel()]] if len(here) else here
@@ -359,9 +359,9 @@ def _states_told_apart(translation: Translation, attacker: Attacker) -> Iterator
         yield _Pair(feature, two, (math.nan, math.nan), price, "finite")
 
 
-def _reachable_states(translation: Translation, feature: int) -> list[int]:
+def _reachable_states(translation: Translation, feature: int) -> set[int]:
     """The states in which an instance may be, before or after; -1 for a category nobody knows."""
     if feature in translation.groups:
-        return translation.states(feature)
-    known = list(range(len(translation.ensemble.categories[feature])))
-    return known if translation.ensemble.unknown_category == "missing" else [*known, -1]
+        return set(translation.states(feature))
+    known = set(range(len(translation.ensemble.categories[feature])))
+    return known if translation.ensemble.unknown_category == "missing" else known | {-1}
