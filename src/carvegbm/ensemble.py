@@ -158,7 +158,9 @@ class Ensemble:
         base = np.array(base_score, dtype=np.float64)
         if base.size == 1:
             base = np.full(n_outputs, base.item())
-        known = sets.kept_categories(categories, whole(n_features, "n_features"), category_rule)
+        known = sets.kept_categories(
+            categories, whole(n_features, "n_features"), category_rule, input_precision
+        )
         plain = with_plain_leaves(np.array(nodes, dtype=NODE, order="C"))
         renumbered, listed = sets.kept_sets(plain, known, set_starts, set_codes)
         vars(self).update(

@@ -48,6 +48,29 @@ def test_missing_value_follows_the_rule_of_each_split():
         ensemble(choice(0, [0], leaf(1.0), leaf(2.0))).raw_score([[math.nan]])
 
 
+def test_float32_ensemble_needs_categories_that_float32_tells_apart():
+    """Otherwise an attack could end at a category that the model does not read as such."""
+    for code, taken in ((2**24 - 1, True), (2**24 + 1, False), (2**24, False)):
+        options = {
+            "categories": {0: {3: 3, code: code}},
+            "category_rule": "truncate",
+            "input_precision": "float32",
+        }
+        if not taken:
+            with refused("feature 0", str(code), "16777215"):
+                ensemble(choice(0, [code], leaf(-1.0), leaf(1.0)), **options)
+            continue
+        model = ensemble(choice(0, [code], leaf(-1.0), leaf(1.0)), **options)
+        found = cg.attack(model, [[3.0]], [1], cg.Attacker(0, 1))
+        assert model.decide(found.witnesses).tolist() == [0]
+    with refused("feature 0", "0.1", "float32"):
+        ensemble(
+            choice(0, [1], leaf(-1.0), leaf(1.0)),
+            categories={0: {0: 0.5, 1: 0.1}},
+            input_precision="float32",
+        )
+
+
 @given(seed=st.integers(0, 10**6))
 def test_raw_score_is_that_of_a_walk_through_the_nested_trees(seed):
     model = random_ensemble(seed)

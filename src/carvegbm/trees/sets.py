@@ -75,8 +75,13 @@ def flat_sets(sets: Iterable[Sequence[int] | npt.NDArray[np.int64]]) -> Sets:
     return Sets(starts, np.concatenate([np.empty(0, dtype=np.int64), *lists]))
 
 
-def kept_categories(given: Any, n_features: int, rule: Any) -> Categories:
-    """Features and codes ascending, labels as plain Python values; nobody can change them."""
+def kept_categories(
+    given: Any, n_features: int, rule: Any, precision: Any = "float64"
+) -> Categories:
+    """Features and codes ascending, labels as plain Python values; nobody can change them.
+
+    `precision` is that in which the ensemble reads numbers: it must tell all of them apart.
+    """
     if given is None:
         given = {}
     if not isinstance(given, Mapping):
@@ -90,7 +95,10 @@ def kept_categories(given: Any, n_features: int, rule: Any) -> Categories:
             raise ModelError(
                 f"categories has feature {position}, the ensemble has {n_features} features"
             )
-        kept[position] = _kept_labels(labels, position, MOST_CODES.get(rule, 1 << 24))
+        most = 1 << 24 if precision == "float32" else MOST_CODES.get(rule, 1 << 24)
+        kept[position] = _kept_labels(labels, position, most)
+        if precision == "float32" and rule not in ("truncate", "nonnegative"):
+            _check_float32(kept[position], position)
     return MappingProxyType(dict(sorted(kept.items())))
 
 
@@ -124,6 +132,19 @@ def _kept_labels(given: Any, feature: int, most: int) -> Mapping[int, Label]:
             "give every code a label of its own"
         )
     return MappingProxyType(dict(sorted(kept.items())))
+
+
+def _check_float32(labels: Mapping[int, Label], feature: int) -> None:
+    """Refuse labels that no number is equal to once it is read, as `in_codes` reads them."""
+    numbers = [label for label in labels.values() if not isinstance(label, str)]
+    if numbers and all(isinstance(label, float) for label in numbers):
+        with np.errstate(over="ignore"):
+            lost = [label for label in numbers if float(np.float32(label)) != label]
+        if lost:
+            raise ModelError(
+                f"feature {feature} has the category {lost[0]}, which is no float32 number; a "
+                "float32 ensemble needs float32 labels"
+            )
 
 
 def plain(label: Any) -> Any:
