@@ -66,32 +66,32 @@ class Frame:
         norm = scene.attacker.norm
         largest = max((cuts.price[cut] for cut in self.used), default=Fraction(1))
         self.cost_unit = scene.capacity if reach.pruned and norm != 0 else Fraction(largest)
-        step, offset = self._steps(reach)
+        slope, offset = self._slopes(reach)
         self.cost = np.zeros(self.n_columns)
-        self.cost[: self.n_cuts] = step
+        self.cost[: self.n_cuts] = slope
         self.cost_offset = float(offset.sum())
         if largest_move:
             self.cost, self.cost_offset = np.zeros(self.n_columns), 0.0
             self.cost[-1] = 1
             for _, group in groupby(range(self.n_cuts), lambda c: cuts.feature[self.used[c]]):
                 one = list(group)
-                coefficients = [*step[one], -1]
+                coefficients = [*slope[one], -1]
                 rows.add([*one, self.n_columns - 1], coefficients, upper=-offset[one].sum())
         elif reach.pruned and not math.isinf(norm):
             capacity = scene.attacker.budget if norm == 0 else 1 + 2 * _ROW_TOLERANCE
-            moving = np.flatnonzero(step).tolist()
-            rows.add(moving, step[moving], upper=capacity - self.cost_offset)
+            moving = np.flatnonzero(slope).tolist()
+            rows.add(moving, slope[moving], upper=capacity - self.cost_offset)
         clock.check()
         self.rows = rows.arrays()
         self.tolerance = 2 * _ROW_TOLERANCE + _DUAL_TOLERANCE * self.n_columns
 
-    def _steps(self, reach: Reach) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """cost = sum of offset + step · cut: a cut costs what it adds to the one before it.
+    def _slopes(self, reach: Reach) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """cost = sum of offset + slope · cut: a cut costs what it adds to the one before it.
 
         Of a finite feature's cuts, z is left of one at most: there is none before it.
         """
         cuts = reach.cuts
-        step, offset = np.zeros(self.n_cuts), np.zeros(self.n_cuts)
+        slope, offset = np.zeros(self.n_cuts), np.zeros(self.n_cuts)
         for column, cut in reach.clock.watched(enumerate(self.used)):
             home_left = cuts.home_left[cut]
             before = column - 1 if home_left else column + 1
@@ -102,8 +102,8 @@ class Frame:
                     price -= cuts.price[other]
             more = float(price / self.cost_unit)
             more = 0.0 if more < SMALLEST else more
-            step[column], offset[column] = (-more, more) if home_left else (more, 0.0)
-        return step, offset
+            slope[column], offset[column] = (-more, more) if home_left else (more, 0.0)
+        return slope, offset
 
 
 _Matrix = tuple[npt.NDArray[np.float64], npt.NDArray[np.int32], npt.NDArray[np.int32]]

@@ -36,7 +36,7 @@ Path = tuple[tuple[int, bool], ...]
 """(node, side) from the root down."""
 Leaf = tuple[int, Box, Path]
 """The row of the scores, the box, and, unpruned, the path."""
-_Step = tuple[int, Ranges, Regions, float, Path]
+_Visit = tuple[int, Ranges, Regions, float, Path]
 """Of a walk: the node, the box as far as it is known there, what it costs, and the path."""
 
 
@@ -126,7 +126,7 @@ class _Walk:
         feature, left, right = self._columns
         leaves: list[Leaf] = []
         self.regions.clear()
-        stack: list[_Step] = [(root, {}, {}, 0.0, ())]
+        stack: list[_Visit] = [(root, {}, {}, 0.0, ())]
         for _ in reach.clock.watched(iter(stack.__len__, 0)):
             node, ranges, classes, cost, path = stack.pop()
             while feature[node] >= 0 and way_of[node] == HOME:
@@ -147,9 +147,9 @@ class _Walk:
                     before = cuts.crossed(low, high)
                     total += price[cut] - (0.0 if before is None else price[before])
                 if total <= 1 + SMALLEST:
-                    steps = () if reach.pruned else (*path, (node, side))
+                    turns = () if reach.pruned else (*path, (node, side))
                     inside = {**ranges, feature[node]: inner}
-                    stack.append((child, inside, classes, total, steps))
+                    stack.append((child, inside, classes, total, turns))
         return leaves
 
     def literal(self, node: int, side: bool) -> Literal:
@@ -164,9 +164,9 @@ class _Walk:
         feature, *_ = self._columns
         return self.reach.cuts.switches[feature[node]], self._going_left[-2 - self._way_of[node]]
 
-    def _below_set(self, step: _Step) -> Iterable[_Step]:
+    def _below_set(self, visit: _Visit) -> Iterable[_Visit]:
         """Both sides of a split by a set of states, as far as they are open."""
-        node, ranges, classes, cost, path = step
+        node, ranges, classes, cost, path = visit
         feature, left, right = (column[node] for column in self._columns)
         switch, listed = self._asked(node)
         before = classes.get(feature, switch.reach)
@@ -176,9 +176,9 @@ class _Walk:
                 total += self._price[next(iter(switch.cuts.values()))]
             if inner and total <= 1 + SMALLEST:
                 self.regions.add((feature, inner))
-                steps = () if self.reach.pruned else (*path, (node, side))
+                turns = () if self.reach.pruned else (*path, (node, side))
                 inside = {**classes, feature: inner}
-                yield left if side else right, ranges, inside, total, steps
+                yield left if side else right, ranges, inside, total, turns
 
 
 def _by_cut(leaves: list[Leaf], start: int, clock: Clock) -> Iterable[Group]:
@@ -219,9 +219,9 @@ def _by_node(leaves: list[Leaf], start: int, walk: _Walk) -> Iterable[Group]:
     groups: dict[tuple[int, bool], list[int]] = {}
     for leaf, (_, _, path) in enumerate(leaves, start):
         walk.reach.clock.check()
-        for step in path:
-            groups.setdefault(step, []).append(leaf)
-    return ((*walk.literal(*step), members) for step, members in groups.items())
+        for turn in path:
+            groups.setdefault(turn, []).append(leaf)
+    return ((*walk.literal(*turn), members) for turn, members in groups.items())
 
 
 def _survey(
