@@ -19,7 +19,7 @@ RoundedCosts::RoundedCosts(const Ensemble& ensemble, const Attacker& attacker)
             const auto [scale, numerator, denominator] = attacker.unit_of(f, up);
             (up ? up_ : down_).push_back(numerator / (scale * denominator * attacker.budget));
         }
-    // A feature's cost, p factors each off by a few u, is off by at most 5 p u of itself; along a
+    // A feature's cost, p factors each off by a few u, is off by at most 6 p u of itself; along a
     // path it may replace a cheaper one `depth` times; then come at most n_trees additions of
     // numbers <= 1.
     slack_ = unit_roundoff *

@@ -8,8 +8,22 @@
 namespace carve {
 
 namespace {
+
 constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// From counts, in `end`, to ranges [begin, end) that follow each other: empty ones, with room for
+// as many as were counted.
+template <class Owner>
+void lay_out(std::vector<Owner>& owners, std::int32_t Owner::* begin, std::int32_t Owner::* end) {
+    std::int32_t total = 0;
+    for (Owner& owner : owners) {
+        owner.*begin = total;
+        total += owner.*end;
+        owner.*end = owner.*begin;
+    }
 }
+
+} // namespace
 
 std::int32_t Reduction::cell_above(const Feature& feature, double threshold) const {
     const auto begin = cuts.begin() + feature.first_cut;
@@ -178,12 +192,7 @@ Reduction::Built Reduction::number(const Instance& instance, const Stopwatch& st
     // Leaves by slot.
     for (const Entry& entry : entries)
         ++slots[entry.slot].user_end;
-    std::int32_t used = 0;
-    for (Slot& slot : slots) {
-        slot.user_begin = used;
-        used += slot.user_end;
-        slot.user_end = slot.user_begin;
-    }
+    lay_out(slots, &Slot::user_begin, &Slot::user_end);
     users.resize(entries.size());
     for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
         for (std::int32_t e = leaves[leaf].entry_begin; e < leaves[leaf].entry_end; ++e)
@@ -192,12 +201,7 @@ Reduction::Built Reduction::number(const Instance& instance, const Stopwatch& st
     // Slots by feature.
     for (const Slot& slot : slots)
         ++features[slot.feature].slot_end;
-    std::int32_t total = 0;
-    for (Feature& feature : features) {
-        feature.slot_begin = total;
-        total += feature.slot_end;
-        feature.slot_end = feature.slot_begin;
-    }
+    lay_out(features, &Feature::slot_begin, &Feature::slot_end);
     slots_of_feature.resize(slots.size());
     for (std::size_t slot = 0; slot < slots.size(); ++slot)
         slots_of_feature[features[slots[slot].feature].slot_end++] =

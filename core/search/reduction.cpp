@@ -51,7 +51,7 @@ Reduction::Reduction(const Ensemble& ensemble, const Attacker& attacker, std::si
       most_demands_(most_demands), lift_(attacker.budget < tiny ? 0x1p600 : 1),
       costs_(ensemble, lifted(attacker, lift_)), spent_(ensemble.n_features, 0.0),
       interval_(ensemble.n_features), local_(ensemble.n_features, -1) {
-    // A cell's cost is off by at most (p + 6) u of itself; costs are summed over the features.
+    // A cell's cost is off by at most 6 p u of itself; costs are summed over the features.
     if (attacker.norm > 0)
         slack_ =
             std::max(costs_.slack(),
