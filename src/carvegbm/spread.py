@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -224,14 +224,21 @@ def _find_closest_pair(ensemble: Ensemble, attacker: Attacker | None) -> _Pair |
 # ── thresholds ───────────────────────────────────────────────────────────────────────────────
 
 
-def _closest_thresholds(translation: Translation, attacker: Attacker) -> _Pair | None:
+class _Splits(NamedTuple):
+    """Splits by thresholds that some instance can be moved across; in order of all three."""
+
+    feature: npt.NDArray[np.int32]
+    threshold: Floats
+    tree: npt.NDArray[np.int32]
+
+
+def _crossable_splits(translation: Translation) -> _Splits:
     ensemble, limits, sets = translation.ensemble, translation.limits, translation.sets
     splits = np.flatnonzero(sets.nodes["feature"] >= 0)
     feature, threshold = sets.nodes["feature"][splits], sets.nodes["threshold"][splits]
-    grid = sets.grid if len(sets.grid) else np.zeros(ensemble.n_features, dtype=np.uint8)
     # No number lies beyond the largest double; one beyond the largest float32 is read as infinity.
     counts = np.isfinite(threshold) & (threshold < np.finfo(np.float64).max)
-    counts &= grid[feature] != FINITE
+    counts &= _grid(translation)[feature] != FINITE
     if len(limits.changeable):
         counts &= limits.changeable.astype(bool)[feature]
     lower, upper = _reachable(translation)
@@ -239,25 +246,25 @@ def _closest_thresholds(translation: Translation, attacker: Attacker) -> _Pair |
     feature, threshold = feature[counts], threshold[counts]
     tree = ensemble.tree_of_node[splits[counts]]
     order = np.lexsort((tree, threshold, feature))
-    feature, threshold, tree = feature[order], threshold[order], tree[order]
+    return _Splits(feature[order], threshold[order], tree[order])
+
+
+def _grid(translation: Translation) -> npt.NDArray[np.uint8]:
+    """Of every feature, what its values are to the core."""
+    grid = translation.sets.grid
+    return grid if len(grid) else np.zeros(translation.ensemble.n_features, dtype=np.uint8)
+
+
+def _closest_thresholds(translation: Translation, attacker: Attacker) -> _Pair | None:
+    feature, threshold, tree = splits = _crossable_splits(translation)
     # The closest two of different trees are neighbours in this order.
     neighbours = np.flatnonzero((feature[1:] == feature[:-1]) & (tree[1:] != tree[:-1]))
     if len(neighbours) == 0:
         return None
-    down, up = _scales(limits, ensemble.n_features)
-    with np.errstate(over="ignore", divide="ignore"):
-        gaps = threshold[neighbours + 1] - threshold[neighbours]
-        whole = grid[feature[neighbours]] == WHOLE
-        step = np.ones(ensemble.n_features)
-        for f, lattice in translation.lattices.items():
-            step[f] = float(lattice.step)
-        # About the room: rounding could only confuse pairs as close as this. Of steps, whole
-        # numbers of which are afforded, between one and two more than the gap are too many.
-        rate = (step / (down + up))[feature[neighbours]]
-        least, most = (gaps + whole) * rate, (gaps + 2 * whole) * rate
-        close = neighbours[least <= most.min() * (1 + 1e-12)]
+    down, up = _scales(translation.limits, translation.ensemble.n_features)
+    close = neighbours[_may_be_closest(translation, splits, neighbours)]
     # On lattice data many of them are the same two numbers.
-    kind = np.where(grid[feature[close]] == WHOLE, feature[close], -1)
+    kind = np.where(_grid(translation)[feature[close]] == WHOLE, feature[close], -1)
     numbers = np.column_stack(
         [threshold[close], threshold[close + 1], down[feature[close]], up[feature[close]], kind]
     )
@@ -281,6 +288,25 @@ def _closest_thresholds(translation: Translation, attacker: Attacker) -> _Pair |
         return _Pair(f, (int(tree[i]), int(tree[i + 1])), values, room, kind)
 
     return min(map(pair, close[first].tolist()), key=lambda found: found.room)
+
+
+def _may_be_closest(
+    translation: Translation, splits: _Splits, neighbours: npt.NDArray[np.intp]
+) -> npt.NDArray[np.bool_]:
+    """Which splits may have the least room to the next one, those that have it among them."""
+    n_features, feature = translation.ensemble.n_features, splits.feature[neighbours]
+    down, up = _scales(translation.limits, n_features)
+    step = np.ones(n_features)
+    for f, lattice in translation.lattices.items():
+        step[f] = float(lattice.step)
+    whole = _grid(translation)[feature] == WHOLE
+    with np.errstate(over="ignore", divide="ignore"):
+        gaps = splits.threshold[neighbours + 1] - splits.threshold[neighbours]
+        # About the room: rounding could only confuse pairs as close as this. Of steps, whole
+        # numbers of which are afforded, between one and two more than the gap are too many.
+        rate = (step / (down + up))[feature]
+        least, most = (gaps + whole) * rate, (gaps + 2 * whole) * rate
+        return np.asarray(least <= most.min() * (1 + 1e-12))
 
 
 def _scales(limits: Limits, n_features: int) -> tuple[Floats, Floats]:
