@@ -371,7 +371,7 @@ def test_bounds_by_row_are_copied_and_read_only():
     ("bounds", "words"),
     [
         ((UPPER, LOWER), ["bounds of feature 1 in row 0", "lower <= upper", "(1.0, 0.0)"]),
-        ((LOWER, np.full((3, 5), math.nan)), ["upper bound", "NaN"]),
+        ((LOWER, np.full((3, 5), math.nan)), ["upper bound of feature 0 in row 0", "NaN", "inf"]),
         ((LOWER, np.zeros((2, 5))), ["bounds by row", "3x5 and 2x5"]),
         ((LOWER, np.zeros(4)), ["bounds by row", "3x5 and 4"]),
         ((LOWER, np.zeros((1, 5))), ["bounds by row", "3x5 and 1x5"]),

@@ -134,8 +134,11 @@ def _bound(given: Any, what: str) -> float | tuple[float, ...] | npt.NDArray[np.
         array = np.empty(0)
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iuf":
         raise CarveError(f"{what} by row must be numbers (instances, features), got {shown(given)}")
-    if np.isnan(array).any():
-        raise CarveError(f"{what} must not be NaN")
+    for row, column in np.argwhere(np.isnan(array))[:1].tolist():
+        raise CarveError(
+            f"{what} of {called(column)} in row {row} must not be NaN; where a value is missing, "
+            "give -inf and inf"
+        )
     return np.array(array, dtype=np.float64, order="C")
 
 
