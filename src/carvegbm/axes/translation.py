@@ -112,19 +112,19 @@ class Translation:
                 denominator[feature] = lattice.step.denominator
         states = _StateTable.of(self)
         return _core.Attacker(
-            -1 if math.isinf(attacker.norm) else int(attacker.norm),
-            attacker.budget,
-            limits.scale,
-            limits.changeable,
-            lower,
-            upper,
-            limits.scale_up,
-            numerator,
-            denominator,
-            states.starts,
-            states.words,
-            states.column_starts,
-            states.columns,
+            norm=-1 if math.isinf(attacker.norm) else int(attacker.norm),
+            budget=attacker.budget,
+            scale=limits.scale,
+            changeable=limits.changeable,
+            lower=lower,
+            upper=upper,
+            scale_up=limits.scale_up,
+            step_numerator=numerator,
+            step_denominator=denominator,
+            state_starts=states.starts,
+            state_words=states.words,
+            column_starts=states.column_starts,
+            state_columns=states.columns,
         )
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────

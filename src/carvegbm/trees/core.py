@@ -46,19 +46,19 @@ def core_of(ensemble: Ensemble, sets: StateSets | None = None) -> _core.Ensemble
     """The same ensemble, in the core; with other nodes, if `sets` has some."""
     sets = state_sets(ensemble) if sets is None else sets
     return _core.Ensemble(
-        sets.nodes.view(np.uint8),
-        ensemble.roots,
-        ensemble.scores,
-        ensemble.base_score,
-        ensemble.threshold,
-        ensemble.n_features,
-        ensemble.average,
-        ensemble.tie == "positive",
-        ensemble.input_precision == "float32",
-        ensemble.sum_precision == "float32",
-        sets.grid,
-        sets.starts,
-        sets.words,
+        nodes=sets.nodes.view(np.uint8),
+        roots=ensemble.roots,
+        scores=ensemble.scores,
+        base_score=ensemble.base_score,
+        threshold=ensemble.threshold,
+        n_features=ensemble.n_features,
+        average=ensemble.average,
+        tie_positive=ensemble.tie == "positive",
+        float32_inputs=ensemble.input_precision == "float32",
+        float32_sums=ensemble.sum_precision == "float32",
+        grid=sets.grid,
+        set_starts=sets.starts,
+        set_words=sets.words,
     )
 
 
