@@ -323,10 +323,10 @@ def _reachable(translation: Translation) -> tuple[Floats, Floats]:
         lower, upper = limits.lower, limits.upper
         if limits.by_row:
             lower, upper = lower.min(axis=0), upper.max(axis=0)
-        # The values splits look at: instances within the bounds, rounded to the input grid.
-        grid = np.dtype(translation.ensemble.input_precision)
+        # The values splits look at: instances within the bounds, rounded as the model reads them.
+        precision = np.dtype(translation.ensemble.input_precision)
         with np.errstate(over="ignore"):
-            rounded = [end.astype(grid).astype(np.float64) for end in (lower, upper)]
+            rounded = [end.astype(precision).astype(np.float64) for end in (lower, upper)]
     else:
         rounded = [lower.copy(), upper.copy()]
     for feature, lattice in translation.lattices.items():

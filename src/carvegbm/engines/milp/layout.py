@@ -46,7 +46,7 @@ class Layout:
         self.grid = sets.grid
         """Of every feature: 0 real, WHOLE or FINITE; empty: all real."""
         self._sets = sets
-        self._grid = np.float32 if ensemble.input_precision == "float32" else np.float64
+        self._precision = np.float32 if ensemble.input_precision == "float32" else np.float64
 
     # ── ways ─────────────────────────────────────────────────────────────────────────────────
 
@@ -114,7 +114,7 @@ class Layout:
         is_new[1:] = (feature[1:] != feature[:-1]) | (threshold[1:] != threshold[:-1])
         feature, threshold = feature[is_new], threshold[is_new]
         with np.errstate(over="ignore"):
-            above = np.nextafter(threshold.astype(self._grid), self._grid(np.inf))
+            above = np.nextafter(threshold.astype(self._precision), self._precision(np.inf))
         above = above.astype(np.float64)
         if len(self.grid):
             above = np.where(self.grid[feature] == WHOLE, threshold + 1, above)
