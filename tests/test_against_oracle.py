@@ -18,7 +18,7 @@ from generators import KINDS, MIX, NORMS, Case, make_case
 from lightgbm_text import lightgbm_text
 from random_trees import LARGEST_BUDGET, SMALLEST_BUDGET
 
-CASES_PER_NORM = 256
+CASES_PER_NORM = 160
 norms = pytest.mark.parametrize("norm", NORMS)
 
 

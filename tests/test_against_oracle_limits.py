@@ -25,7 +25,7 @@ from kinds import LIMITS, NORMS, SITUATIONS, make_kind
 from limits_campaign import arguments_of, check_briefly
 from plain_trees import leaf, split
 
-CASES = 12  # per limit and norm; as many again are asked about briefly
+CASES = 8  # per limit and norm; as many again are asked about briefly
 each_limit = pytest.mark.parametrize("limit", LIMITS)
 each_norm = pytest.mark.parametrize("norm", NORMS)
 

@@ -17,7 +17,7 @@ import oracle_properties
 from answers import ANSWERS, arguments_of
 from generators import make_case
 
-CASES = 3 * settings.default.max_examples  # per function
+CASES = 2 * settings.default.max_examples  # per function
 
 
 def agrees(function: str, seed: int) -> None:

@@ -1,17 +1,22 @@
-// Runs all tests, or those whose names contain the first argument; exits with 1 if one fails.
+// Runs all tests, or those whose names contain an argument; exits with 1 if one fails.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <string_view>
 
 #include "tests/check.hpp"
 
 int main(int count, char** arguments) {
-    const std::string_view wanted = count > 1 ? arguments[1] : "";
+    const std::span wanted(arguments + 1, static_cast<std::size_t>(std::max(count - 1, 0)));
     int ran = 0;
     int failed = 0;
     for (const auto& test : carve::tests::all_tests()) {
-        if (std::string_view(test.name).find(wanted) == std::string_view::npos)
+        const auto named = [&test](const char* part) {
+            return std::string_view(test.name).find(part) != std::string_view::npos;
+        };
+        if (!wanted.empty() && std::ranges::none_of(wanted, named))
             continue;
         ++ran;
         const auto start = std::chrono::steady_clock::now();

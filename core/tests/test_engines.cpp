@@ -142,7 +142,7 @@ TEST(engines_agree_on_larger_ensembles) {
     Random random(21);
     const Stopwatch forever(infinity, nobody_cancels);
     for (const int norm : {norm_inf, 0, 1, 2, 3})
-        for (int i = 0; i < 20; ++i) {
+        for (int i = 0; i < 10; ++i) {
             const Ensemble ensemble = tests::random_ensemble(random, {25, 3, 2, true, 1});
             const Attacker attacker = tests::random_attacker(random, ensemble, norm);
             const Objective objective = Objective::binary(ensemble, random.chance(0.5));

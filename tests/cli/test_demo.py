@@ -45,7 +45,7 @@ def finding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     return set_to
 
 
-def test_robust_models_are_accurate_and_more_robust_than_the_others() -> None:
+def test_robust_models_are_accurate_and_more_robust_than_the_others(finding: Any, cli: Any) -> None:
     found = digits.compare()
     assert found.instances == 183 + 174  # scikit-learn's 3s and 8s
     assert len(found.judged) == len(digits.ATTACKERS)
@@ -61,6 +61,10 @@ def test_robust_models_are_accurate_and_more_robust_than_the_others() -> None:
     kinds = zip(*(judged.values() for judged in found.judged), strict=True)
     plain, certified, robust = (sum(of.robustness[0] for of in kind) for kind in kinds)
     assert plain < certified < robust
+    finding(found)
+    title, head, *_ = cli("demo")[1].splitlines()
+    readme = Path(__file__, "../../../README.md").resolve().read_text("utf-8")
+    assert f"    {title}\n    {head}\n" in readme
 
 
 def test_every_image_is_tested_once_and_never_by_a_model_that_saw_it() -> None:

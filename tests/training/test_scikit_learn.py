@@ -34,7 +34,7 @@ EXPECTED = {
 IS_OLD = "expected_failed_checks" not in inspect.signature(parametrize_with_checks).parameters
 
 
-SMALL = {"n_estimators": 10, "min_child_samples": 2, "budget": 1e-3, "num_leaves": 31}
+SMALL = {"n_estimators": 4, "min_child_samples": 2, "budget": 1e-3, "num_leaves": 31}
 
 
 @parametrize_with_checks(
