@@ -247,8 +247,8 @@ def _closest_thresholds(translation: Translation, attacker: Attacker) -> _Pair |
         gaps = threshold[neighbours + 1] - threshold[neighbours]
         whole = grid[feature[neighbours]] == WHOLE
         step = np.ones(ensemble.n_features)
-        for f, lattice in translation.lattices.items():
-            step[f] = float(lattice.step)
+        for lattice, those in translation.by_lattice:
+            step[those] = float(lattice.step)
         # About the room: rounding could only confuse pairs as close as this. Of steps, whole
         # numbers of which are afforded, between one and two more than the gap are too many.
         rate = (step / (down + up))[feature[neighbours]]
@@ -301,9 +301,9 @@ def _reachable(translation: Translation) -> tuple[Floats, Floats]:
             rounded = [end.astype(grid).astype(np.float64) for end in (lower, upper)]
     else:
         rounded = [lower.copy(), upper.copy()]
-    for feature, lattice in translation.lattices.items():
-        low, high = lattice.within(lower[[feature]], upper[[feature]])
-        rounded[0][feature], rounded[1][feature] = low[0], high[0]
+    for lattice, features in translation.by_lattice:
+        low, high = lattice.within(lower[features], upper[features])
+        rounded[0][features], rounded[1][features] = low, high
     return rounded[0], rounded[1]
 
 
