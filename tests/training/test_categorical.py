@@ -117,6 +117,20 @@ def test_columns_of_categories_are_categorical_features(to_frame):
     )
 
 
+@pytest.mark.parametrize("kind", ["Categorical", "Enum"])
+def test_categories_of_polars_are_those_of_pandas(kind):
+    polars = pytest.importorskip("polars")
+    X, y = problems.with_categories()
+    letters = frame(X)[["size", "kind"]]
+    labels = letters["kind"].astype(str).tolist()
+    dtype = polars.Enum(LETTERS) if kind == "Enum" else polars.Categorical
+    given = polars.DataFrame({"size": X[:, 0], "kind": polars.Series(labels, dtype=dtype)})
+    model = classifier(min_data_per_group=5, cat_smooth=2).fit(given, y)
+    same = classifier(min_data_per_group=5, cat_smooth=2).fit(letters, y)
+    assert model.ensemble_ == same.ensemble_
+    assert np.array_equal(model.decision_function(given), same.decision_function(letters))
+
+
 def test_labels_are_mapped_as_lightgbm_maps_them():
     X, y = problems.with_categories()
     train = frame(X)

@@ -206,7 +206,10 @@ def _labels(column: Any) -> tuple[list[Any], bool]:
         return known, bool(column.type.ordered)
     if hasattr(column.dtype, "ordered") and hasattr(column.dtype, "categories"):  # pandas
         return column.dtype.categories.tolist(), bool(column.dtype.ordered)
-    return column.cat.get_categories().to_list(), False  # polars
+    if hasattr(getattr(column.dtype, "categories", None), "to_list"):  # an Enum of polars
+        return column.dtype.categories.to_list(), False
+    # Other categoricals of polars may share labels with columns that are not of this frame.
+    return sorted(column.drop_nulls().unique().to_list()), False
 
 
 def _label(label: Any, name: str) -> Label:
