@@ -235,13 +235,18 @@ def _categories(given: Any, ensemble: Ensemble) -> dict[int, tuple[int, ...]]:
 
 
 def _codes(given: Iterable[Any], known: Mapping[int, Any], name: str) -> tuple[int, ...]:
-    """The codes of labels, ascending; a code stands for itself where no label is like it."""
+    """The codes of labels, ascending; a code stands for itself where no label is like it.
+
+    Like a number is a text that spells it, too: a file of instances cannot tell 1 from "1".
+    """
     place = {label: code for code, label in known.items()}
     codes = set()
     for label in given:
         code = place.get(label)
-        if code is None and not isinstance(label, str | bool) and label in known:
-            code = int(label)
+        if code is None and not isinstance(label, str | bool):
+            code = place.get(str(int(label) if label == int(label) else label))
+            if code is None and label in known:
+                code = int(label)
         if code is None:
             labels = listed([repr(label) for label in place], quote=False)
             raise CarveError(

@@ -297,8 +297,8 @@ def _may_be_closest(
     n_features, feature = translation.ensemble.n_features, splits.feature[neighbours]
     down, up = _scales(translation.limits, n_features)
     step = np.ones(n_features)
-    for f, lattice in translation.lattices.items():
-        step[f] = float(lattice.step)
+    for lattice, those in translation.by_lattice:
+        step[those] = float(lattice.step)
     whole = _grid(translation)[feature] == WHOLE
     with np.errstate(over="ignore", divide="ignore"):
         gaps = splits.threshold[neighbours + 1] - splits.threshold[neighbours]
@@ -329,9 +329,9 @@ def _reachable(translation: Translation) -> tuple[Floats, Floats]:
             rounded = [end.astype(precision).astype(np.float64) for end in (lower, upper)]
     else:
         rounded = [lower.copy(), upper.copy()]
-    for feature, lattice in translation.lattices.items():
-        low, high = lattice.within(lower[[feature]], upper[[feature]])
-        rounded[0][feature], rounded[1][feature] = low[0], high[0]
+    for lattice, features in translation.by_lattice:
+        low, high = lattice.within(lower[features], upper[features])
+        rounded[0][features], rounded[1][features] = low, high
     return rounded[0], rounded[1]
 
 

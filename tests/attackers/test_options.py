@@ -179,6 +179,14 @@ def test_categories_are_labels_or_codes(given, codes):
         assert found.categories == {4: codes}
 
 
+def test_a_number_is_the_text_that_spells_it_before_it_is_a_code():
+    ports = knowing(service={0: "1", 1: "10", 2: "2", 3: "0.5"})
+    assert limits(ports, categories={"service": [1, 2.0]}).categories == {4: (0, 2)}
+    assert limits(ports, categories={"service": [0, 0.5]}).categories == {4: (0, 3)}
+    with refused("categories of service: unknown category 7; the model knows '1', '10', '2'"):
+        limits(ports, categories={"service": [7]})
+
+
 def test_a_label_wins_over_a_code():
     crossed = knowing(service={0: 1, 1: 0, 5: 7})
     assert limits(crossed, categories={"service": [0]}).categories == {4: (1,)}

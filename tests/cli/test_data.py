@@ -103,6 +103,26 @@ def test_what_libsvm_text_leaves_out_is_zero(cli, request, model, small, libsvm,
     ]
 
 
+@pytest.mark.parametrize("given", ["libsvm", "matrix"])
+@pytest.mark.parametrize("absent", ["zero", "missing"])
+def test_what_is_left_out_is_what_absent_says(cli, request, xgboost_model, given, absent):
+    dense = X.toarray()
+    if absent == "missing":
+        dense[dense == 0] = np.nan
+    expected = cg.verify(xgboost_model, dense, Y, cg.Attacker("inf", 0.2), threads=1)
+    path = request.getfixturevalue(given)
+    told = answer(cli, "verify", xgboost_model, path, *ATTACK, "--absent", absent)
+    assert told["status"] == expected.status.tolist()
+    assert told["margin"] == expected.margin.tolist()
+
+
+def test_absent_is_refused_where_nothing_is_left_out(cli, lightgbm_model, tmp_path):
+    np.savez(tmp_path / "data.npz", X=X.toarray(), y=Y)
+    code, _, err = cli("radius", lightgbm_model, tmp_path / "data.npz", "--absent", "missing")
+    assert code == 2
+    assert "leaves nothing out, so --absent has no meaning" in err
+
+
 def test_attack_writes_a_matrix_that_is_data_again(cli, lightgbm_model, matrix, tmp_path):
     out = tmp_path / "z.npz"
     told = answer(cli, "attack", lightgbm_model, matrix, *ATTACK, "--output", out)

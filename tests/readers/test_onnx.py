@@ -281,6 +281,22 @@ def test_other_nodes_are_refused_by_name():
         assert load(around(helper.make_node(kind, ["in"], ["out"], **more))).n_trees == 1
 
 
+@pytest.mark.parametrize(
+    ("factor", "is_input", "is_read"), [(1.0, False, True), (2.0, False, False), (1.0, True, False)]
+)
+def test_a_product_with_one_changes_nothing(factor, is_input, is_read):
+    made = around(helper.make_node("Mul", ["in", "one"], ["out"]))
+    made.graph.initializer.append(helper.make_tensor("one", TensorProto.FLOAT, [], [factor]))
+    if is_input:  # so that a caller may give another number
+        given = helper.make_tensor_value_info("one", TensorProto.FLOAT, [])
+        made.graph.input.append(given)
+    if is_read:
+        assert load(made).n_trees == 1
+    else:
+        with pytest.raises(ModelError, match="has Mul behind its trees, which changes"):
+            load(made)
+
+
 def test_graphs_without_one_ensemble_are_refused():
     made = regressor([STUMP], n_features=2)
     twice = model([*made.graph.node, *made.graph.node], made.graph.input, made.graph.output)

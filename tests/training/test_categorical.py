@@ -117,6 +117,20 @@ def test_columns_of_categories_are_categorical_features(to_frame):
     )
 
 
+@pytest.mark.parametrize("kind", ["Categorical", "Enum"])
+def test_categories_of_polars_are_those_of_pandas(kind):
+    polars = pytest.importorskip("polars")
+    X, y = problems.with_categories()
+    letters = frame(X)[["size", "kind"]]
+    labels = letters["kind"].astype(str).tolist()
+    dtype = polars.Enum(LETTERS) if kind == "Enum" else polars.Categorical
+    given = polars.DataFrame({"size": X[:, 0], "kind": polars.Series(labels, dtype=dtype)})
+    model = classifier(min_data_per_group=5, cat_smooth=2).fit(given, y)
+    same = classifier(min_data_per_group=5, cat_smooth=2).fit(letters, y)
+    assert model.ensemble_ == same.ensemble_
+    assert np.array_equal(model.decision_function(given), same.decision_function(letters))
+
+
 def test_labels_are_mapped_as_lightgbm_maps_them():
     X, y = problems.with_categories()
     train = frame(X)
@@ -140,6 +154,28 @@ def test_ordered_categories_are_numbers_as_in_lightgbm():
     assert np.array_equal(
         model.booster_.predict(train, raw_score=True), model.decision_function(train)
     )
+
+
+def test_the_estimator_says_of_an_unknown_category_what_verify_says():
+    service = np.random.default_rng(0).choice(["dns", "ftp", "http", "smtp"], 200)
+    X = pd.DataFrame({"size": np.linspace(0, 1, 200), "service": pd.Categorical(service)})
+    y = np.isin(service, ["dns", "http"]).astype(int)
+    attacker = {"norm": 0, "budget": 1, "features": ["service"]}
+    model = classifier(**attacker, n_estimators=2, min_data_per_group=5, cat_smooth=2).fit(X, y)
+    rows = X[:3].assign(service=pd.Categorical(["http", "gopher", None]))
+    own = model.predict(rows)
+    expected = cg.verify(model.booster_, rows, own, model.attacker_).status.tolist()
+    assert model.verify(rows, own).status.tolist() == expected == ["fragile", "fragile", "robust"]
+    assert model.attack(rows, own).success.tolist() == [True, True, False]
+
+
+def test_an_unknown_label_is_a_missing_number_where_labels_are_numbers():
+    X, y = problems.with_categories()
+    train = frame(X)
+    model = classifier().fit(train, y, categorical_feature=[])
+    rows = train[:2].assign(kind=pd.Categorical(["zebra", None], ["zebra"]))
+    theirs = model.booster_.predict(rows, raw_score=True)
+    assert np.array_equal(model.decision_function(rows), theirs)
 
 
 def test_named_columns_are_categorical_and_no_others():

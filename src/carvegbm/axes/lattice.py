@@ -19,6 +19,9 @@ Floats = npt.NDArray[np.float64]
 MOST_STEPS = 2**50
 """A lattice ends where numerator times n reaches this: there every z(n) is a double of its own."""
 
+_SLACK = 3.0
+"""Quotients of doubles are within one of the exact ones, and z(n) is within a step of n steps."""
+
 
 class Lattice:
     """The multiples of one step, as a model of some input precision reads them.
@@ -68,20 +71,27 @@ class Lattice:
 
     def last_left(self, thresholds: Floats) -> Floats:
         """The largest n with z(n) <= threshold, as the model reads it; if none, -end - 1."""
-        return self._last(lambda n: self.values(n) <= thresholds, thresholds.shape)
+        slack = np.inf if self.is_float32 else _SLACK  # float32 merges multiples, many far out
+        return self._last(lambda n: self.values(n) <= thresholds, thresholds, slack)
 
     def within(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
         """The smallest and the largest n with lower <= z(n) <= upper."""
         return (
-            self._last(lambda n: self.doubles(n) < lower, lower.shape) + 1,
-            self._last(lambda n: self.doubles(n) <= upper, upper.shape),
+            self._last(lambda n: self.doubles(n) < lower, lower, _SLACK) + 1,
+            self._last(lambda n: self.doubles(n) <= upper, upper, _SLACK),
         )
 
     def _last(
-        self, is_before: Callable[[Floats], npt.NDArray[np.bool_]], shape: tuple[int, ...]
+        self, is_before: Callable[[Floats], npt.NDArray[np.bool_]], about: Floats, slack: float
     ) -> Floats:
-        """The largest n that is before something that all later ones are not; by halves."""
-        low, high = np.full(shape, -self.end - 1.0), np.full(shape, float(self.end))
+        """The largest n that is before something that all later ones are not; by halves.
+
+        It is looked for no further than `slack` from the multiples nearest to `about`.
+        """
+        ends = -self.end - 1.0, float(self.end)
+        with np.errstate(over="ignore"):
+            near = np.rint(about * self.step.denominator / self.step.numerator).clip(*ends)
+        low, high = (near - slack).clip(*ends), (near + slack).clip(*ends)
         while (low < high).any():
             middle = np.ceil((low + high) / 2)
             before = is_before(middle)

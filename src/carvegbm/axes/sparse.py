@@ -22,17 +22,14 @@ def on_lattice(translation: Translation, csr: Csr) -> Csr:
     """CSR as `Translation.on_lattice` gives dense rows; the same object where nothing changes."""
     if not translation.lattices:
         return csr
-    features: dict[object, list[int]] = {}
-    for feature, lattice in translation.lattices.items():
-        features.setdefault(lattice.step, []).append(feature)
     kind = np.full(csr.shape[1], -1, dtype=np.int32)
-    for number, those in enumerate(features.values()):
-        kind[those] = number
+    for number, (_, features) in enumerate(translation.by_lattice):
+        kind[features] = number
     exact = csr.data.astype(np.float64)
     of_entry = kind[csr.indices]
     wrong = np.zeros(len(exact), dtype=bool)
-    for number, those in enumerate(features.values()):
-        lattice, which = translation.lattices[those[0]], of_entry == number
+    for number, (lattice, _) in enumerate(translation.by_lattice):
+        which = of_entry == number
         n = lattice.numbers(csr.data[which])
         wrong[which] = np.isinf(n)
         exact[which] = lattice.doubles(n)

@@ -15,6 +15,7 @@ code space again.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,6 +41,8 @@ Bounds = tuple[Floats, Floats]
 WHOLE = 1
 """In the core's grid: a feature whose values are whole numbers."""
 
+_NUMBERS_AT_ONCE = 1 << 18
+
 
 class Translation:
     """How the rows of a problem become those of the core.
@@ -54,14 +57,26 @@ class Translation:
     def __init__(self, ensemble: Ensemble, limits: Limits) -> None:
         self.ensemble, self.limits = ensemble, limits
         is_float32 = ensemble.input_precision == "float32"
-        self.lattices = {
-            feature: Lattice(step, is_float32=is_float32) for feature, step in limits.step.items()
-        }
+        known: dict[tuple[int, int], Lattice] = {}  # a Fraction takes long to hash
+        self.lattices: dict[int, Lattice] = {}
+        for feature, step in limits.step.items():
+            key = step.numerator, step.denominator
+            if key not in known:
+                known[key] = Lattice(step, is_float32=is_float32)
+            self.lattices[feature] = known[key]
 
     @property
     def is_identity(self) -> bool:
         """Whether rows are the core's as they are."""
         return not (self.lattices or self.limits.one_hot or self.ensemble.categories)
+
+    @cached_property
+    def by_lattice(self) -> list[tuple[Lattice, npt.NDArray[np.int64]]]:
+        """Every lattice with its features, for what is asked of all of them at once."""
+        features: dict[Lattice, list[int]] = {}
+        for feature, lattice in self.lattices.items():
+            features.setdefault(lattice, []).append(feature)
+        return [(lattice, np.array(those)) for lattice, those in features.items()]
 
     # ── what the core holds ──────────────────────────────────────────────────────────────────
 
@@ -80,9 +95,9 @@ class Translation:
             return found
         nodes = found.nodes.copy()
         grid = found.grid if len(found.grid) else np.zeros(self.ensemble.n_features, np.uint8)
-        for feature, lattice in self.lattices.items():
-            grid[feature] = WHOLE
-            here = nodes["feature"] == feature
+        for lattice, features in self.by_lattice:
+            grid[features] = WHOLE
+            here = np.isin(nodes["feature"], features)
             thresholds, which = np.unique(nodes["threshold"][here], return_inverse=True)
             nodes["threshold"][here] = lattice.last_left(thresholds)[which.ravel()]
         lists: list[list[int]] = []
@@ -107,9 +122,9 @@ class Translation:
         lower, upper = self.bounds
         if self.lattices:
             numerator, denominator = np.ones(n), np.ones(n)
-            for feature, lattice in self.lattices.items():
-                numerator[feature] = lattice.step.numerator
-                denominator[feature] = lattice.step.denominator
+            for lattice, features in self.by_lattice:
+                numerator[features] = lattice.step.numerator
+                denominator[features] = lattice.step.denominator
         states = _StateTable.of(self)
         return _core.Attacker(
             norm=-1 if math.isinf(attacker.norm) else int(attacker.norm),
@@ -139,11 +154,13 @@ class Translation:
         found: Rows = self.ensemble.states(X)
         if self.lattices or self.limits.one_hot:
             changed = np.array(found, dtype=np.float64, order="C")
-            for feature, lattice in self.lattices.items():
-                n = lattice.numbers(X[:, feature])
-                for row in np.flatnonzero(np.isinf(n))[:1].tolist():
-                    raise self.off_lattice(row + first, feature, X[row, feature])
-                changed[:, feature] = n
+            for part in _parts(X):
+                for lattice, features in self.by_lattice:
+                    n = lattice.numbers(X[part, features])
+                    for row, place in np.argwhere(np.isinf(n))[:1].tolist():
+                        row, feature = row + part.start, int(features[place])
+                        raise self.off_lattice(row + first, feature, X[row, feature])
+                    changed[part, features] = n
             for group in self.limits.one_hot:
                 changed[:, group[0]] = self._hot(X, group, first)
             found = changed
@@ -154,8 +171,10 @@ class Translation:
         if not self.lattices:
             return X
         exact = np.array(X, dtype=np.float64)
-        for feature, lattice in self.lattices.items():
-            exact[:, feature] = lattice.doubles(np.asarray(rows[:, feature], dtype=np.float64))
+        for part in _parts(X):
+            for lattice, features in self.by_lattice:
+                numbers = np.asarray(rows[part, features], dtype=np.float64)
+                exact[part, features] = lattice.doubles(numbers)
         return exact
 
     def off_lattice(self, row: int, feature: int, value: Any) -> DataError:
@@ -200,8 +219,10 @@ class Translation:
         if not self.lattices and not self.limits.one_hot:
             return np.ascontiguousarray(lower), np.ascontiguousarray(upper)
         low, high = lower.copy(), upper.copy()
-        for feature, lattice in self.lattices.items():
-            low[:, feature], high[:, feature] = lattice.within(lower[:, feature], upper[:, feature])
+        for part in _parts(lower):
+            for lattice, features in self.by_lattice:
+                ends = lattice.within(lower[part, features], upper[part, features])
+                low[part, features], high[part, features] = ends
         for group in self.limits.one_hot:
             allowed = _allowed_members(lower[:, list(group)], upper[:, list(group)])
             low[:, list(group)], high[:, list(group)] = -math.inf, allowed
@@ -249,6 +270,12 @@ class Translation:
     def groups(self) -> dict[int, tuple[int, ...]]:
         """The one-hot groups, by the feature whose column holds their state."""
         return {group[0]: group for group in self.limits.one_hot}
+
+
+def _parts(X: Rows) -> Iterator[slice]:
+    """Rows one after the other, so many at a time that what is computed of them stays small."""
+    at_once = max(1, _NUMBERS_AT_ONCE // max(1, X.shape[1]))
+    return (slice(start, start + at_once) for start in range(0, len(X), at_once))
 
 
 def _going_left(threshold: float, state: int, count: int) -> list[int]:

@@ -43,6 +43,7 @@ def attack(
     classes: options.Classes = None,
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
+    absent: options.Absent = None,
     rows: options.RowCount = None,
     engine: options.Engine = "auto",
     timeout: options.Timeout = 10.0,
@@ -62,7 +63,7 @@ def attack(
     read = inputs.files_read(model=model, data=data, label=label, attacking=attacking)
     inputs.check_outputs({"--output": out}, read, FORMATS)
     against = attacking.attacker()
-    reading = inputs.Reading(label, classes, n_features, zero_based, rows)
+    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
     given = inputs.load_inputs(model, data, reading)
     found = carvegbm.attack(
         given.model,

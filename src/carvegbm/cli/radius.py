@@ -33,6 +33,7 @@ def radius(
     classes: options.Classes = None,
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
+    absent: options.Absent = None,
     rows: options.RowCount = None,
     max_budget: options.MaxBudget = None,
     engine: options.Engine = "auto",
@@ -54,7 +55,7 @@ def radius(
     inputs.check_outputs({"--output": out}, read)
     against = attacking.attacker(needs_budget=False)
     ways = {name: getattr(against, name) for name in ("norm", *OPTIONS)}
-    reading = inputs.Reading(label, classes, n_features, zero_based, rows)
+    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
     given = inputs.load_inputs(model, data, reading)
     result = carvegbm.radius(
         given.model,

@@ -36,6 +36,7 @@ def verify(
     classes: options.Classes = None,
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
+    absent: options.Absent = None,
     rows: options.RowCount = None,
     method: options.Method = "efficient",
     grid: options.Grid = None,
@@ -71,7 +72,7 @@ def verify(
     if resume and out is None:
         raise CarveError("--resume continues a run that --output began; give --output as well")
     against = attacking.attacker()
-    reading = inputs.Reading(label, classes, n_features, zero_based, rows)
+    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
     given = inputs.load_inputs(model, data, reading)
     settings = Settings(engine, timeout, threads, on_violation, is_basic(method), grid)
     problem = Problem(given.model, against)

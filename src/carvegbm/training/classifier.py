@@ -7,6 +7,7 @@ against the attacker the model was trained for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -130,6 +131,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         X, y = inputs.check_pair(self, X, y, reset=True)
         self.classes_ = np.unique(y)
         self.n_classes_ = len(self.classes_)
+        self._columns = replace(self._columns, categorical=frozenset(model.ensemble.categories))
         attacker = self._attacker(self._names(names), model.ensemble.categories)
         self._adopt(model, attacker, X)
         self._set_outcome(outcome)

@@ -4,9 +4,11 @@ Comes in: frames of pandas, polars or pyarrow, or columns of a file, which may h
 `categorical_feature` as LightGBM takes it. Goes out: the same with codes in these columns, and
 which features are categorical.
 
-The code of a label is its position among the labels that the column had in training; a value that
-is none of them is missing (NaN). LightGBM takes the columns of a pandas frame whose categories have
-no order for categorical features, and the codes of ordered ones for numbers; so does training here.
+The code of a label is its position among the labels that the column had in training. A value that
+is none of them is no category of a categorical feature (-1: an attacker may change it, as the model
+has it everywhere else), and a missing number of any other (NaN). LightGBM takes the columns of a
+pandas frame whose categories have no order for categorical features, and the codes of ordered ones
+for numbers; so does training here.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import numpy.typing as npt
 
 from carvegbm.errors import CarveError, DataError, shown
 from carvegbm.instances.columns import column_names, feature_called
+from carvegbm.instances.frames import is_missing
 from carvegbm.instances.mixed import Mixed
 from carvegbm.training.growing.categories import LARGEST_CATEGORY, categories_in
 
@@ -43,10 +46,13 @@ class Columns:
         Of every such column, in the order of their codes.
     unordered : set of positions
         Those whose labels have no order.
+    categorical : set of positions
+        Features that training takes for categorical.
     """
 
     labels: Mapping[int, tuple[Label, ...]] = field(default_factory=dict)
     unordered: frozenset[int] = frozenset()
+    categorical: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, X: Any) -> Columns:
@@ -80,7 +86,9 @@ class Columns:
                     f"{what}, column {names[position]!r}, held categories in training and holds "
                     "numbers; give it the same type (pandas: astype('category'))"
                 )
-            X = _with_column(X, position, names, _codes(values, self.labels[position]))
+            unknown = -1.0 if position in self.categorical else np.nan
+            codes = _codes(values, self.labels[position], unknown)
+            X = _with_column(X, position, names, codes)
         is_numbers = isinstance(X, Mixed) and not _encoded(X)
         return np.column_stack(X.values).astype(np.float64) if is_numbers else X
 
@@ -198,7 +206,10 @@ def _labels(column: Any) -> tuple[list[Any], bool]:
         return known, bool(column.type.ordered)
     if hasattr(column.dtype, "ordered") and hasattr(column.dtype, "categories"):  # pandas
         return column.dtype.categories.tolist(), bool(column.dtype.ordered)
-    return column.cat.get_categories().to_list(), False  # polars
+    if hasattr(getattr(column.dtype, "categories", None), "to_list"):  # an Enum of polars
+        return column.dtype.categories.to_list(), False
+    # Other categoricals of polars may share labels with columns that are not of this frame.
+    return sorted(column.drop_nulls().unique().to_list()), False
 
 
 def _label(label: Any, name: str) -> Label:
@@ -219,14 +230,16 @@ def _as_list(column: Any) -> list[Any]:
     return list(column)
 
 
-def _codes(values: Sequence[Any], labels: Sequence[Label]) -> Floats:
+def _codes(values: Sequence[Any], labels: Sequence[Label], unknown: float) -> Floats:
     place = {label: float(code) for code, label in enumerate(labels)}
 
     def code(value: Any) -> float:
-        try:
-            return place.get(value, np.nan)
-        except TypeError:  # not even a label
+        if is_missing(value):
             return np.nan
+        try:
+            return place.get(value, unknown)
+        except TypeError:  # not even a label
+            return unknown
 
     return np.array([code(value) for value in values], dtype=np.float64)
 

@@ -10,7 +10,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,7 +116,9 @@ class Estimator(Parameterised):
         plain_accuracy: float | None = None,
     ) -> None:
         names = self._names(told.feature_names)
-        kind = self._kind(task, names, self._categories(data.X, names, told.categorical_feature))
+        chosen = self._categorical(names, told.categorical_feature)
+        self._columns = replace(self._columns, categorical=chosen)
+        kind = self._kind(task, names, known_categories(data.X, chosen, self._columns, names))
         trained = self._trained(data, asked, kind, names, plain_accuracy)
         boosting = trained.boosting
         self._adopt(trained.boosted.model, boosting.attacker, boosting.data.X)
@@ -158,13 +160,6 @@ class Estimator(Parameterised):
         columns = names or [f"Column_{i}" for i in range(self.n_features_in_)]
         labels = [self._columns.labels[position] for position in sorted(self._columns.labels)]
         return Kind(task, n_outputs, safe_names(columns), classes, categories, labels)
-
-    def _categories(
-        self, X: Any, names: Sequence[str] | None, categorical_feature: Any
-    ) -> dict[int, dict[int, Any]]:
-        """Of every categorical feature, the labels of its categories by their codes."""
-        chosen = self._categorical(names, categorical_feature)
-        return known_categories(X, chosen, self._columns, names)
 
     def _categorical(self, names: Sequence[str] | None, categorical_feature: Any) -> frozenset[int]:
         """The categorical features."""

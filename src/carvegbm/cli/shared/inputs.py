@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
     from carvegbm.ensemble import Ensemble
     from carvegbm.instances.mixed import Mixed
+    from carvegbm.instances.table import Table
 
 SAMPLE = "sample"
 """Given as MODEL or DATA: the model or the data that ship with the package."""
@@ -51,6 +52,7 @@ class Reading:
     n_features: int | None = None
     zero_based: bool | None = None
     rows: int | None = None
+    absent: Literal["zero", "missing"] | None = None
 
 
 def load_model(model: str, classes: str | None = None, n_features: int | None = None) -> Ensemble:
@@ -62,9 +64,8 @@ def load_model(model: str, classes: str | None = None, n_features: int | None = 
 
 def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
     """The model and its instances, with columns in the model's order where names tell it."""
-    from carvegbm.ensemble import Ensemble, fields_of
     from carvegbm.instances.mixed import Mixed
-    from carvegbm.instances.sparse import NUMBERS_AT_ONCE, is_sparse
+    from carvegbm.instances.sparse import is_sparse
     from carvegbm.instances.tabular import load_table
 
     if data is None and model != SAMPLE:
@@ -82,13 +83,28 @@ def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
     if reading.rows is not None:
         table = table.head(reading.rows)
     X = table.X
-    if is_sparse(X) and table.absent_is_zero:
-        ensemble = Ensemble(**{**fields_of(ensemble), "absent": "zero"})
-        if X.shape[0] * X.shape[1] <= NUMBERS_AT_ONCE:
-            X = X.toarray()
+    if is_sparse(X):
+        ensemble, X = _with_absent(ensemble, table, reading.absent)
+    elif reading.absent is not None:
+        raise DataError(f"{path} leaves nothing out, so --absent has no meaning; drop it")
     elif isinstance(X, Mixed):
         X = _with_known_labels(X, ensemble)
     return Inputs(ensemble, X, _comparable(table.y, ensemble.classes))
+
+
+def _with_absent(
+    ensemble: Ensemble, table: Table, asked: Literal["zero", "missing"] | None
+) -> tuple[Ensemble, Any]:
+    """The model that takes what X leaves out for what it is; X, dense if it is text and small."""
+    from carvegbm.ensemble import Ensemble, fields_of
+    from carvegbm.instances.sparse import NUMBERS_AT_ONCE
+
+    X, is_text = table.X, table.absent_is_zero
+    absent = asked or ("zero" if is_text else ensemble.absent)
+    if absent != ensemble.absent:
+        ensemble = Ensemble(**{**fields_of(ensemble), "absent": absent})
+    is_small = X.shape[0] * X.shape[1] <= NUMBERS_AT_ONCE
+    return ensemble, X.toarray() if is_text and is_small and absent == "zero" else X
 
 
 def _labelled(ensemble: Ensemble, path: str, names: Sequence[str] | None) -> Collection[int]:

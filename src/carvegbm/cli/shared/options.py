@@ -96,6 +96,13 @@ ZeroBased = Annotated[
         show_default=False,
     ),
 ]
+Absent = Annotated[
+    Literal["zero", "missing"] | None,
+    typer.Option(
+        help="What LIBSVM text and sparse matrices leave out; by default zero in the text, and in "
+        "a matrix what the model's library takes it for.",
+    ),
+]
 RowCount = Annotated[
     int | None, typer.Option(metavar="N", parser=_count, help="Take only the first N instances.")
 ]

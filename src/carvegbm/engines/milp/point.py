@@ -43,8 +43,8 @@ class Scene:
     def steps(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Of every feature about the size of its steps, and the largest number on its lattice."""
         sizes, ends = np.ones(self.ensemble.n_features), np.full(self.ensemble.n_features, np.inf)
-        for feature, lattice in self.translation.lattices.items():
-            sizes[feature], ends[feature] = float(lattice.step), lattice.end
+        for lattice, features in self.translation.by_lattice:
+            sizes[features], ends[features] = float(lattice.step), lattice.end
         return sizes, ends
 
     @cached_property

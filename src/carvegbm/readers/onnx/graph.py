@@ -6,6 +6,7 @@ what its operator's attributes are, or a `ModelError` that names the node that i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,7 @@ class Graph:
         nodes = list(graph.node)
         place = _the_ensemble(nodes)
         before = _before(nodes, place)
-        argmax = _check_behind(nodes, place, {place, *before})
+        argmax = _check_behind(nodes, place, {place, *before}, _ones(graph))
         first = nodes[before[-1] if before else place]
         source = _the_input(graph, first)
         casts = [nodes[i] for i in reversed(before) if nodes[i].op_type == "Cast"]
@@ -97,8 +98,27 @@ def _before(nodes: Sequence[Any], ensemble: int) -> list[int]:
     return found
 
 
-def _check_behind(nodes: Sequence[Any], ensemble: int, known: set[int]) -> bool:
-    """Refuse nodes that change the ensemble's outputs; say whether an ArgMax chooses among them."""
+def _ones(graph: Any) -> set[str]:
+    """The stored numbers that are 1: what converters of LightGBM multiply probabilities by."""
+    from onnx import numpy_helper
+
+    found = set()
+    for tensor in graph.initializer:
+        if math.prod(tensor.dims) != 1 or tensor.external_data:
+            continue
+        try:
+            if numpy_helper.to_array(tensor).item() == 1:
+                found.add(str(tensor.name))
+        except (KeyError, TypeError, ValueError):  # damaged, and so no one
+            continue
+    return found - {str(value.name) for value in graph.input}  # which a caller may replace
+
+
+def _check_behind(nodes: Sequence[Any], ensemble: int, known: set[int], ones: set[str]) -> bool:
+    """Refuse nodes that change the ensemble's outputs; say whether an ArgMax chooses among them.
+
+    A multiplication by one of `ones` changes nothing.
+    """
     is_classifier = nodes[ensemble].op_type == "TreeEnsembleClassifier"
     scores = set(nodes[ensemble].output[1:] if is_classifier else nodes[ensemble].output)
     argmax = False
@@ -107,6 +127,7 @@ def _check_behind(nodes: Sequence[Any], ensemble: int, known: set[int]) -> bool:
             continue
         kind = node.op_type
         allowed = kind in _BEHIND and not (kind == "ArgMax" and is_classifier)
+        allowed |= kind == "Mul" and not ones.isdisjoint(node.input)
         if allowed and kind == "Cast" and _first(node.input) in scores:
             allowed = _attributes(node).get("to") in _PRECISIONS
         if allowed and kind == "ArgMax":
@@ -117,7 +138,7 @@ def _check_behind(nodes: Sequence[Any], ensemble: int, known: set[int]) -> bool:
             raise ModelError(
                 f"has {kind} behind its trees, which changes their outputs; convert the trees alone"
             )
-        if kind in ("Identity", "Cast", *_SHAPES) and _first(node.input) in scores:
+        if kind in ("Identity", "Cast", "Mul", *_SHAPES) and not scores.isdisjoint(node.input):
             scores |= set(node.output)
     return argmax
 

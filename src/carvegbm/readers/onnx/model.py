@@ -13,8 +13,8 @@ one thread (with several it adds up many trees in another order); `decide` gives
   if an ArgMax follows, or if `classes` name its targets.
 - base_values are added last, so they are a last tree of one leaf. Under AVERAGE they enter the sum
   as many times as there are trees, and the raw score equals onnxruntime's up to rounding.
-- What may stand before the trees is Identity and Cast, behind them also ZipMap and changes of
-  shape. A graph that does more is refused by the name of the first node that does.
+- What may stand before the trees is Identity and Cast, behind them also ZipMap, changes of shape
+  and a product with 1. A graph that does more is refused by the name of the first node that does.
 """
 
 from __future__ import annotations

@@ -100,8 +100,11 @@ class CodedRows:
         blank = blank_ensemble(candidates.n_features) if blank is None else blank
         translation = _of_numbers(blank, attacker.limits(blank))
         places = list(candidates.values)
-        for feature, lattice in translation.lattices.items():
-            places[feature] = lattice.last_left(places[feature])
+        for lattice, features in translation.by_lattice:
+            ends = np.cumsum([len(places[feature]) for feature in features])
+            last = lattice.last_left(np.concatenate([places[feature] for feature in features]))
+            for feature, own in zip(features.tolist(), np.split(last, ends[:-1]), strict=True):
+                places[feature] = own
         kinds = np.zeros(candidates.n_features, dtype=np.uint8)
         kinds[list(candidates.missing)] = _OR_MISSING
         for feature, known in candidates.categories.items():
