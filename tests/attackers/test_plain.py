@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carvegbm as cg
-from plain_trees import refused
+from plain_trees import ensemble, refused, stump
 
 FEATURES = st.one_of(
     st.integers(0, 9),
@@ -130,3 +130,13 @@ def test_a_key_in_digits_is_a_position_unless_it_stands_in_quotes():
 def test_other_plain_values_are_refused(document, words):
     with refused(*words):
         cg.Attacker.from_dict(document)
+
+
+def test_numbers_that_no_double_holds_are_refused_by_name():
+    document = {"norm": 1, "budget": 1, "categories": {"service": [10**400]}}
+    known = {"feature_names": ["service", "age"], "categories": {0: {0: "ftp"}}}
+    model = ensemble(stump(1, 0.5), n_features=2, **known)
+    with refused("service", "unknown category", "'ftp'"):
+        cg.Attacker.from_dict(document).limits(model)
+    with refused("feature", "9" * 100):
+        cg.Attacker.from_dict({"norm": 1, "budget": 1, "scale": {"9" * 5000: 1}}).limits(model)
