@@ -121,6 +121,8 @@ def test_a_key_in_digits_is_a_position_unless_it_stands_in_quotes():
         ({"norm": 1, "budget": 1, "step": {"age": [1]}}, ["step of age", "[1]"]),
         ({"norm": 1, "budget": 1, "step": {"age": None}}, ["step of age", "None"]),
         ({"norm": 1, "budget": 1, "scale": "wide"}, ["scale", "'wide'"]),
+        ({"norm": 1, "budget": 1, "scale": {"age": [1, [2]]}}, ["scale", "[1, [2]]"]),
+        ({"norm": 1, "budget": 1, "bounds": [[[1, [2]]], 3]}, ["lower bound", "[[1, [2]]]"]),
         ({"norm": 1, "budget": 1, "features": {"a": 1}}, ["features", "list"]),
         ({"norm": 1, "budget": 1, "categories": ["a"]}, ["categories", "mapping"]),
         ({"norm": 1, "budget": 1, "one_hot": ["a", "b"]}, ["one_hot", "list of groups"]),
