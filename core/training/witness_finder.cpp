@@ -41,11 +41,15 @@ WitnessFinder::WitnessFinder(const Ensemble& ensemble, const CutTrees& trees,
     known_.assign(n, 0);
     is_touched_.assign(n, 0);
     is_full_.assign(n, 0);
-    // Costs are sums of n numbers, p factors each: what is affordable after rounding is so exactly.
-    const double slack = unit_roundoff * (2.0 * ensemble.n_features + 8.0 * attacker.norm + 64);
-    capacity_ = attacker.norm == norm_inf ? infinity
-                : attacker.norm == 0      ? costs_.capacity()
-                                          : costs_.capacity() * (1 - slack);
+    // Costs have p factors each; what a pass leaves of the capacity is rounded once per feature
+    // that stays and once per segment of a hull, of which there are fewer than cells.
+    const double slack =
+        unit_roundoff * (2.0 * static_cast<double>(trees.cell_places()) + 8.0 * attacker.norm + 64);
+    capacity_ = sure_ = attacker.norm == norm_inf ? infinity : costs_.capacity();
+    if (attacker.norm > 0) {
+        capacity_ *= 1 + slack;
+        sure_ *= 1 - slack;
+    }
 }
 
 void WitnessFinder::load(const Rows& rows, std::int64_t row) {
@@ -107,7 +111,6 @@ void WitnessFinder::stand_at(std::span<const CellMove> moves) {
 }
 
 bool WitnessFinder::stand_at(const double* z) {
-    double spent = 0;
     for (const auto feature : ensemble_.used_features) {
         const double value = z[feature];
         if (value == instance_.x[feature] || value != value)
@@ -119,9 +122,8 @@ bool WitnessFinder::stand_at(const double* z) {
         if (cell == home)
             continue;
         move(feature, cell);
-        spent += cost(feature, cell);
     }
-    if (spent <= capacity_)
+    if (is_affordable())
         return true;
     for (const auto feature : moved_)
         move(feature, range(feature).home);
@@ -183,6 +185,20 @@ void WitnessFinder::keep() {
     best_moves_ = standing();
 }
 
+// With steps and states, what is left of a budget often is nothing at all.
+bool WitnessFinder::is_affordable() {
+    double spent = 0;
+    changed_.clear();
+    for (const auto feature : moved_)
+        if (const auto cell = cell_[static_cast<std::size_t>(feature)];
+            cell != range(feature).home) {
+            spent += cost(feature, cell);
+            changed_.push_back(feature);
+        }
+    return spent <= sure_ ||
+           (spent <= capacity_ && attacker_.affords(changed_, instance_.x, at_.data()));
+}
+
 std::vector<CellMove> WitnessFinder::standing() {
     std::vector<CellMove> moves;
     for (const auto feature : moved_)
@@ -222,6 +238,15 @@ void WitnessFinder::choose_moves(double staying, bool at_home, std::uint64_t& ra
                : a.feature != b.feature ? a.feature < b.feature
                                         : a.cost < b.cost;
     });
+    spend(left);
+    if (is_affordable())
+        return;
+    for (const Segment& segment : segments_)
+        move(segment.feature, range(segment.feature).home);
+    spend(left - (capacity_ - sure_));
+}
+
+void WitnessFinder::spend(double left) {
     for (const Segment& segment : segments_)
         is_full_[static_cast<std::size_t>(segment.feature)] = 0;
     for (const auto& [rate, extra, feature, cell] : segments_) {

@@ -127,6 +127,10 @@ class WitnessFinder {
     void list_others(std::int32_t feature, const CutTrees::Node& split, bool goes);
     void add_effect(const Pending& leaf, double change);
     void choose_moves(double staying, bool at_home, std::uint64_t& random);
+    // Takes the segments that fit into what is left of the capacity, in their order.
+    void spend(double left);
+    // Is the point where the finder stands within the budget? Exact.
+    bool is_affordable();
     void add_segments(std::int32_t feature);
     void add_best_state(std::int32_t feature);
     void keep();
@@ -135,7 +139,8 @@ class WitnessFinder {
     const CutTrees& trees_;
     const Attacker& attacker_;
     RoundedCosts costs_;
-    double capacity_;
+    double capacity_; // what costs more, after rounding, is not affordable
+    double sure_;     // what costs no more is
     Instance instance_;
     bool has_states_; // of any feature
 
@@ -149,6 +154,7 @@ class WitnessFinder {
     std::vector<std::int32_t> cell_;   // per feature that is moved: its cell
     std::vector<std::int32_t> moved_;  // features off home, and perhaps others
     std::vector<std::uint8_t> listed_; // per feature: is it in moved_?
+    std::vector<std::int32_t> changed_;
     std::vector<Range> range_;
     std::vector<std::uint32_t> known_; // the load for which range_ holds
     std::uint32_t load_ = 0;

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carvegbm as cg
-from plain_trees import refused
+from plain_trees import ensemble, refused, stump
 
 FEATURES = st.one_of(
     st.integers(0, 9),
@@ -121,6 +121,8 @@ def test_a_key_in_digits_is_a_position_unless_it_stands_in_quotes():
         ({"norm": 1, "budget": 1, "step": {"age": [1]}}, ["step of age", "[1]"]),
         ({"norm": 1, "budget": 1, "step": {"age": None}}, ["step of age", "None"]),
         ({"norm": 1, "budget": 1, "scale": "wide"}, ["scale", "'wide'"]),
+        ({"norm": 1, "budget": 1, "scale": {"age": [1, [2]]}}, ["scale", "[1, [2]]"]),
+        ({"norm": 1, "budget": 1, "bounds": [[[1, [2]]], 3]}, ["lower bound", "[[1, [2]]]"]),
         ({"norm": 1, "budget": 1, "features": {"a": 1}}, ["features", "list"]),
         ({"norm": 1, "budget": 1, "categories": ["a"]}, ["categories", "mapping"]),
         ({"norm": 1, "budget": 1, "one_hot": ["a", "b"]}, ["one_hot", "list of groups"]),
@@ -130,3 +132,13 @@ def test_a_key_in_digits_is_a_position_unless_it_stands_in_quotes():
 def test_other_plain_values_are_refused(document, words):
     with refused(*words):
         cg.Attacker.from_dict(document)
+
+
+def test_numbers_that_no_double_holds_are_refused_by_name():
+    document = {"norm": 1, "budget": 1, "categories": {"service": [10**400]}}
+    known = {"feature_names": ["service", "age"], "categories": {0: {0: "ftp"}}}
+    model = ensemble(stump(1, 0.5), n_features=2, **known)
+    with refused("service", "unknown category", "'ftp'"):
+        cg.Attacker.from_dict(document).limits(model)
+    with refused("feature", "9" * 100):
+        cg.Attacker.from_dict({"norm": 1, "budget": 1, "scale": {"9" * 5000: 1}}).limits(model)

@@ -22,6 +22,9 @@ __all__ = ["check_groups", "check_kinds", "frozen_categories", "frozen_one_hot",
 _LARGEST_PART = 1 << 31
 """Of the numerator and the denominator of a step: multiples of it stay exact in doubles."""
 
+_LARGEST_EXPONENT = 1000
+"""Of a power of ten that is written out: those of all doubles are smaller."""
+
 Label = str | int | float
 
 
@@ -50,7 +53,7 @@ def _step(given: Any, feature: Any) -> Fraction:
         raise _no_step(given, feature)
     try:
         # The shortest decimal of a float is what its user wrote: 0.1 is one tenth.
-        step = given if isinstance(given, Fraction) else Fraction(str(given))
+        step = given if isinstance(given, Fraction) else _fraction(str(given))
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         raise _no_step(given, feature) from None
     if step <= 0:
@@ -61,6 +64,17 @@ def _step(given: Any, feature: Any) -> Fraction:
             f"{shown(given)}; write it with fewer digits"
         )
     return step
+
+
+def _fraction(text: str) -> Fraction:
+    """The number that a text spells; a power of ten far beyond all steps stands for any other.
+
+    `Fraction` writes such a power out, which takes hours for 1e1000000000.
+    """
+    mantissa, _, exponent = text.strip().lower().partition("e")
+    if exponent and abs(int(exponent)) > _LARGEST_EXPONENT:
+        return Fraction(mantissa) and Fraction(10) ** _LARGEST_EXPONENT
+    return Fraction(text)
 
 
 def _no_step(given: Any, feature: Any) -> CarveError:
@@ -102,7 +116,7 @@ def _labels(given: Any, feature: Any) -> tuple[Label, ...]:
 
 def _label(given: Any, feature: Any) -> Label:
     plain = given.item() if isinstance(given, np.generic) else given
-    is_number = isinstance(plain, int | float) and math.isfinite(plain)
+    is_number = isinstance(plain, int) or (isinstance(plain, float) and math.isfinite(plain))
     if is_number or isinstance(plain, str):
         return str(plain) if isinstance(plain, str) else plain
     raise CarveError(

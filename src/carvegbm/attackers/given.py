@@ -64,7 +64,7 @@ def frozen_scale(given: Any) -> Any:
 
 def _scale_of(feature: Any, value: Any, given: Any) -> float | tuple[float, float]:
     """The scale of one feature: a number, or a pair (down, up) in which 0 closes a direction."""
-    if not isinstance(value, list | tuple | np.ndarray) or np.ndim(value) == 0:
+    if not isinstance(value, list | tuple | np.ndarray) or _ndim(value) == 0:
         return _check_scale(_number(value, "scale", given), feature)
     if len(value) != 2:
         raise CarveError(
@@ -125,7 +125,7 @@ def frozen_bounds(given: Any) -> Any:
 def _bound(given: Any, what: str) -> float | tuple[float, ...] | npt.NDArray[np.float64]:
     """One number, one per feature, or a row of them per instance."""
     _refuse_frame(given)
-    rows = isinstance(given, list | tuple) and bool(given) and np.ndim(given[0]) == 1
+    rows = isinstance(given, list | tuple) and bool(given) and _ndim(given[0]) == 1
     if not rows and not (isinstance(given, np.ndarray) and given.ndim == 2):
         return _numbers(given, what)
     try:
@@ -158,6 +158,14 @@ def _by_row(low: Any, high: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[n
     for end in (lower, upper):
         end.flags.writeable = False
     return lower, upper
+
+
+def _ndim(given: Any) -> int:
+    """The number of dimensions; 1 of lists within a list that are not equally long."""
+    try:
+        return np.ndim(given)
+    except ValueError:
+        return 1
 
 
 def _refuse_frame(given: Any) -> None:

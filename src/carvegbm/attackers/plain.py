@@ -98,7 +98,7 @@ def _infinite(given: Any, instead: float) -> Any:
     return instead if given is None else given
 
 
-_POSITION = re.compile(r"-?(0|[1-9][0-9]*)")
+_POSITION = re.compile(r"-?(0|[1-9][0-9]{0,999})")  # of thousands of digits, Python makes no number
 
 
 def key_of(feature: int | str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -189,3 +190,39 @@ def test_a_refit_refuses_rows_off_the_lattice_and_bounds_of_every_row():
     bounds = (np.zeros((20, 7)), np.ones((20, 7)))
     with pytest.raises(cg.CarveError, match="bounds with a row per instance"):
         cg.robust_refit(ensemble, X, y, cg.Attacker("inf", 1, bounds=bounds), eval_set=(X, y))
+
+
+@pytest.mark.parametrize("norm", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("tree", "limits", "worst"),
+    [
+        (split(0, 0.5, leaf(1.0), leaf(-1.0), missing="left"), {"step": {0: 1}}, [1, 1]),
+        (split(0, 0.5, leaf(1.0), leaf(-1.0), missing="left"), {"one_hot": [[0, 1]]}, [1, 0]),
+        (choice(0, [0], leaf(1.0), leaf(-1.0), missing="left"), {}, [1, 1]),
+        (split(0, -1.0, leaf(-1.0), leaf(1.0), missing="left"), {}, [-1, 1]),
+    ],
+    ids=["step", "group", "category", "number"],
+)
+def test_a_change_that_costs_the_whole_budget_is_found(tree, limits, worst, norm):
+    known = {"categories": {0: {0: "a", 1: "b"}}} if "categories" in tree else {}
+    ensemble = cg.Ensemble.from_trees([tree], n_features=2, task="regression", **known)
+    rows = Labelled(np.array([[0.0, 1.0]]), np.ones(1))
+    batches = WitnessBatches(ensemble, cg.Attacker(norm, 1, **limits), rows, 1)
+    assert batches.worst_points(ensemble.scores).tolist() == [worst]
+
+
+def test_rounding_does_not_add_up_to_more_than_the_budget():
+    """A feature is moved across 254 thresholds, and another for all that seems to be left then."""
+    thresholds = [0.002083499382681319 * number for number in range(1, 255)]
+    scores = np.cumsum([0.0, *(-2.0 * (255 - number) for number in range(1, 255))]).tolist()
+    tree = leaf(scores[-1])
+    for threshold, score in zip(thresholds[::-1], scores[-2::-1], strict=True):
+        tree = split(0, threshold, leaf(score), tree)
+    last = math.nextafter(0.47079115679894845, 0)
+    trees = [tree, split(1, last, leaf(0.0), leaf(-1e-3))]
+    ensemble = cg.Ensemble.from_trees(trees, n_features=2, task="regression")
+    rows = Labelled(np.zeros((1, 2)), np.full(1, 1e6))
+    batches = WitnessBatches(ensemble, cg.Attacker(1, 1), rows, 1)
+    assert batches.worst_points(ensemble.scores).tolist() == [
+        [math.nextafter(thresholds[-1], 1), 0.0]
+    ]
