@@ -488,3 +488,8 @@ def test_nothing_given_leaves_limits_empty():
         assert getattr(found, name).shape == (0,)
     assert (found.step, found.categories, found.one_hot) == ({}, {}, ())
     assert not found.by_row
+
+
+@pytest.mark.parametrize("option", ["bounds", "step", "categories"])
+def test_limits_of_no_feature_are_no_limits(option):
+    assert cg.Attacker(1, 1, **{option: {}}) == cg.Attacker(1, 1)

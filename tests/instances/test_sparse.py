@@ -442,3 +442,10 @@ def test_a_million_columns_need_the_memory_of_those_that_are_tested():
     run = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert float(run.stdout) < 400
+
+
+def test_bounds_by_row_do_no_harm_where_no_split_tests_a_feature():
+    model = cg.Ensemble.from_trees([{"score": 1.0}], n_features=3)
+    X = sparse.csr_matrix(np.array([[1.0, 0.0, 2.0]]))
+    attacker = cg.Attacker(1, 1, bounds=(X.toarray() - 1, X.toarray() + 1))
+    assert cg.verify(model, X, [1], attacker).status.tolist() == ["robust"]

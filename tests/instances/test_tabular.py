@@ -404,3 +404,20 @@ def test_a_column_without_a_name_may_be_an_index(tmp_path):
     path.write_text(",age,label\n0,1.0,0\n1,3.0,1\n")
     with refused("unexpected ''", "index=False"):
         load_table(path).ordered_as(["age"], "data.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen", "words"),
+    [
+        ("a,b,label\n1,x,0\n2,y,1\n", [-1], ["feature -1", "0…1"]),
+        ("a,b,label\n1,x,0\n2,y,1\n", [2], ["feature 2", "0…1"]),
+        ("1,2,0\n3,4,1\n", [2], ["feature 2", "0…1"]),
+        ("1,2,0\n3,4,1\n", [-1], ["feature -1"]),
+        ("1 1:3 2:4\n0 1:5\n", [0], ["numbers", "CSV or Parquet"]),
+    ],
+)
+def test_categorical_features_that_cannot_be_are_refused(tmp_path, text, chosen, words):
+    path = tmp_path / "data.txt"
+    path.write_text(text)
+    with refused(str(path), *words, kind=DataError):
+        load_table(path, categorical=chosen)

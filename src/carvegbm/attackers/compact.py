@@ -57,6 +57,6 @@ def compact_options(limits: Limits, ensemble: Ensemble, features: Positions) -> 
         options["scale"] = {
             place: (down, up) if down != up else down for place, (down, up) in enumerate(pairs)
         }
-    if len(limits.lower):
+    if len(limits.lower) and len(features):
         options["bounds"] = (limits.lower[..., features], limits.upper[..., features])
     return options

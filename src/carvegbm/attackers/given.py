@@ -99,7 +99,7 @@ def frozen_features(given: Any) -> tuple[int | str, ...] | tuple[bool, ...]:
 
 
 def frozen_bounds(given: Any) -> Any:
-    """A pair of floats, tuples or arrays, or a read-only mapping to pairs; lower <= upper.
+    """A pair of floats, tuples or arrays, or a read-only mapping to pairs; None if it is empty.
 
     Two tuples have a number per feature; two arrays have a row per instance.
     """
@@ -110,7 +110,7 @@ def frozen_bounds(given: Any) -> Any:
         for feature, pair in given.items():
             low, high = (_number(end, "bounds", given) for end in _pair(pair))
             pairs[as_feature(feature)] = check_pair(low, high, called(feature))
-        return MappingProxyType(pairs)
+        return MappingProxyType(pairs) or None
     low, high = map(by_label, _pair(given))
     if isinstance(low, Mapping) or isinstance(high, Mapping):
         return frozen_bounds(_paired(low, high))

@@ -22,7 +22,7 @@ import numpy as np
 from carvegbm.errors import DataError
 from carvegbm.instances import arrays
 from carvegbm.instances import text as _text
-from carvegbm.instances.columns import feature_called
+from carvegbm.instances.columns import feature_position
 from carvegbm.instances.frames import frame_numbers
 from carvegbm.instances.mixed import Mixed
 from carvegbm.instances.table import Table
@@ -31,6 +31,9 @@ __all__ = ["Categorical", "Table", "files_of", "load_table"]
 
 Categorical = Callable[[Sequence[str] | None], Collection[int]]
 """From the names of a file's features, or None, to the positions of those that are categorical."""
+
+_MANY = 1 << 31
+"""Features of a file without names, before they are counted."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,8 @@ def load_table(
         label = pair
     try:
         with open(name, "rb") as file:
-            chosen = categorical if callable(categorical) else _chooser(name, tuple(categorical))
+            given = () if callable(categorical) else tuple(categorical)
+            chosen = categorical if callable(categorical) else _chooser(name, given)
             table = _read(name, file, _Reading(label, n_features, zero_based, sparse, chosen))
     except FileNotFoundError as error:
         raise DataError(f"{error.filename}: no such file") from None
@@ -118,6 +122,7 @@ def load_table(
         ) from None
     if table.X.shape[0] == 0:
         raise DataError(f"{name}: has no rows; give at least one instance")
+    _check_categorical(name, given, table)
     return table
 
 
@@ -140,12 +145,28 @@ def _chooser(name: str, given: tuple[str | int, ...]) -> Categorical:
     """The features that a user names, or counts."""
 
     def chosen(names: Sequence[str] | None) -> Collection[int]:
-        try:
-            return {feature_called(f, names) if isinstance(f, str) else int(f) for f in given}
-        except DataError as error:
-            raise DataError(f"{name}: {error}") from None
+        n = _MANY if names is None else len(names)
+        return _positions(name, given, names, n)
 
     return chosen
+
+
+def _check_categorical(name: str, given: tuple[str | int, ...], table: Table) -> None:
+    """Refuse features that are not there, and a file that cannot hold categories."""
+    _positions(name, given, table.feature_names, table.X.shape[1])
+    if given and not isinstance(table.X, Mixed):
+        raise DataError(
+            f"{name}: its features are numbers, none of them categorical; give CSV or Parquet"
+        )
+
+
+def _positions(
+    name: str, given: tuple[str | int, ...], names: Sequence[str] | None, n: int
+) -> set[int]:
+    try:
+        return {feature_position(feature, names, n) for feature in given}
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
 
 
 def _name_and_labels(given: str) -> tuple[str, str | None]:
