@@ -98,8 +98,8 @@ def feature_called(name: str, names: Sequence[str] | None) -> int:
         if alike:
             shown = listed(known[position] for position in alike)
             raise DataError(f"feature {name!r} may be any of {shown}; give its position instead")
-    there = "no features" if names is None else listed(names, quote=False)
-    raise DataError(f"unknown feature {name!r}; the model names {there}")
+    there = "no names; give its position" if names is None else listed(names, quote=False)
+    raise DataError(f"unknown feature {name!r}; known: {there}")
 
 
 def feature_position(feature: Any, names: Sequence[str] | None, n_features: int) -> int:
