@@ -267,16 +267,22 @@ def blank_ensemble(
     )
 
 
-def check_instances(attacker: Attacker, blank: Ensemble, X: Any) -> None:
-    """Refuse rows that the attacker cannot meet: out of bounds, off a lattice, in no state."""
+def check_instances(attacker: Attacker, blank: Ensemble, X: Any, what: str = "X") -> None:
+    """Refuse rows that the attacker cannot meet: out of bounds, off a lattice, in no state.
+
+    Rows are named by their number in X: give it before any are split off.
+    """
     limits = attacker.limits(blank)
     is_discrete = bool(limits.step or limits.one_hot)
     if not is_discrete and attacker.bounds is None:
         return
     rows = X.toarray() if hasattr(X, "toarray") else X
-    attacker.check_instances(blank, rows, limits)
-    if is_discrete:
-        Translation(blank, limits).rows(rows)
+    try:
+        attacker.check_instances(blank, rows, limits)
+        if is_discrete:
+            Translation(blank, limits).rows(rows)
+    except DataError as error:
+        raise DataError(str(error) if what == "X" else f"{what}: {error}") from None
 
 
 def weigh_classes(

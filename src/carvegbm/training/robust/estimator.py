@@ -185,13 +185,13 @@ class Robust(Estimator):
         # What grows and refits goes over rows again and again, column by column.
         data = replace(data, X=dense(data.X))
         sets = [replace(rows, X=dense(rows.X)) for rows in asked.sets(self, self._encode)]
-        split_off = False
-        if not sets:
+        blank, split_off = kind.blank(), False
+        inputs.check_instances(attacker, blank, data.X)
+        if sets:
+            inputs.check_instances(attacker, blank, sets[0].X, "eval_set 0")
+        else:
             data, held_out = self._split_off(data, stratify=kind.task != "regression")
             sets, split_off = [held_out], held_out.X is not data.X
-        blank = kind.blank()
-        for rows in (data, sets[0]):
-            inputs.check_instances(attacker, blank, rows.X)
         boosting = Boosting(
             data,
             attacker,
