@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from carvegbm.errors import DataError
 from carvegbm.instances.columns import column_names, order_of
-from carvegbm.instances.frames import Encoder, FrameRows, as_frame, frame_rows
+from carvegbm.instances.frames import Encoder, FrameRows, as_frame, frame_rows, without_index
 from carvegbm.instances.mixed import Mixed
 from carvegbm.instances.numbers import as_numbers
 from carvegbm.instances.sparse import as_csr, is_sparse
@@ -39,7 +39,7 @@ def coded_rows(
 
     A feature with an encoder may hold labels of categories, in a frame or an array of objects.
     """
-    X = as_frame(X)
+    X = without_index(as_frame(X), features)
     names = column_names(X)
     order = None if names is None or features is None else order_of(names, features, "X")
     if hasattr(X, "toarray"):
