@@ -490,6 +490,23 @@ def test_repr_names_what_is_given():
     )
 
 
+def test_str_shows_the_beginning_of_what_is_long():
+    short = cg.Attacker(2, 1, features=["age"], bounds=(0, 1))
+    assert str(short) == repr(short)
+    features = [f"feature_{i}" for i in range(60)]
+    text = str(
+        cg.Attacker(
+            1, 3, features=features, scale=dict.fromkeys(features, 2),
+            bounds=(np.zeros(60), np.ones(60)), one_hot=[features[:20], features[20:]],
+        )
+    )  # fmt: skip
+    assert text == (
+        "Attacker(norm=1, budget=3, scale={'feature_0': 2.0, … 60 in all}, "
+        "features=('feature_0', … 60 in all), bounds=((0.0, … 60 in all), (1.0, … 60 in all)), "
+        "one_hot=(('feature_0', … 20 in all), ('feature_20', … 40 in all)))"
+    )
+
+
 def test_attacker_as_plain_values_is_json():
     attacker = cg.Attacker(
         "inf",

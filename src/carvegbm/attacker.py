@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST_BUDGET", "OPTIONS", "Attacker", "Limits", "require_attacker"]
 
 _LARGEST_NORM = 100
+_SHORT = 80  # characters of an option that `str` shows in full
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,8 +273,15 @@ class Attacker:
         return hash((self.norm, self.budget))
 
     def __repr__(self) -> str:
+        return self._written(_shown)
+
+    def __str__(self) -> str:
+        """On one line: of an option with many entries the first, and how many there are."""
+        return self._written(_in_short)
+
+    def _written(self, write: Callable[[Any], str]) -> str:
         rest = "".join(
-            f", {name}={_shown(value)}"
+            f", {name}={write(value)}"
             for name in OPTIONS
             if (value := getattr(self, name)) is not None
         )
@@ -352,3 +360,16 @@ def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"<{value.shape[0]} x {value.shape[1]}>"
     return repr(to_plain(value)) if isinstance(value, Fraction) else repr(value)
+
+
+def _in_short(value: Any) -> str:
+    """An option as it can be given again if it is short, else its beginning."""
+    whole = _shown(value)
+    if len(whole) <= _SHORT:
+        return whole
+    if isinstance(value, Mapping):
+        key, item = next(iter(value.items()))
+        return f"{{{key!r}: {_in_short(item)}, … {len(value)} in all}}"
+    if any(isinstance(item, tuple) for item in value):  # bounds, or groups
+        return f"({', '.join(map(_in_short, value[:2]))}{', …' * (len(value) > 2)})"
+    return f"({_in_short(value[0])}, … {len(value)} in all)"
