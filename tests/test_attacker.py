@@ -54,7 +54,7 @@ def test_norm_is_a_whole_number_or_infinity(given_norm, norm):
 def test_other_norms_are_refused(norm):
     with refused("norm must be 0, 1, 2, …", repr(norm)):
         cg.Attacker(norm, 1)
-    with refused("norm must be 0, 1, 2, …", repr(norm)):
+    with refused("norm is missing" if norm is None else "norm must be 0, 1, 2, …"):
         cg.radius(MODEL, [[0.0, 0.0]], [0], norm=norm)
 
 
@@ -505,6 +505,15 @@ def test_str_shows_the_beginning_of_what_is_long():
         "features=('feature_0', … 60 in all), bounds=((0.0, … 60 in all), (1.0, … 60 in all)), "
         "one_hot=(('feature_0', … 20 in all), ('feature_20', … 40 in all)))"
     )
+
+
+def test_arguments_make_the_attacker_again_and_an_estimator_that_can_be_cloned():
+    from sklearn.base import clone
+
+    attacker = cg.Attacker(1, 3, scale={3: (0, 2)}, step={3: 1}, categories={"service": ["ftp"]})
+    assert cg.Attacker(**attacker.arguments()) == attacker
+    estimator = clone(cg.RobustClassifier(**attacker.arguments()))
+    assert (estimator.norm, estimator.scale) == (1, {3: (0, 2)})
 
 
 def test_attacker_as_plain_values_is_json():

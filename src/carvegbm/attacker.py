@@ -152,6 +152,24 @@ class Attacker:
         other._set(**{**vars(self), "norm": checked, "budget": _check_budget(checked, budget)})
         return other
 
+    def arguments(self) -> dict[str, Any]:
+        """What the attacker can be made of again, or an estimator that trains against it.
+
+        Examples
+        --------
+        >>> attacker = Attacker(1, 30, scale={"bytes": (0, 100)})
+        >>> attacker.arguments()
+        {'norm': 1, 'budget': 30.0, 'scale': {'bytes': (0.0, 100.0)}}
+        >>> from carvegbm import RobustClassifier
+        >>> RobustClassifier(**attacker.arguments()).budget
+        30.0
+        """
+        return {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in vars(self).items()
+            if value is not None
+        }
+
     def limits(self, ensemble: Ensemble) -> Limits:
         """The limits, resolved to the ensemble's features."""
         return limits_of(self, ensemble)
@@ -257,11 +275,7 @@ class Attacker:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only mapping cannot be pickled; a dict is what it was made of.
-        plain = {
-            name: dict(value) if isinstance(value, Mapping) else value
-            for name, value in vars(self).items()
-        }
-        return _rebuild, (plain,)
+        return _rebuild, (self.arguments(),)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Attacker):
