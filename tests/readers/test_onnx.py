@@ -265,6 +265,19 @@ def around(*nodes: Any, before: bool = False) -> Any:
     return model([*made.graph.node, *nodes], made.graph.input, made.graph.output)
 
 
+@pytest.mark.parametrize(("factor", "kept"), [(1.0, True), (2.0, False)])
+def test_a_product_with_one_changes_nothing(factor, kept):
+    made = around(helper.make_node("Mul", ["in", "factor"], ["out"]))
+    made.graph.initializer.append(helper.make_tensor("factor", TensorProto.FLOAT, [1], [factor]))
+    if kept:
+        plain = load(regressor([STUMP], n_features=2))
+        rows = np.random.default_rng(0).random((20, 2))
+        np.testing.assert_array_equal(load(made).raw_score(rows), plain.raw_score(rows))
+    else:
+        with pytest.raises(ModelError, match="has Mul behind its trees, which changes"):
+            load(made)
+
+
 def test_other_nodes_are_refused_by_name():
     scaler = helper.make_node("Scaler", ["in"], ["out"], domain="ai.onnx.ml", offset=[0.0] * 2)
     with pytest.raises(ModelError, match=r"^ModelProto: has Scaler before its trees.*; transform"):

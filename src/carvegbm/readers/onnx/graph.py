@@ -40,7 +40,7 @@ class Graph:
         nodes = list(graph.node)
         place = _the_ensemble(nodes)
         before = _before(nodes, place)
-        argmax = _check_behind(nodes, place, {place, *before})
+        argmax = _check_behind(nodes, place, {place, *before}, _ones(graph))
         first = nodes[before[-1] if before else place]
         source = _the_input(graph, first)
         casts = [nodes[i] for i in reversed(before) if nodes[i].op_type == "Cast"]
@@ -97,7 +97,21 @@ def _before(nodes: Sequence[Any], ensemble: int) -> list[int]:
     return found
 
 
-def _check_behind(nodes: Sequence[Any], ensemble: int, known: set[int]) -> bool:
+def _ones(graph: Any) -> frozenset[str]:
+    """The stored numbers that are 1: onnxmltools renames probabilities by a Mul with one."""
+    from onnx import numpy_helper
+
+    small = [t for t in graph.initializer if not t.external_data and list(t.dims) in ([], [1])]
+    numbers = [t for t in small if t.data_type in _PRECISIONS]
+    try:
+        return frozenset(t.name for t in numbers if (numpy_helper.to_array(t) == 1).all())
+    except (TypeError, ValueError):
+        raise ModelError("a stored number cannot be read; the file is damaged") from None
+
+
+def _check_behind(
+    nodes: Sequence[Any], ensemble: int, known: set[int], ones: frozenset[str]
+) -> bool:
     """Refuse nodes that change the ensemble's outputs; say whether an ArgMax chooses among them."""
     is_classifier = nodes[ensemble].op_type == "TreeEnsembleClassifier"
     scores = set(nodes[ensemble].output[1:] if is_classifier else nodes[ensemble].output)
@@ -106,7 +120,8 @@ def _check_behind(nodes: Sequence[Any], ensemble: int, known: set[int]) -> bool:
         if place in known:
             continue
         kind = node.op_type
-        allowed = kind in _BEHIND and not (kind == "ArgMax" and is_classifier)
+        by_one = kind == "Mul" and not ones.isdisjoint(node.input[1:])
+        allowed = by_one or (kind in _BEHIND and not (kind == "ArgMax" and is_classifier))
         if allowed and kind == "Cast" and _first(node.input) in scores:
             allowed = _attributes(node).get("to") in _PRECISIONS
         if allowed and kind == "ArgMax":
@@ -117,7 +132,7 @@ def _check_behind(nodes: Sequence[Any], ensemble: int, known: set[int]) -> bool:
             raise ModelError(
                 f"has {kind} behind its trees, which changes their outputs; convert the trees alone"
             )
-        if kind in ("Identity", "Cast", *_SHAPES) and _first(node.input) in scores:
+        if (by_one or kind in ("Identity", "Cast", *_SHAPES)) and _first(node.input) in scores:
             scores |= set(node.output)
     return argmax
 
