@@ -8,6 +8,7 @@ no number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -152,7 +153,7 @@ def _kind(column: Any) -> str:
 
 def _values(column: Any, kind: str, what: str) -> npt.NDArray[Any]:
     if kind.startswith(_ENCODED):
-        raise refusal(what, f"categories ({kind.splitlines()[0][:40]})")
+        raise refusal(what, f"categories ({re.split('[<(]', kind)[0]})")
     if kind.lstrip("u").startswith("int"):
         # Beside a null, a whole number would become a double unseen.
         nulls = getattr(column, "null_count", None)  # pyarrow's, polars' a method
