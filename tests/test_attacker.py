@@ -233,6 +233,7 @@ def test_bounds_are_a_pair_or_a_mapping_to_pairs(bounds, lower, upper):
         (([0, 2], 1), ["bounds of height", "lower <= upper", "2.0", "1.0"]),
         (([0, 0, 0], 1), ["lower bound", "one per feature (2)"]),
         ({"weight": (0, 1)}, ["unknown feature 'weight'"]),
+        ({"age": 5}, ["bounds of age must be a pair (lower, upper), got 5"]),
     ],
     ids=repr,
 )
