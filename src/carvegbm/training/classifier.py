@@ -15,6 +15,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from carvegbm.attack import Attack, attack
+from carvegbm.attacker import OPTIONS
 from carvegbm.ensemble import Task
 from carvegbm.errors import CarveError, DataError
 from carvegbm.radius import Curve, Radius, radius, robustness_curve
@@ -200,7 +201,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         `options` are those of `carvegbm.radius`.
         """
         rows, y = self._instances(X, y, options)
-        return radius(self.ensemble_, rows, y, self.attacker_, **options)
+        return radius(self.ensemble_, rows, y, **self._attackers_ways(), **options)
 
     def robustness_curve(
         self, X: Any, y: Any = None, *, budgets: float | Iterable[float], **options: Any
@@ -210,7 +211,8 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         `options` are those of `carvegbm.robustness_curve`.
         """
         rows, y = self._instances(X, y, options)
-        return robustness_curve(self.ensemble_, rows, y, self.attacker_, budgets=budgets, **options)
+        ways = self._attackers_ways()
+        return robustness_curve(self.ensemble_, rows, y, budgets=budgets, **ways, **options)
 
     def _instances(self, X: Any, y: Any, options: dict[str, Any]) -> tuple[Any, Any]:
         """Rows and labels, checked; `options` get this estimator's defaults."""
@@ -218,6 +220,10 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         options.setdefault("threads", inputs.thread_count(self.n_jobs))
         options.setdefault("progress", None if self.verbose else False)
         return (inputs.check_rows(self, X), None) if y is None else inputs.check_pair(self, X, y)
+
+    def _attackers_ways(self) -> dict[str, Any]:
+        """All of the attacker but the budget."""
+        return {name: getattr(self.attacker_, name) for name in ("norm", *OPTIONS)}
 
     def robust_score(self, X: Any, y: Any) -> float:
         """Share of instances proven robust.
