@@ -54,7 +54,7 @@ def test_norm_is_a_whole_number_or_infinity(given_norm, norm):
 def test_other_norms_are_refused(norm):
     with refused("norm must be 0, 1, 2, …", repr(norm)):
         cg.Attacker(norm, 1)
-    with refused("norm must be 0, 1, 2, …", repr(norm)):
+    with refused("norm is missing" if norm is None else "norm must be 0, 1, 2, …"):
         cg.radius(MODEL, [[0.0, 0.0]], [0], norm=norm)
 
 
@@ -233,6 +233,7 @@ def test_bounds_are_a_pair_or_a_mapping_to_pairs(bounds, lower, upper):
         (([0, 2], 1), ["bounds of height", "lower <= upper", "2.0", "1.0"]),
         (([0, 0, 0], 1), ["lower bound", "one per feature (2)"]),
         ({"weight": (0, 1)}, ["unknown feature 'weight'"]),
+        ({"age": 5}, ["bounds of age must be a pair (lower, upper), got 5"]),
     ],
     ids=repr,
 )
@@ -488,6 +489,32 @@ def test_repr_names_what_is_given():
         repr(cg.Attacker(2, 1, features=["age"], bounds=(0, 1)))
         == "Attacker(norm=2, budget=1, features=('age',), bounds=(0.0, 1.0))"
     )
+
+
+def test_str_shows_the_beginning_of_what_is_long():
+    short = cg.Attacker(2, 1, features=["age"], bounds=(0, 1))
+    assert str(short) == repr(short)
+    features = [f"feature_{i}" for i in range(60)]
+    text = str(
+        cg.Attacker(
+            1, 3, features=features, scale=dict.fromkeys(features, 2),
+            bounds=(np.zeros(60), np.ones(60)), one_hot=[features[:20], features[20:]],
+        )
+    )  # fmt: skip
+    assert text == (
+        "Attacker(norm=1, budget=3, scale={'feature_0': 2.0, … 60 in all}, "
+        "features=('feature_0', … 60 in all), bounds=((0.0, … 60 in all), (1.0, … 60 in all)), "
+        "one_hot=(('feature_0', … 20 in all), ('feature_20', … 40 in all)))"
+    )
+
+
+def test_arguments_make_the_attacker_again_and_an_estimator_that_can_be_cloned():
+    from sklearn.base import clone
+
+    attacker = cg.Attacker(1, 3, scale={3: (0, 2)}, step={3: 1}, categories={"service": ["ftp"]})
+    assert cg.Attacker(**attacker.arguments()) == attacker
+    estimator = clone(cg.RobustClassifier(**attacker.arguments()))
+    assert (estimator.norm, estimator.scale) == (1, {3: (0, 2)})
 
 
 def test_attacker_as_plain_values_is_json():

@@ -540,7 +540,7 @@ def test_labels_become_positions_among_the_classes(classes, y, indices):
         (["no", "yes"], ["no", "maybe"], ["unknown label 'maybe'", "row 1", "'no', 'yes'"]),
         (["no", "yes"], [0, 1], ["unknown label 0", "row 0", "'no', 'yes'"]),
         (None, [0], ["one label per row", "2 rows"]),
-        (None, [[0], [1]], ["one label per row", "(2, 1)"]),
+        (None, [[0], [1]], ["one label per row", "(2, 1)", "np.ravel(y)"]),
         (None, [[0], [1, 2]], ["one label per row"]),
         (None, 0, ["one label per row"]),
     ],

@@ -293,3 +293,28 @@ def test_no_radius_is_below_the_nearest_threshold_even_without_time():
     for norm in (1, 2, "inf"):
         found = cg.radius(model, [[0.0, 0.0]], [0], norm=norm, engine="search", timeout=1e-9)
         assert 0.2 < found.lower[0] <= 0.75 <= found.upper[0]
+
+
+def test_an_attacker_stands_for_its_norm_and_limits():
+    rows, labels = instances(APART)
+    ways = {"norm": 1, "scale": {0: (0, 2)}, "step": {1: "1/8"}, "bounds": {2: (0, 1)}}
+    attacker = cg.Attacker(budget=7, **ways)
+    spelt_out = cg.radius(APART, rows, labels, **ways)
+    assert np.isfinite(spelt_out.radius).any()
+    np.testing.assert_array_equal(cg.radius(APART, rows, labels, attacker), spelt_out)
+    budgets = [0.1, 0.5]
+    curves = [
+        cg.robustness_curve(APART, rows, labels, attacker, budgets=budgets),
+        cg.robustness_curve(APART, rows, labels, budgets=budgets, **ways),
+    ]
+    np.testing.assert_array_equal(*(curve.lower for curve in curves))
+
+
+def test_an_attacker_and_what_it_has_already_is_refused():
+    attacker = cg.Attacker(1, 1)
+    with refused("scale is given, and an attacker"):
+        cg.radius(APART, [[0, 0, 0]], [0], attacker, scale=2)
+    with refused("norm is missing", "Attacker"):
+        cg.radius(APART, [[0, 0, 0]], [0])
+    with refused("an Attacker stands where y should"):
+        cg.radius(APART, [[0, 0, 0]], attacker)

@@ -196,4 +196,4 @@ class Attack(Result):
 
     def __str__(self) -> str:
         found = int(np.count_nonzero(self.success))
-        return f"{found} of {len(self)} instances can be flipped by {self.attacker!r}"
+        return f"{found} of {len(self)} instances can be flipped by {self.attacker}"

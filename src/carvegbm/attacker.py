@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST_BUDGET", "OPTIONS", "Attacker", "Limits", "require_attacker"]
 
 _LARGEST_NORM = 100
+_SHORT = 80  # characters of an option that `str` shows in full
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +152,24 @@ class Attacker:
         other._set(**{**vars(self), "norm": checked, "budget": _check_budget(checked, budget)})
         return other
 
+    def arguments(self) -> dict[str, Any]:
+        """What the attacker can be made of again, or an estimator that trains against it.
+
+        Examples
+        --------
+        >>> attacker = Attacker(1, 30, scale={"bytes": (0, 100)})
+        >>> attacker.arguments()
+        {'norm': 1, 'budget': 30.0, 'scale': {'bytes': (0.0, 100.0)}}
+        >>> from carvegbm import RobustClassifier
+        >>> RobustClassifier(**attacker.arguments()).budget
+        30.0
+        """
+        return {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in vars(self).items()
+            if value is not None
+        }
+
     def limits(self, ensemble: Ensemble) -> Limits:
         """The limits, resolved to the ensemble's features."""
         return limits_of(self, ensemble)
@@ -256,11 +275,7 @@ class Attacker:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only mapping cannot be pickled; a dict is what it was made of.
-        plain = {
-            name: dict(value) if isinstance(value, Mapping) else value
-            for name, value in vars(self).items()
-        }
-        return _rebuild, (plain,)
+        return _rebuild, (self.arguments(),)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Attacker):
@@ -272,8 +287,15 @@ class Attacker:
         return hash((self.norm, self.budget))
 
     def __repr__(self) -> str:
+        return self._written(_shown)
+
+    def __str__(self) -> str:
+        """On one line: of an option with many entries the first, and how many there are."""
+        return self._written(_in_short)
+
+    def _written(self, write: Callable[[Any], str]) -> str:
         rest = "".join(
-            f", {name}={_shown(value)}"
+            f", {name}={write(value)}"
             for name in OPTIONS
             if (value := getattr(self, name)) is not None
         )
@@ -352,3 +374,16 @@ def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"<{value.shape[0]} x {value.shape[1]}>"
     return repr(to_plain(value)) if isinstance(value, Fraction) else repr(value)
+
+
+def _in_short(value: Any) -> str:
+    """An option as it can be given again if it is short, else its beginning."""
+    whole = _shown(value)
+    if len(whole) <= _SHORT:
+        return whole
+    if isinstance(value, Mapping):
+        key, item = next(iter(value.items()))
+        return f"{{{key!r}: {_in_short(item)}, … {len(value)} in all}}"
+    if any(isinstance(item, tuple) for item in value):  # bounds, or groups
+        return f"({', '.join(map(_in_short, value[:2]))}{', …' * (len(value) > 2)})"
+    return f"({_in_short(value[0])}, … {len(value)} in all)"

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from carvegbm.attackers.discrete import check_groups, check_kinds
 from carvegbm.attackers.given import are_ordered, check_pair
 from carvegbm.errors import CarveError, shown
-from carvegbm.instances.columns import listed
+from carvegbm.instances.columns import did_you_mean, listed
 
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
@@ -251,6 +251,7 @@ def _codes(given: Iterable[Any], known: Mapping[int, Any], name: str) -> tuple[i
             labels = listed([repr(label) for label in place], quote=False)
             raise CarveError(
                 f"categories of {name}: unknown category {label!r}; the model knows {labels}"
+                + did_you_mean(label, place)
             )
         codes.add(code)
     return tuple(sorted(codes))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import LARGEST_BUDGET, Attacker, check_norm
+from carvegbm.attacker import LARGEST_BUDGET, Attacker, require_attacker
 from carvegbm.engines import EngineName, Settings, Task, decide
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem
@@ -24,8 +24,9 @@ def radius(
     model: Any,
     X: npt.ArrayLike,
     y: npt.ArrayLike | None = None,
+    attacker: Attacker | None = None,
     *,
-    norm: int | float | str,
+    norm: int | float | str | None = None,
     scale: Any = None,
     features: Any = None,
     bounds: Any = None,
@@ -46,7 +47,8 @@ def radius(
     the ensemble is large-spread; beyond it, "auto" hands over to search, which has `timeout`
     seconds per instance. Where the radius is not found, `lower` and `upper` say what is known.
     `norm`, `scale`, `features`, `bounds`, `step`, `categories` and `one_hot` are those of
-    `Attacker`, the rest is as in `verify`.
+    `Attacker`; an `attacker` may be given in their place, whose budget has no part in it. The rest
+    is as in `verify`.
 
     Examples
     --------
@@ -57,10 +59,10 @@ def radius(
     [0.25, 0.0]
     """
     settings = Settings(engine, timeout, threads)
-    p = check_norm(norm)
-    kind = Attacker(
-        p,
-        0,
+    kind = _without_budget(
+        attacker,
+        y,
+        norm=norm,
         scale=scale,
         features=features,
         bounds=bounds,
@@ -68,6 +70,7 @@ def radius(
         categories=categories,
         one_hot=one_hot,
     )
+    p = kind.norm
     problem = Problem(model, kind)
     everything = float(max(1, problem.ensemble.n_features)) if p == 0 else LARGEST_BUDGET
     wanted = everything if max_budget is None else min(everything, Attacker(p, max_budget).budget)
@@ -135,8 +138,9 @@ def robustness_curve(
     model: Any,
     X: npt.ArrayLike,
     y: npt.ArrayLike | None = None,
+    attacker: Attacker | None = None,
     *,
-    norm: int | float | str,
+    norm: int | float | str | None = None,
     budgets: float | Iterable[float],
     scale: Any = None,
     features: Any = None,
@@ -151,6 +155,8 @@ def robustness_curve(
 ) -> Curve:
     """Robustness at many budgets, from one pass over the instances.
 
+    The parameters are those of `radius`; the budget of an `attacker` has no part in it.
+
     Examples
     --------
     >>> import carvegbm as cg
@@ -160,7 +166,18 @@ def robustness_curve(
     >>> cg.robustness_curve(model, X, y, norm="inf", budgets=[0.1, 0.5, 1.0]).lower.tolist()
     [1.0, 0.5, 0.0]
     """
-    p = check_norm(norm)
+    kind = _without_budget(
+        attacker,
+        y,
+        norm=norm,
+        scale=scale,
+        features=features,
+        bounds=bounds,
+        step=step,
+        categories=categories,
+        one_hot=one_hot,
+    )
+    p = kind.norm
     given = budgets if isinstance(budgets, Iterable) else [budgets]
     checked = np.array([Attacker(p, budget).budget for budget in given])
     if len(checked) == 0:
@@ -169,13 +186,7 @@ def robustness_curve(
         model,
         X,
         y,
-        norm=p,
-        scale=scale,
-        features=features,
-        bounds=bounds,
-        step=step,
-        categories=categories,
-        one_hot=one_hot,
+        kind,
         max_budget=float(checked.max()),
         engine=engine,
         timeout=timeout,
@@ -185,6 +196,20 @@ def robustness_curve(
     robust = (radii.lower[None, :] > checked[:, None]).mean(axis=1)
     possible = (radii.upper[None, :] > checked[:, None]).mean(axis=1)
     return Curve(checked, robust, possible, float((radii.upper > 0).mean()), p)
+
+
+def _without_budget(attacker: Attacker | None, y: Any, **ways: Any) -> Attacker:
+    """The attacker whose budget is sought: the one given, or one that goes these ways."""
+    given = {name: value for name, value in ways.items() if value is not None}
+    if attacker is None and not isinstance(y, Attacker):
+        if "norm" not in given:
+            raise CarveError("norm is missing; give norm=…, or an Attacker after X and y")
+        return Attacker(budget=0, **given)
+    attacker = require_attacker(attacker, y)
+    if given:
+        name = next(iter(given))
+        raise CarveError(f"{name} is given, and an attacker that has its own; drop one of them")
+    return attacker.with_budget(0)
 
 
 def _plain_norm(norm: int | float) -> int | str:

@@ -122,7 +122,7 @@ class OutputRange(Result):
 
     def __repr__(self) -> str:
         known = int(np.count_nonzero(self.exact))
-        return f"<OutputRange: {len(self)} instances, {self.attacker!r}, {known} known exactly>"
+        return f"<OutputRange: {len(self)} instances, {self.attacker}, {known} known exactly>"
 
 
 def stability(

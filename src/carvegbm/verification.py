@@ -205,11 +205,11 @@ class Verification(Result):
         return text
 
     def __repr__(self) -> str:
-        return f"<Verification: {len(self)} instances, {self.attacker!r}, {self.summary()}>"
+        return f"<Verification: {len(self)} instances, {self.attacker}, {self.summary()}>"
 
     def __str__(self) -> str:
         lines = [
-            f"{len(self)} instances against {self.attacker!r}",
+            f"{len(self)} instances against {self.attacker}",
             f"  accuracy    {self.accuracy:.4f}",
             "  " + self.summary().replace("robustness ", "robustness  "),
         ]

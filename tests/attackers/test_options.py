@@ -205,6 +205,7 @@ def test_a_feature_that_may_be_changed_to_nothing_stays():
     [
         ({"service": ["telnet"]}, ["categories of service", "'telnet'", "'ftp', 'http', 'smtp'"]),
         ({"service": [3]}, ["categories of service", "unknown category 3"]),
+        ({"service": ["htp"]}, ["unknown category 'htp'", "did you mean 'http'?"]),
         ({"service": ["1"]}, ["categories of service", "'1'"]),
         ({"service": [True]}, ["categories of service", "True"]),
         ({"count": [1]}, ["categories of count", "no categorical split"]),

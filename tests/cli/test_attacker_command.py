@@ -151,3 +151,17 @@ def test_a_file_that_may_have_been_edited_is_not_replaced(refuses: Any, tmp_path
     path.write_text("precious")
     refuses("attacker", "sample", "-o", path, words=[str(path), "there already", "another name"])
     assert path.read_text() == "precious"
+
+
+def test_a_label_that_was_guessed_is_named(
+    cli: Any, refuses: Any, traffic: pd.DataFrame, files: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "unlabelled.csv"
+    traffic.drop(columns="label").to_csv(path, index=False)
+    code, out, err = cli("attacker", path)
+    assert (code, err) == (
+        0, "'home_rent' is taken for the label; give --label if it is another\n",
+    )  # fmt: skip
+    assert "home_rent" not in out
+    words = ["unlabelled.csv lacks 'home_rent'", "was taken for the label", "--label"]
+    refuses("verify", files[0], path, "--budget", "1", words=words)

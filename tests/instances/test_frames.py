@@ -317,3 +317,15 @@ def test_saved_witnesses_are_read_back_as_the_same_points(own, tmp_path):
     np.testing.assert_array_equal(table.X, found.witnesses[found.success])
     told = "categories" in np.load(tmp_path / "witnesses.npz")
     assert told == bool(found.categories)
+
+
+def test_the_index_of_a_pandas_frame_is_no_feature_of_an_arrow_table():
+    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(FRAME, Y)
+    shuffled = FRAME.sample(frac=1, random_state=0)
+    table = pa.Table.from_pandas(shuffled)
+    assert "__index_level_0__" in table.column_names
+    np.testing.assert_array_equal(cg.load(model).decide(table), cg.load(model).decide(shuffled))
+    of_index = cg.Ensemble.from_trees(
+        [stump(0, 0.5, -1.0, 1.0)], n_features=1, feature_names=["__index_level_0__"]
+    )
+    assert as_rows(table.select(["__index_level_0__"]), of_index.feature_names).shape == (ROWS, 1)

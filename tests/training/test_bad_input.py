@@ -51,6 +51,7 @@ def fit_numbers(regressor, **parameters):
     return regressor(**parameters).fit(*problems.numbers(60))
 
 
+TEXTS = pd.DataFrame({"count": [1.0, 2.0], "service": ["ftp", "http"]}), [0, 1]
 REFUSALS = ("fit", "given", "message")
 
 
@@ -59,11 +60,13 @@ REFUSALS = ("fit", "given", "message")
     REFUSALS,
     [
         (fit_on, {"data": broken(np.inf)}, "X row 3, feature 2 is infinity"),
+        (fit_on, {"data": TEXTS}, "X, column 'service', must be numbers, .* or into categories"),
         (fit_on, {"data": ([[1.0], [2.0]], [1, 1])}, r"one class only \(1\)"),
         (fit_with, {"budget": -1}, "budget must be >= 0"),
         (fit_with, {"norm": 0.5}, "norm must be"),
         (fit_with, {"norm": 0, "budget": 1.5}, "means 1 changed features"),
-        (fit_with, {"features": ["nope"]}, "unknown feature 'nope'"),
+        (fit_with, {"features": ["nope"]}, "unknown feature 'nope'; .* give its position"),
+        (fit_with, {"attacker": cg.Attacker(1, 1)}, r"'attacker'; .*\*\*attacker.arguments\(\)"),
         (fit_with, {"step": {"nope": 1}}, "unknown feature 'nope'"),
         (fit_with, {"step": 0}, "step must be a number > 0"),
         (fit_with, {"categories": ["a"]}, "categories must be a mapping"),

@@ -240,6 +240,7 @@ def test_an_interrupted_tuning_says_what_is_kept(monkeypatch, capsys):
         (["train", "empty.csv", "--budget", "1"], "empty.csv"),
         (["train", "nan.csv", "--budget", "1", "--categorical", "c"], "unknown feature 'c'"),
         (["train", "one.csv", "--budget", "1"], "one class only"),
+        (["train", "words.csv", "--budget", "1"], "name it with --categorical"),
         (["tune", "data.csv", "--budget", "1", "--leaves", "a"], "--leaves a"),
         ([*TRAIN, "--metric", "auc"], "--metric auc needs validation data; add --valid DATA"),
         (["tune", "data.csv", "--budget", "1", "--weight", "1"], "without --criterion tradeoff"),
@@ -267,6 +268,7 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, arguments, mess
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "nan.csv").write_text("a,b,label\n,1,0\n2,3,1\n")
     (tmp_path / "one.csv").write_text("a,b,label\n0,1,0\n2,3,0\n")
+    (tmp_path / "words.csv").write_text("a,b,label\ntcp,1,0\nudp,3,1\n")
     (tmp_path / "few.csv").write_text("a,b,label\n0,1,0\n2,3,1\n")
     (tmp_path / "once.csv").write_text("a,b,label\n" + "0,1,0\n2,3,1\n" * 9 + "4,5,7\n")
     before = set(tmp_path.iterdir())

@@ -7,7 +7,7 @@ import pytest
 
 import carvegbm as cg
 from training import problems
-from training.estimators import classifier
+from training.estimators import classifier, robust_classifier
 
 
 def counters(n=600, seed=0):
@@ -115,3 +115,17 @@ def test_rows_that_do_not_fit_the_attacker_are_refused_by_certified_training(spo
     with pytest.raises(cg.DataError, match=message) as caught:
         model.fit(X, y, eval_set=(X[100:], y[100:]))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("estimator", [classifier, robust_classifier])
+def test_a_row_that_does_not_fit_the_attacker_has_its_number_in_x(estimator):
+    X, y = counters()
+    X, y = np.tile(X, (4, 1)), np.tile(y, 4)
+    wrong = X.copy()
+    wrong[1234, 0] = 0.5
+    given = {"norm": "inf", "budget": 1, "step": {0: 1}}
+    model = estimator(**given, **({"certified": True} if estimator is classifier else {}))
+    with pytest.raises(cg.DataError, match=r"^X row 1234, "):
+        model.fit(wrong, y)
+    with pytest.raises(cg.DataError, match=r"^eval_set 0: X row 1234, "):
+        model.fit(X, y, eval_set=(wrong, y))

@@ -108,7 +108,7 @@ def frozen_bounds(given: Any) -> Any:
     if isinstance(given, Mapping):
         pairs = {}
         for feature, pair in given.items():
-            low, high = (_number(end, "bounds", given) for end in _pair(pair))
+            low, high = (_number(end, "bounds", given) for end in _pair(pair, feature))
             pairs[as_feature(feature)] = check_pair(low, high, called(feature))
         return MappingProxyType(pairs) or None
     low, high = map(by_label, _pair(given))
@@ -207,12 +207,16 @@ def are_ordered(low: Any, high: Any) -> Any:
     return (low <= high) & (low < math.inf) & (high > -math.inf)
 
 
-def _pair(given: Any) -> tuple[Any, Any]:
+def _pair(given: Any, feature: Any = None) -> tuple[Any, Any]:
     try:
         if isinstance(given, Set):  # it has no first and no second
             raise TypeError
         low, high = given
     except (TypeError, ValueError):
+        if feature is not None:
+            raise CarveError(
+                f"bounds of {called(feature)} must be a pair (lower, upper), got {shown(given)}"
+            ) from None
         raise CarveError(
             f"bounds must be a pair (lower, upper) or a mapping to such pairs, got {shown(given)}"
         ) from None

@@ -30,6 +30,8 @@ class Columns(NamedTuple):
     names: tuple[str, ...] | None
     texts: dict[int, list[str | None]]
     """The columns of texts, by position; None where a text is missing."""
+    label: str | None = None
+    """What the column of the labels is called, which is none of the features."""
 
 
 def read_columns(path: str | os.PathLike[str], **options: Any) -> Columns:
@@ -38,8 +40,9 @@ def read_columns(path: str | os.PathLike[str], **options: Any) -> Columns:
         table = load_table(path, **options)
     except DataError:  # not numbers alone, or no table at all, of which reading it again tells
         table = load_table(path, **options, categorical=_every)
-        return _told_apart(table.X.values, table.feature_names, os.fspath(path))
-    return Columns(table.X, table.feature_names, {})
+        found = _told_apart(table.X.values, table.feature_names, os.fspath(path))
+        return found._replace(label=table.label_name)
+    return Columns(table.X, table.feature_names, {}, table.label_name)
 
 
 def _every(names: Sequence[str] | None) -> Collection[int]:

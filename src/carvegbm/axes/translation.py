@@ -197,6 +197,7 @@ class Translation:
             raise DataError(
                 f"X row {row + first}: of the one-hot group {names} exactly one must be 1 and the "
                 f"others 0, got {', '.join(f'{value:g}' for value in members[row].tolist())}"
+                + ("; write 0 for what is missing" if np.isnan(members[row]).any() else "")
             )
         return np.asarray(is_one.argmax(axis=1), dtype=np.float64)
 

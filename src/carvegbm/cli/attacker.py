@@ -55,6 +55,7 @@ def attacker(
     from carvegbm.attackers.finding import find
     from carvegbm.attackers.reading import read_columns
     from carvegbm.attackers.writing import arguments_of, as_toml
+    from carvegbm.instances.text import LABELS
 
     if out is not None:
         check_output(out, (".toml", ".json"))
@@ -64,6 +65,8 @@ def attacker(
                 f"{out} is there already, maybe edited; delete it or give another name"
             )
     table = read_columns(inputs.data_path(data), label=label, zero_based=zero_based)
+    if label is None and table.label is not None and table.label.lower() not in LABELS:
+        output.note(f"{table.label!r} is taken for the label; give --label if it is another")
     found = find(table.X, table.names, table.texts)
     arguments = arguments_of(found, table.names, options.norm(norm) or 0, budget)
     made = Attacker(**arguments)

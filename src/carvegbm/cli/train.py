@@ -311,14 +311,21 @@ class Reading:
         """The instances of a file; categories are kept as they are called there."""
         from carvegbm.instances.tabular import load_table
 
-        return load_table(
-            path,
-            label=self.label,
-            zero_based=self.zero_based,
-            n_features=n_features,
-            sparse=True,
-            categorical=options.features(self.categorical) or (),
-        )
+        try:
+            return load_table(
+                path,
+                label=self.label,
+                zero_based=self.zero_based,
+                n_features=n_features,
+                sparse=True,
+                categorical=options.features(self.categorical) or (),
+            )
+        except DataError as error:
+            if not any(words in str(error) for words in ("is not a number", "must be numbers")):
+                raise
+            raise DataError(
+                f"{error}; if the column holds categories, name it with --categorical"
+            ) from None
 
 
 def with_validation(

@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from carvegbm.errors import DataError
 
 __all__ = [
     "column_names",
+    "did_you_mean",
     "feature_called",
     "feature_position",
     "is_same_name",
@@ -88,6 +90,19 @@ def order_of(columns: Sequence[str], names: Sequence[str], what: str) -> list[in
     raise DataError(_misfit(columns, names, keys, wanted, what))
 
 
+def did_you_mean(given: Any, known: Iterable[Any]) -> str:
+    """The end of a message: what is nearest to a name that is not known, or nothing.
+
+    Examples
+    --------
+    >>> did_you_mean("src_byte", ["count", "src_bytes"])
+    "; did you mean 'src_bytes'?"
+    """
+    texts = [name for name in known if isinstance(name, str)]
+    near = get_close_matches(given, texts, n=1, cutoff=0.75) if isinstance(given, str) else []
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 def feature_called(name: str, names: Sequence[str] | None) -> int:
     """Position of a feature given by its name, in the model's spelling or in the original one."""
     known = list(names or ())
@@ -98,8 +113,10 @@ def feature_called(name: str, names: Sequence[str] | None) -> int:
         if alike:
             shown = listed(known[position] for position in alike)
             raise DataError(f"feature {name!r} may be any of {shown}; give its position instead")
-    there = "no names; give its position" if names is None else listed(names, quote=False)
-    raise DataError(f"unknown feature {name!r}; known: {there}")
+    if names is None:
+        raise DataError(f"unknown feature {name!r}; there are no names, give its position instead")
+    there = listed(names, quote=False)
+    raise DataError(f"unknown feature {name!r}; known: {there}{did_you_mean(name, known)}")
 
 
 def feature_position(feature: Any, names: Sequence[str] | None, n_features: int) -> int:

@@ -8,6 +8,7 @@ no number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -17,7 +18,16 @@ import numpy.typing as npt
 from carvegbm.errors import DataError
 from carvegbm.instances.numbers import as_numbers, refusal
 
-__all__ = ["Encoder", "FrameRows", "as_frame", "frame_numbers", "frame_rows", "is_missing"]
+__all__ = [
+    "Encoder",
+    "FrameRows",
+    "as_frame",
+    "frame_numbers",
+    "frame_rows",
+    "is_index",
+    "is_missing",
+    "without_index",
+]
 
 Indices = npt.NDArray[np.int64]
 
@@ -67,6 +77,20 @@ def as_frame(X: Any) -> Any:
             'pip install "carvegbm[parquet]"'
         ) from None
     return pyarrow.table(X)
+
+
+def is_index(column: str) -> bool:
+    """Whether pandas keeps an index without a name in a column so called, of Arrow or Parquet."""
+    return column.startswith("__index_level_")
+
+
+def without_index(X: Any, features: Sequence[str] | None) -> Any:
+    """A pyarrow table without the index of the pandas frame it was, if that is no feature."""
+    columns = getattr(X, "column_names", None)
+    if features is None or not isinstance(columns, list) or not hasattr(X, "select"):
+        return X
+    kept = [i for i, name in enumerate(columns) if not is_index(name) or name in features]
+    return X if len(kept) == len(columns) else X.select(kept)
 
 
 def frame_numbers(X: Any, names: Sequence[str], what: str = "X") -> npt.NDArray[Any]:
@@ -129,7 +153,7 @@ def _kind(column: Any) -> str:
 
 def _values(column: Any, kind: str, what: str) -> npt.NDArray[Any]:
     if kind.startswith(_ENCODED):
-        raise refusal(what, f"categories ({kind.splitlines()[0][:40]})")
+        raise refusal(what, f"categories ({re.split('[<(]', kind)[0]})")
     if kind.lstrip("u").startswith("int"):
         # Beside a null, a whole number would become a double unseen.
         nulls = getattr(column, "null_count", None)  # pyarrow's, polars' a method

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from carvegbm.errors import DataError
 from carvegbm.instances.columns import column_names, order_of
-from carvegbm.instances.frames import Encoder, FrameRows, as_frame, frame_rows
+from carvegbm.instances.frames import Encoder, FrameRows, as_frame, frame_rows, without_index
 from carvegbm.instances.mixed import Mixed
 from carvegbm.instances.numbers import as_numbers
 from carvegbm.instances.sparse import as_csr, is_sparse
@@ -39,7 +39,7 @@ def coded_rows(
 
     A feature with an encoder may hold labels of categories, in a frame or an array of objects.
     """
-    X = as_frame(X)
+    X = without_index(as_frame(X), features)
     names = column_names(X)
     order = None if names is None or features is None else order_of(names, features, "X")
     if hasattr(X, "toarray"):
@@ -63,7 +63,10 @@ def coded_rows(
         raise DataError(f"X must be numbers: {' '.join(str(error).split())}") from None
     if names is None:
         if array.ndim != 2:
-            raise DataError(f"X must have two dimensions (rows, features), got {array.ndim}")
+            remedy = "; a single row is [row]" if array.ndim == 1 else ""
+            raise DataError(
+                f"X must have two dimensions (rows, features), got {array.ndim}{remedy}"
+            )
         rows, encoded = as_numbers(array, "X"), frozenset()
     if order is not None:
         rows = np.take(rows, order, axis=1)
@@ -96,7 +99,10 @@ def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDA
     except ValueError as error:
         raise DataError(f"y must be one label per row: {error}") from None
     if labels.ndim != 1 or len(labels) != rows:
-        raise DataError(f"y must be one label per row: X has {rows} rows, y {labels.shape}")
+        remedy = "; make it flat: np.ravel(y)" if labels.shape == (rows, 1) else ""
+        raise DataError(
+            f"y must be one label per row: X has {rows} rows, y the shape {labels.shape}{remedy}"
+        )
     order = np.argsort(classes, kind="stable")
     try:
         position = np.searchsorted(classes[order], labels)

@@ -23,7 +23,7 @@ from carvegbm.errors import DataError
 from carvegbm.instances import arrays
 from carvegbm.instances import text as _text
 from carvegbm.instances.columns import feature_position
-from carvegbm.instances.frames import frame_numbers
+from carvegbm.instances.frames import frame_numbers, is_index
 from carvegbm.instances.mixed import Mixed
 from carvegbm.instances.table import Table
 
@@ -230,11 +230,7 @@ def _parquet(name: str, file: IO[bytes], reading: _Reading) -> Table:
         content = pyarrow.parquet.read_table(file, **options)
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{name}: damaged Parquet file: {error}") from None
-    places = [
-        place
-        for place, column in enumerate(content.column_names)
-        if not column.startswith("__index_level_")
-    ]
+    places = [place for place, column in enumerate(content.column_names) if not is_index(column)]
     names = [content.column_names[place] for place in places]
     at = _text.label_column(name, names, len(names), reading.label)
     y = content.column(places.pop(at))

@@ -21,7 +21,8 @@ from carvegbm.errors import DataError
 from carvegbm.instances.mixed import Mixed
 from carvegbm.instances.sparse import Csr
 
-_LABELS = ("label", "target", "class", "y")
+LABELS = ("label", "target", "class", "y")
+"""What a column of labels is called, whatever its case; where none is, the last one is taken."""
 _MISSING = ("", "nan", "na", "n/a", "null", "?")
 _PAIR = re.compile(rb"(?:[-+]?\d[\w.]*|qid):\S*")  # of LIBSVM, even if there is a mistake in it
 _MOST_COLUMNS = 1 << 24  # of a table, which holds a number for each in every row
@@ -101,7 +102,7 @@ def label_column(
         raise DataError(f"{name}: has {width} column; features and a label are needed")
     if label is None:
         lower = [cell.lower() for cell in header or ()]
-        return next((lower.index(known) for known in _LABELS if known in lower), width - 1)
+        return next((lower.index(known) for known in LABELS if known in lower), width - 1)
     if header is not None and label in header:
         return header.index(str(label))
     try:
@@ -146,7 +147,7 @@ def _is_header(cells: list[str], label: str | int | None) -> bool:
         return True
     numbers = [cell for cell in cells if _is_number(cell)]
     numbering = numbers == [str(i) for i in range(len(cells) - 1)]
-    return not numbers or (numbering and any(cell.lower() in _LABELS[:3] for cell in cells))
+    return not numbers or (numbering and any(cell.lower() in LABELS[:3] for cell in cells))
 
 
 def _is_number(cell: str) -> bool:

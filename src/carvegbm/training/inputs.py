@@ -54,6 +54,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     try:
         rows = _by_row(_validate(estimator, X, reset=reset))
     except ValueError as error:
+        _refuse_texts(X, "")
         raise DataError(_one_line(error)) from None
     _refuse_infinity(rows, getattr(estimator, "feature_names_in_", None), "X")
     _require_numbers(X, "")
@@ -71,6 +72,7 @@ def check_pair(
     try:
         rows, labels = _validate(estimator, X, y, reset=reset, multi_output=False, y_numeric=False)
     except ValueError as error:
+        _refuse_texts(X, where)
         raise DataError(where + _one_line(error)) from None
     rows = _by_row(rows)
     _refuse_infinity(rows, getattr(estimator, "feature_names_in_", None), what)
@@ -108,6 +110,19 @@ def _validate(estimator: Any, *data: Any, **options: Any) -> Any:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
+
+
+def _refuse_texts(X: Any, where: str) -> None:
+    """Name the column that holds texts, where one does: scikit-learn names a text alone."""
+    try:
+        as_rows(X)
+    except DataError as error:
+        if "turn them into numbers" in str(error):
+            raise DataError(
+                f"{where}{error}, or into categories (pandas: astype('category'))"
+            ) from None
+    except (TypeError, ValueError):
+        pass
 
 
 def _require_values(values: Any, what: str) -> None:
@@ -267,16 +282,22 @@ def blank_ensemble(
     )
 
 
-def check_instances(attacker: Attacker, blank: Ensemble, X: Any) -> None:
-    """Refuse rows that the attacker cannot meet: out of bounds, off a lattice, in no state."""
+def check_instances(attacker: Attacker, blank: Ensemble, X: Any, what: str = "X") -> None:
+    """Refuse rows that the attacker cannot meet: out of bounds, off a lattice, in no state.
+
+    Rows are named by their number in X: give it before any are split off.
+    """
     limits = attacker.limits(blank)
     is_discrete = bool(limits.step or limits.one_hot)
     if not is_discrete and attacker.bounds is None:
         return
     rows = X.toarray() if hasattr(X, "toarray") else X
-    attacker.check_instances(blank, rows, limits)
-    if is_discrete:
-        Translation(blank, limits).rows(rows)
+    try:
+        attacker.check_instances(blank, rows, limits)
+        if is_discrete:
+            Translation(blank, limits).rows(rows)
+    except DataError as error:
+        raise DataError(str(error) if what == "X" else f"{what}: {error}") from None
 
 
 def weigh_classes(

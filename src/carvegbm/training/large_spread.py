@@ -123,10 +123,12 @@ class LargeSpread(Estimator):
         attacker = self._attacker(names, kind.categories)
         sets = asked.sets(self, self._encode)
         if self.certified:
-            if not sets:
+            inputs.check_instances(attacker, kind.blank(), data.X)
+            if sets:
+                inputs.check_instances(attacker, kind.blank(), sets[0].X, "eval_set 0")
+            else:
                 data, held_out = data.split_off(inputs.seed_from(self.random_state))
                 sets = [held_out]
-            inputs.check_instances(attacker, kind.blank(), sets[0].X)
         boosting = Boosting(
             data,
             attacker,

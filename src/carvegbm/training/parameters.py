@@ -17,7 +17,10 @@ import numpy as np
 
 from carvegbm.errors import CarveError
 
-__all__ = ["REGRESSION_OBJECTIVES", "check_parameters", "main_name"]
+__all__ = ["REGRESSION_OBJECTIVES", "SPELT_OUT", "check_parameters", "main_name"]
+
+SPELT_OUT = "spell the attacker out: **attacker.arguments()"
+"""The remedy for who gives an estimator an `Attacker`."""
 
 REGRESSION_OBJECTIVES = {
     "regression": "regression",
@@ -200,6 +203,8 @@ def main_name(name: str) -> str:
         remedy = (
             f"did you mean {names[close[0]]}?" if close else "see LightGBM's list of parameters"
         )
+        if name == "attacker":
+            remedy = SPELT_OUT
         raise CarveError(f"LightGBM has no parameter {name!r}; {remedy}")
     return names[name]
 

@@ -115,7 +115,10 @@ def _labelled(ensemble: Ensemble, path: str, names: Sequence[str] | None) -> Col
     features = names_of_codes(ensemble)
     order = None
     if features and names is not None and ensemble.feature_names is not None:
-        order = order_of(names, ensemble.feature_names, path)
+        try:
+            order = order_of(names, ensemble.feature_names, path)
+        except DataError:  # of which `ordered_as` tells, who knows what was taken for the label
+            return range(len(names))
     return {feature if order is None else order[feature] for feature in features}
 
 

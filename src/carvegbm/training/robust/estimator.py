@@ -26,7 +26,7 @@ from carvegbm.training.growing.boosting import Boosting
 from carvegbm.training.growing.model import Kind
 from carvegbm.training.large_spread import LargeSpread
 from carvegbm.training.parameterised import LEARNING
-from carvegbm.training.parameters import main_name
+from carvegbm.training.parameters import SPELT_OUT, main_name
 from carvegbm.training.reporting import print_line
 from carvegbm.training.robust.settings import (
     AUTO,
@@ -144,6 +144,8 @@ class Robust(Estimator):
         except CarveError:
             close = difflib.get_close_matches(name, self._get_param_names(), n=1)
             remedy = f"did you mean {close[0]}?" if close else "see its documentation"
+            if name == "attacker":
+                remedy = SPELT_OUT
             return f"{type(self).__name__} has no parameter {name!r}; {remedy}"
         ours = {main_name(n): n for n in (*LEARNING, "max_bin", "colsample_bynode")}
         ours |= {"num_iterations": "n_estimators", "num_threads": "n_jobs"}
@@ -185,13 +187,13 @@ class Robust(Estimator):
         # What grows and refits goes over rows again and again, column by column.
         data = replace(data, X=dense(data.X))
         sets = [replace(rows, X=dense(rows.X)) for rows in asked.sets(self, self._encode)]
-        split_off = False
-        if not sets:
+        blank, split_off = kind.blank(), False
+        inputs.check_instances(attacker, blank, data.X)
+        if sets:
+            inputs.check_instances(attacker, blank, sets[0].X, "eval_set 0")
+        else:
             data, held_out = self._split_off(data, stratify=kind.task != "regression")
             sets, split_off = [held_out], held_out.X is not data.X
-        blank = kind.blank()
-        for rows in (data, sets[0]):
-            inputs.check_instances(attacker, blank, rows.X)
         boosting = Boosting(
             data,
             attacker,
