@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -404,8 +404,8 @@ def test_bad_input_is_refused_before_or_at_the_first_trial(options, message):
         tune(X, y, **{**OPTIONS, **options})
 
 
-@pytest.mark.skipif(importlib.util.find_spec("optuna") is not None, reason="Optuna is installed")
-def test_without_optuna_its_search_says_how_to_get_it():
+def test_without_optuna_its_search_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)  # as if it were not installed
     X, y = problems.two_classes(100)
     with pytest.raises(ValueError, match=r"pip install 'carvegbm\[optuna\]'"):
         tune(X, y, search="optuna", **OPTIONS)
