@@ -67,7 +67,9 @@ def moves(ensemble: Any, x: Sequence[Any], attacker: Attacker, part: Part) -> li
 
 def routes(ensemble: Any, part: Part, values: Values, tests: Sequence[Tree]) -> tuple[bool, ...]:
     """Which way each of these splits sends the values of a part."""
-    looked_at = {f: seen(ensemble, f, value) for f, value in zip(part, values, strict=True)}
+    asked = {test["feature"] for test in tests}
+    pairs = zip(part, values, strict=True)
+    looked_at = {f: seen(ensemble, f, value) for f, value in pairs if f in asked}
     return tuple(goes_left(test, looked_at[test["feature"]]) for test in tests)
 
 
@@ -108,15 +110,11 @@ def may_become(ensemble: Any, attacker: Attacker, part: Part, old: Values, new: 
 
 def one_hot_states(attacker: Attacker, group: Part) -> list[Values]:
     """One member is 1, the others are 0, and all of them are within their bounds."""
-    states = [tuple(float(member == hot) for member in group) for hot in group]
-    return [
-        state
-        for state in states
-        if all(
-            bounds(attacker, member)[0] <= value <= bounds(attacker, member)[1]
-            for member, value in zip(group, state, strict=True)
-        )
-    ]
+    limits = {member: bounds(attacker, member) for member in group}
+    never_off = {member for member, (low, high) in limits.items() if not low <= 0 <= high}
+    may_be_on = [member for member, (low, high) in limits.items() if low <= 1 <= high]
+    hot = [member for member in may_be_on if never_off <= {member}]
+    return [tuple(float(member == one) for member in group) for one in hot]
 
 
 def category_values(ensemble: Any, attacker: Attacker, feature: int) -> list[Any]:
