@@ -76,8 +76,13 @@ def test_fields_fingerprint_and_verdicts_come_back(seed, norm, mix, tmp_path):
 NUMBERS = st.floats(-1e280, 1e280) | st.sampled_from([-0.0, 5e-324, -5e-324, 2.0**-1022, 0.1, 1e22])
 THRESHOLDS = st.floats(allow_nan=False) | NUMBERS
 TEXT = st.text(max_size=6)
-NAMES = TEXT | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
-LABELS = st.lists(NAMES | st.booleans(), unique=True, max_size=4)
+NAMES = TEXT | st.integers(-(2**63), 2**64 - 1) | st.booleans()
+
+
+def labels(width: int) -> st.SearchStrategy[list[Any]]:
+    """Labels of categories; numbers among them as wide as what the ensemble reads."""
+    numbers = st.floats(allow_nan=False, allow_infinity=False, width=width)
+    return st.lists(NAMES | numbers, unique=True, max_size=4)
 
 
 @st.composite
@@ -87,7 +92,7 @@ def odd_ensembles(draw: st.DrawFn) -> cg.Ensemble:
     narrow = draw(st.booleans())
     codes = st.lists(st.integers(0, 2**24 - 1), unique=True, max_size=4)
     categories = {
-        feature: dict(zip(draw(codes), draw(LABELS), strict=False))
+        feature: dict(zip(draw(codes), draw(labels(32 if narrow else 64)), strict=False))
         for feature in range(n_features)
         if draw(st.booleans())
     }
@@ -110,14 +115,14 @@ def odd_ensembles(draw: st.DrawFn) -> cg.Ensemble:
     task = "multiclass" if n_outputs > 1 else draw(st.sampled_from(["binary", "regression"]))
     compares = draw(st.sampled_from(["raw", "probability"]))
     n_labels = max(2, n_outputs)
-    labels = draw(
+    classes = draw(
         st.none()
         | st.lists(TEXT, min_size=n_labels, max_size=n_labels)
         | st.lists(st.integers(-(2**63), 2**63 - 1), min_size=n_labels, max_size=n_labels)
         | st.lists(st.floats(), min_size=n_labels, max_size=n_labels)
     )
-    if labels is not None and len(np.unique(np.array(labels))) < n_labels:
-        labels = None
+    if classes is not None and len(np.unique(np.array(classes))) < n_labels:
+        classes = None
     model = cg.Ensemble.from_trees(
         [tree(3) for _ in range(draw(st.integers(0, 4)))],
         n_features=n_features,
@@ -125,7 +130,7 @@ def odd_ensembles(draw: st.DrawFn) -> cg.Ensemble:
         base_score=[draw(NUMBERS) for _ in range(n_outputs)],
         threshold=0.0 if compares == "probability" else draw(NUMBERS),
         tie=draw(st.sampled_from(["positive", "negative"])),
-        classes=None if labels is None else np.array(labels),
+        classes=None if classes is None else np.array(classes),
         feature_names=draw(st.none() | st.lists(TEXT, min_size=n_features, max_size=n_features)),
         link=draw(st.sampled_from(["logistic", "softmax"])) if compares != "raw" else "identity",
         link_scale=draw(st.floats(5e-324, 1e300)),

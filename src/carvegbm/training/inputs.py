@@ -117,7 +117,7 @@ def _refuse_texts(X: Any, where: str) -> None:
     try:
         as_rows(X)
     except DataError as error:
-        if "turn them into numbers" in str(error):
+        if "turn them into numbers" in str(error) and not np.iscomplexobj(X):
             raise DataError(
                 f"{where}{error}, or into categories (pandas: astype('category'))"
             ) from None
