@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from oracle.models import Tree, goes_left, seen, splits, value_of
@@ -110,11 +110,16 @@ def may_become(ensemble: Any, attacker: Attacker, part: Part, old: Values, new: 
 
 def one_hot_states(attacker: Attacker, group: Part) -> list[Values]:
     """One member is 1, the others are 0, and all of them are within their bounds."""
-    limits = {member: bounds(attacker, member) for member in group}
-    never_off = {member for member, (low, high) in limits.items() if not low <= 0 <= high}
-    may_be_on = [member for member, (low, high) in limits.items() if low <= 1 <= high]
+    return _one_hot_states(tuple(bounds(attacker, member) for member in group))
+
+
+@lru_cache(maxsize=256)
+def _one_hot_states(limits: tuple[tuple[float, float], ...]) -> list[Values]:
+    members = range(len(limits))
+    never_off = {member for member, (low, high) in enumerate(limits) if not low <= 0 <= high}
+    may_be_on = [member for member, (low, high) in enumerate(limits) if low <= 1 <= high]
     hot = [member for member in may_be_on if never_off <= {member}]
-    return [tuple(float(member == one) for member in group) for one in hot]
+    return [tuple(float(member == one) for member in members) for one in hot]
 
 
 def category_values(ensemble: Any, attacker: Attacker, feature: int) -> list[Any]:

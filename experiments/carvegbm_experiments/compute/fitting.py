@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import carvegbm as cg
-from carvegbm.attacker import OPTIONS
+from carvegbm_experiments.compute.plain import boosted, objective_of
 from carvegbm_experiments.compute.robust_data import Part
 
 __all__ = ["Fitted", "Job", "fit"]
@@ -89,27 +89,20 @@ def _fitted(job: Job, parameters: Parameters) -> tuple[cg.Ensemble, Parameters, 
 
 
 def _lightgbm(job: Job, parameters: Parameters) -> tuple[cg.Ensemble, Any]:
-    import lightgbm
-
     part, many = job.part, job.n_classes > 2
-    classes = {"objective": "multiclass", "num_class": job.n_classes}
     settings = {
-        **(classes if many else {"objective": "binary"}),
+        **objective_of(job.n_classes),
         "num_leaves": parameters["num_leaves"],
         "learning_rate": _LEARNING_RATE,
         "seed": job.seed,
         "num_threads": job.threads,
-        "deterministic": True,
-        "force_col_wise": True,
-        "verbose": -1,
     }
-    rows = lightgbm.Dataset(part.X_train, part.y_train, params={"verbose": -1})
-    booster = lightgbm.train(
+    booster = boosted(
+        (part.X_train, part.y_train),
         settings,
-        rows,
         parameters["n_estimators"],
-        valid_sets=[rows.create_valid(part.X_valid, part.y_valid)],
-        callbacks=[lightgbm.early_stopping(parameters["early_stopping"], verbose=False)],
+        valid=(part.X_valid, part.y_valid),
+        patience=parameters["early_stopping"],
     )
     raw = booster.predict(part.X_valid, raw_score=True)
     return cg.load(booster), raw.argmax(axis=1) if many else (raw > 0).astype(np.int64)
@@ -184,10 +177,8 @@ def _robust(job: Job, parameters: Parameters) -> tuple[cg.Ensemble, Any]:
 
 
 def _of_attacker(job: Job) -> dict[str, Any]:
-    attacker = job.attacker
-    assert attacker is not None  # these are trained for one
-    given = {name: getattr(attacker, name) for name in OPTIONS}
-    return {"norm": attacker.norm, "budget": attacker.budget, **given, "n_jobs": job.threads}
+    assert job.attacker is not None  # these are trained for one
+    return {**job.attacker.arguments(), "n_jobs": job.threads}
 
 
 def _ours(job: Job, model: Any, **watch: Any) -> tuple[cg.Ensemble, Any]:

@@ -20,7 +20,10 @@ from carvegbm_experiments.compute.trials import Trial, ensemble_of
 if TYPE_CHECKING:
     from carvegbm.datasets import Split
 
-__all__ = ["find", "train"]
+__all__ = ["boosted", "find", "objective_of", "train"]
+
+Rows = tuple[Any, Any]
+"""X and y."""
 
 
 def train(split: Split, settings: Mapping[str, Any], path: Path, threads: int) -> None:
@@ -42,27 +45,49 @@ def find(path: Path, split: Split) -> Trial | None:
         return None
 
 
-def _fit(split: Split, settings: Mapping[str, Any], threads: int) -> dict[str, Any]:
+def objective_of(n_classes: int) -> dict[str, Any]:
+    """What LightGBM is told of so many classes."""
+    if n_classes == 2:
+        return {"objective": "binary"}
+    return {"objective": "multiclass", "num_class": n_classes}
+
+
+def boosted(
+    rows: Rows,
+    parameters: Mapping[str, Any],
+    n_rounds: int,
+    *,
+    valid: Rows | None,
+    patience: int | None,
+) -> Any:
+    """A booster that does not depend on threads; stopped early, if told by which rows and when."""
     import lightgbm
 
+    settings = {**parameters, "deterministic": True, "force_col_wise": True, "verbose": -1}
+    train = lightgbm.Dataset(*rows, params={"verbose": -1})
+    watch: dict[str, Any] = {}
+    if valid is not None and patience is not None:
+        watch["valid_sets"] = [train.create_valid(*valid)]
+        watch["callbacks"] = [lightgbm.early_stopping(patience, verbose=False)]
+    return lightgbm.train(settings, train, n_rounds, **watch)
+
+
+def _fit(split: Split, settings: Mapping[str, Any], threads: int) -> dict[str, Any]:
     parameters = {
-        "objective": "binary",
+        **objective_of(2),
         "num_leaves": settings["num_leaves"],
         "learning_rate": settings["learning_rate"],
         "min_child_samples": settings["min_child_samples"],
         "seed": settings["seed"],
         "num_threads": threads,
-        "deterministic": True,
-        "force_col_wise": True,
-        "verbose": -1,
     }
-    rows = lightgbm.Dataset(split.X_train, split.y_train, params={"verbose": -1})
-    watch: dict[str, Any] = {}
-    rounds = settings["early_stopping"]
-    if rounds is not None:
-        watch["valid_sets"] = [rows.create_valid(split.X_valid, split.y_valid)]
-        watch["callbacks"] = [lightgbm.early_stopping(rounds, verbose=False)]
-    booster = lightgbm.train(parameters, rows, settings["trees"], **watch)
+    booster = boosted(
+        (split.X_train, split.y_train),
+        parameters,
+        settings["trees"],
+        valid=(split.X_valid, split.y_valid),
+        patience=settings["early_stopping"],
+    )
     text = booster.model_to_string(num_iteration=booster.best_iteration or -1)
     decided = ensemble_of(text, split).decide(split.X_valid, threads=threads)
     return {

@@ -21,6 +21,7 @@ from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.keeping.records import read_record, write_record
 from carvegbm_experiments.compute.data import fingerprint
 from carvegbm_experiments.compute.models import Bench, attacker_of
+from carvegbm_experiments.compute.plain import boosted, objective_of
 from carvegbm_experiments.compute.robust_data import Part
 from carvegbm_experiments.plan.cell import Cell, Configuration, key
 
@@ -223,27 +224,24 @@ def _train(
 
 def _plain(setting: Configuration, part: Part, regression: bool, threads: int) -> str:
     """Plain LightGBM, with early stopping where there are validation rows."""
-    import lightgbm
-
     classes, y = np.unique(part.y_train, return_inverse=True)
-    binary = {"objective": "binary"}
-    many = {"objective": "multiclass", "num_class": len(classes)}
     parameters = {
-        **({"objective": "regression"} if regression else binary if len(classes) == 2 else many),
+        **({"objective": "regression"} if regression else objective_of(len(classes))),
         "num_leaves": setting["parameters"]["num_leaves"],
         "seed": setting["seed"],
         "num_threads": threads,
-        "deterministic": True,
-        "force_col_wise": True,
-        "verbose": -1,
     }
-    rows = lightgbm.Dataset(part.X_train, part.y_train if regression else y, params={"verbose": -1})
-    watch: dict[str, Any] = {}
+    valid = None
     if part.X_valid is not None and part.y_valid is not None:
         y_valid = part.y_valid if regression else np.searchsorted(classes, part.y_valid)
-        watch["valid_sets"] = [rows.create_valid(part.X_valid, y_valid)]
-        watch["callbacks"] = [lightgbm.early_stopping(_PATIENCE, verbose=False)]
-    booster = lightgbm.train(parameters, rows, setting["parameters"]["n_estimators"], **watch)
+        valid = part.X_valid, y_valid
+    booster = boosted(
+        (part.X_train, part.y_train if regression else y),
+        parameters,
+        setting["parameters"]["n_estimators"],
+        valid=valid,
+        patience=_PATIENCE,
+    )
     return str(booster.model_to_string(num_iteration=booster.best_iteration or -1))
 
 

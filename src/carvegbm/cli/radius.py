@@ -48,20 +48,18 @@ def radius(
     say what is known.
     """
     import carvegbm
-    from carvegbm.attacker import OPTIONS
 
     attacking = inputs.Attacking(attacker, norm, None, scale, features, bounds)
     read = inputs.files_read(model=model, data=data, label=label, attacking=attacking)
     inputs.check_outputs({"--output": out}, read)
     against = attacking.attacker(needs_budget=False)
-    ways = {name: getattr(against, name) for name in ("norm", *OPTIONS)}
     reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
     given = inputs.load_inputs(model, data, reading)
     result = carvegbm.radius(
         given.model,
         given.X,
         given.y,
-        **ways,
+        against,
         max_budget=max_budget,
         engine=engine,
         timeout=timeout,

@@ -17,10 +17,7 @@ import numpy as np
 
 from carvegbm.errors import CarveError
 
-__all__ = ["REGRESSION_OBJECTIVES", "SPELT_OUT", "check_parameters", "main_name"]
-
-SPELT_OUT = "spell the attacker out: **attacker.arguments()"
-"""The remedy for who gives an estimator an `Attacker`."""
+__all__ = ["REGRESSION_OBJECTIVES", "check_parameters", "main_name", "unknown_parameter"]
 
 REGRESSION_OBJECTIVES = {
     "regression": "regression",
@@ -199,14 +196,19 @@ def main_name(name: str) -> str:
     """LightGBM's main name of a parameter; refuses a name LightGBM does not know."""
     names = _main_names()
     if name not in names:
-        close = difflib.get_close_matches(name, names, n=1)
-        remedy = (
-            f"did you mean {names[close[0]]}?" if close else "see LightGBM's list of parameters"
+        raise CarveError(
+            unknown_parameter("LightGBM", name, names, "see LightGBM's list of parameters")
         )
-        if name == "attacker":
-            remedy = SPELT_OUT
-        raise CarveError(f"LightGBM has no parameter {name!r}; {remedy}")
     return names[name]
+
+
+def unknown_parameter(whose: str, name: str, known: Mapping[str, str], otherwise: str) -> str:
+    """A line about a parameter that `whose` does not know; `known` leads to the name to use."""
+    near = difflib.get_close_matches(name, known, n=1)
+    remedy = f"did you mean {known[near[0]]}?" if near else otherwise
+    if name == "attacker":
+        remedy = "spell the attacker out: **attacker.arguments()"
+    return f"{whose} has no parameter {name!r}; {remedy}"
 
 
 @lru_cache(maxsize=1)

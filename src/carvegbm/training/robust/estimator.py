@@ -6,7 +6,6 @@ the one of certified large-spread training.
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ from carvegbm.training.growing.boosting import Boosting
 from carvegbm.training.growing.model import Kind
 from carvegbm.training.large_spread import LargeSpread
 from carvegbm.training.parameterised import LEARNING
-from carvegbm.training.parameters import SPELT_OUT, main_name
+from carvegbm.training.parameters import main_name, unknown_parameter
 from carvegbm.training.reporting import print_line
 from carvegbm.training.robust.settings import (
     AUTO,
@@ -142,11 +141,8 @@ class Robust(Estimator):
         try:
             main = main_name(name)
         except CarveError:
-            close = difflib.get_close_matches(name, self._get_param_names(), n=1)
-            remedy = f"did you mean {close[0]}?" if close else "see its documentation"
-            if name == "attacker":
-                remedy = SPELT_OUT
-            return f"{type(self).__name__} has no parameter {name!r}; {remedy}"
+            known = {own: own for own in self._get_param_names()}
+            return unknown_parameter(type(self).__name__, name, known, "see its documentation")
         ours = {main_name(n): n for n in (*LEARNING, "max_bin", "colsample_bynode")}
         ours |= {"num_iterations": "n_estimators", "num_threads": "n_jobs"}
         ours |= {"seed": "random_state", "verbosity": "verbose"}
