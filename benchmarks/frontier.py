@@ -10,8 +10,9 @@ beyond the loaded model. A setting is measured in a process of its own. Trained 
 what another build of the package has measured is not taken over.
 
 The tables are scaled to [0, 1], shuffled by seed 0 and split 70/30; cod-rna keeps its published
-split and is scaled already. Fashion-MNIST is the published split, pixels / 255, of which the first
-10,000 rows are trained on. The regression predicts a wine's alcohol from its other ten columns.
+training rows, is scaled already, and its test rows, which are sorted by class, are shuffled.
+Fashion-MNIST is the published split, pixels / 255, of which the first 10,000 rows are trained on.
+The regression is on scikit-learn's diabetes table. Forests grow trees of any depth.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ HIGGS_ET = Model("higgs_lightgbm_7k", "extra trees", 500)
 COD_RNA = Model("cod_rna_full", "lightgbm 255", 1000)
 FASHION_LGB = Model("fashion-mnist", "lightgbm 31", 2000)
 FASHION_XGB = Model("fashion-mnist", "xgboost", 2000)
-ALCOHOL = Model("wine alcohol", "regression forest", 200)
+DIABETES = Model("diabetes", "regression forest", 200)
 
 SECTIONS: dict[str, dict[str, Setting]] = {
     "forests": {
@@ -99,8 +100,8 @@ SECTIONS: dict[str, dict[str, Setting]] = {
         "radius-fashion-l0": Setting("radius", FASHION_LGB, 0, None, 3),
     },
     "ranges": {
-        "range-alcohol-inf": Setting("range", ALCOHOL, "inf", 0.2, 10, limit=2.0),
-        "range-alcohol-l2": Setting("range", ALCOHOL, 2, 0.1, 10, limit=2.0),
+        "range-diabetes-inf": Setting("range", DIABETES, "inf", 0.2, 10, limit=2.0),
+        "range-diabetes-l2": Setting("range", DIABETES, 2, 0.1, 10, limit=2.0),
     },
 }
 SETTINGS = {name: setting for section in SECTIONS.values() for name, setting in section.items()}
@@ -299,29 +300,30 @@ def load_split(name: str, folder: Path) -> tuple[Matrix, Matrix, Matrix, Matrix]
         X, y = (images(folder / name, "train", part) for part in ("images", "labels"))
         X_test, y_test = (images(folder / name, "t10k", part) for part in ("images", "labels"))
         return X[:10_000] / 255, y[:10_000], X_test / 255, y_test
-    path = folder / "tabular" / f"{name.split()[0]}.npz"
+    if name == "diabetes":
+        from sklearn.datasets import load_diabetes
+
+        X, y = load_diabetes(return_X_y=True, scaled=False)
+        return shuffled(X, y)
+    path = folder / "tabular" / f"{name}.npz"
     if not path.exists():
         raise cg.CarveError(f"no {path}: point --data to the folder that holds tabular/{path.name}")
     stored = np.load(path, allow_pickle=True)
+    if "X" in stored:
+        return shuffled(stored["X"], np.unique(stored["y"], return_inverse=True)[1])
+    X, X_test, y, y_test = (stored[part] for part in ("X_train", "X_test", "y_train", "y_test"))
     if name == "cod_rna_full":
-        parts = [(stored[f"X_{part}"], stored[f"y_{part}"]) for part in ("train", "test")]
-        (X, y), (X_test, y_test) = [(X, (y > 0).astype(int)) for X, y in parts]
-        return X, y, X_test, y_test
-    if "X_train" in stored:
-        X = np.vstack([stored["X_train"], stored["X_test"]])
-        y = np.concatenate([stored["y_train"], stored["y_test"]])
-    else:
-        X, y = stored["X"], stored["y"]
+        order = np.random.default_rng(0).permutation(len(y_test))
+        return X, y, X_test[order], y_test[order]
+    return shuffled(np.vstack([X, X_test]), np.concatenate([y, y_test]))
+
+
+def shuffled(X: Matrix, y: Matrix) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    """Rows in [0, 1], in a random order, the first 70 % to train on."""
     low, high = X.min(axis=0), X.max(axis=0)
     X = (X - low) / np.where(high > low, high - low, 1)
-    X, y = (
-        (X[:, :-1], X[:, -1])
-        if name == "wine alcohol"
-        else (X, np.unique(y, return_inverse=True)[1])
-    )
     order, cut = np.random.default_rng(0).permutation(len(X)), int(0.7 * len(X))
-    X, y = X[order], y[order]
-    return X[:cut], y[:cut], X[cut:], y[cut:]
+    return X[order[:cut]], y[order[:cut]], X[order[cut:]], y[order[cut:]]
 
 
 def images(folder: Path, part: str, what: str) -> Matrix:
