@@ -121,6 +121,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="trained models; default: in the user's cache")
     parser.add_argument("--results", type=Path, help="finished settings; default: in --cache")
     options = parser.parse_args()
+    names = chosen(options.only)
     cache = options.cache or cache_folder() / "frontier"
     cache.mkdir(parents=True, exist_ok=True)
     results = options.results or cache / "results.jsonl"
@@ -130,7 +131,7 @@ def main() -> None:
         f"{'limit':>5} {'open':>9} {'median s':>8} {'worst s':>7} {'total s':>7} {'CPU s':>6} "
         f"{'overrun':>8} {'within?':>7} {'memory':>8} {'widest':>8}"
     )
-    for name in chosen(options.only):
+    for name in names:
         setting = SETTINGS[name]
         limit = setting.limit if options.limit is None else options.limit
         rows = setting.rows if options.rows is None else min(setting.rows, options.rows)
