@@ -7,8 +7,8 @@ seconds per instance, one thread, how far apart the bounds are there, whether th
 (1.2 × limit + 50 ms, wall clock of a call about one row), the processor time of all rows, which
 other work on the machine disturbs less, and how much memory the answers took beyond the loaded
 model. A setting is measured in a process of its own. Trained models are kept in `--cache` and
-finished settings in `--results`, so that an interrupted run can be taken up again; what another
-build of the package has measured is not taken over.
+finished settings in `--results`, so that an interrupted run can be taken up again. What another
+build of the package has measured is not taken over, but must not contradict.
 
 The tables are scaled to [0, 1], shuffled by seed 0 and split 70/30; cod-rna keeps its published
 training rows, is scaled already, and its test rows, which are sorted by class, are shuffled.
@@ -22,7 +22,6 @@ import argparse
 import ctypes
 import hashlib
 import json
-import math
 import multiprocessing
 import pickle
 import sys
@@ -141,7 +140,9 @@ def main() -> None:
             done[key] = {"key": key, "name": name, **answered(setting, cache, options)}
             with results.open("a") as file:
                 file.write(json.dumps(done[key]) + "\n")
-        print("\n".join(lines(name, setting, limit, done[key])), flush=True)
+        told = lines(name, setting, limit, done[key])
+        told += contradictions(done[key], [of for of in done.values() if of["name"] == name])
+        print("\n".join(told), flush=True)
 
 
 def chosen(only: list[str] | None) -> list[str]:
@@ -195,12 +196,8 @@ def ask(
     setting: Setting, model: cg.Ensemble, X: Matrix, y: Matrix
 ) -> tuple[str, list[tuple[float, float]]]:
     """A row's status, "unknown" if it is open, and bounds of the numbers in question."""
-    how: dict[str, Any] = {
-        "engine": "search",
-        "timeout": setting.limit,
-        "threads": 1,
-        "progress": False,
-    }
+    how: dict[str, Any] = {"engine": "search", "threads": 1, "progress": False}
+    how["timeout"] = setting.limit
     if setting.asks == "radius":
         radius = cg.radius(model, X, y, norm=setting.norm, **how)
         status = "known" if radius.exact[0] else "unknown"
@@ -347,7 +344,7 @@ def lines(name: str, setting: Setting, limit: float, found: dict[str, Any]) -> l
     rows, model = found["rows"], setting.model
     seconds = np.array([row["seconds"] for row in rows])
     open_rows = [(i, row) for i, row in enumerate(rows) if row["status"] == "unknown"]
-    widest = max((width(row["bounds"]) for _, row in open_rows), default=math.nan)
+    widths = [upper - lower for _, row in open_rows for lower, upper in row["bounds"]]
     budget = "" if setting.budget is None else f"{setting.budget:g}"
     within = "yes" if seconds.max() <= 1.2 * limit + 0.05 else "NO"
     whole = (
@@ -355,7 +352,7 @@ def lines(name: str, setting: Setting, limit: float, found: dict[str, Any]) -> l
         f"{budget:>6} {limit:>5g} {len(open_rows):>3} of {len(rows):>2} "
         f"{np.median(seconds):>8.3f} {seconds.max():>7.2f} {seconds.sum():>7.1f} "
         f"{found['processor']:>6.1f} {max(0.0, seconds.max() - limit):>6.3f} s {within:>7} "
-        f"{found['memory'] / 1e6:>5.0f} MB {'–' if math.isnan(widest) else f'{widest:.3g}':>8}"
+        f"{found['memory'] / 1e6:>5.0f} MB {f'{max(widths):.3g}' if widths else '–':>8}"
     )
     what = {"verify": "worst margin", "radius": "radius", "range": "ends"}[setting.asks]
     return [
@@ -368,9 +365,16 @@ def lines(name: str, setting: Setting, limit: float, found: dict[str, Any]) -> l
     ]
 
 
-def width(bounds: list[tuple[float, float]]) -> float:
-    """How far apart the bounds are, where most."""
-    return max(upper - lower for lower, upper in bounds)
+def contradictions(found: dict[str, Any], others: list[dict[str, Any]]) -> list[str]:
+    """A line for each row of which another measurement has proved something else."""
+    told = []
+    for rows in (other["rows"] for other in others):
+        for i, (one, other) in enumerate(zip(found["rows"], rows, strict=False)):
+            statuses = {one["status"], other["status"]} - {"unknown"}
+            bounds = zip(one["bounds"], other["bounds"], strict=True)
+            if len(statuses) > 1 or any(a[0] > b[1] or b[0] > a[1] for a, b in bounds):
+                told.append(f"    row {i:>2}: CONTRADICTION to another measurement: {other}")
+    return told
 
 
 def finished(path: Path) -> dict[str, dict[str, Any]]:
