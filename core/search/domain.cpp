@@ -12,11 +12,12 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 void Domain::reset() {
     const auto& r = reduction_;
     box_.clear();
-    for (const auto& feature : r.features)
-        box_.push_back({0, feature.count - 1});
-    open_.clear();
-    for (const auto& slot : r.slots)
-        open_.push_back({0, slot.count - 1});
+    open_.assign(r.slots.size(), {});
+    dirty_.assign(r.trees.size(), 1);
+    for (const auto& feature : r.features) {
+        box_.emplace_back();
+        set_box(static_cast<std::int32_t>(box_.size()) - 1, feature.open);
+    }
     order_.resize(r.leaves.size());
     place_.resize(r.leaves.size());
     for (const auto& tree : r.trees)
@@ -27,7 +28,14 @@ void Domain::reset() {
     count_.clear();
     for (const auto& tree : r.trees)
         count_.push_back(tree.leaf_end - tree.leaf_begin);
-    dirty_.assign(r.trees.size(), 1);
+    users_ = r.users;
+    user_place_.resize(r.entries.size());
+    for (std::size_t i = 0; i < users_.size(); ++i)
+        user_place_[users_[i].entry] = static_cast<std::int32_t>(i);
+    user_count_.clear();
+    for (const auto& slot : r.slots)
+        user_count_.push_back(slot.user_end - slot.user_begin);
+    all_alive_ = static_cast<std::int64_t>(r.leaves.size());
     settled_remaining_ = infinity;
     boxes_.clear();
     counts_.clear();
@@ -67,7 +75,28 @@ void Domain::kill(std::int32_t tree, std::int32_t i) {
     std::swap(order[i], order[last]);
     place_[order[i]] = i;
     place_[order[last]] = last;
+    leave_slots(order[last]);
+    --all_alive_;
     dirty_[tree] = 1;
+}
+
+void Domain::leave_slots(std::int32_t leaf) {
+    const auto& demands = reduction_.leaves[leaf];
+    for (std::int32_t e = demands.entry_begin; e < demands.entry_end; ++e) {
+        const std::int32_t s = reduction_.entries[e].slot;
+        const std::int32_t from = user_place_[e];
+        const std::int32_t to = reduction_.slots[s].user_begin + --user_count_[s];
+        std::swap(users_[from], users_[to]);
+        user_place_[users_[from].entry] = from;
+        user_place_[e] = to;
+    }
+}
+
+// Those who left last return first: they are next in line.
+void Domain::return_to_slots(std::int32_t leaf) {
+    const auto& demands = reduction_.leaves[leaf];
+    for (std::int32_t e = demands.entry_begin; e < demands.entry_end; ++e)
+        ++user_count_[reduction_.entries[e].slot];
 }
 
 void Domain::undo(const Mark& mark) {
@@ -76,7 +105,9 @@ void Domain::undo(const Mark& mark) {
         boxes_.pop_back();
     }
     while (counts_.size() > mark.counts) {
-        count_[counts_.back().tree] = counts_.back().count;
+        const auto [tree, count] = counts_.back();
+        for (; count_[tree] < count; ++count_[tree], ++all_alive_)
+            return_to_slots(alive(tree, count_[tree]));
         counts_.pop_back();
     }
     settled_remaining_ = infinity;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "running/stopwatch.hpp"
@@ -29,9 +30,29 @@ class Domain {
     bool is_alive(std::int32_t tree, std::int32_t leaf) const {
         return place_[leaf] < count_[tree];
     }
+    std::int64_t all_alive() const { return all_alive_; }
+    // The leaves alive with a demand on a slot.
+    std::span<const Reduction::User> users(std::int32_t slot) const {
+        return {users_.data() + reduction_.slots[slot].user_begin,
+                static_cast<std::size_t>(user_count_[slot])};
+    }
     // The least a feature costs in its open cells, and what the budget leaves for more.
     double committed(std::int32_t feature) const { return least_cost(feature, box_[feature]); }
     double remaining() const { return remaining_; }
+    // The least that the feature costs in these cells.
+    double least_cost(std::int32_t feature, const Reduction::Range& cells) const {
+        const auto& f = reduction_.features[feature];
+        const double* const cost = reduction_.cost.data() + f.first;
+        return cells.low > f.home ? cost[cells.low] : cells.high < f.home ? cost[cells.high] : 0;
+    }
+    // The open cells of these segments.
+    Reduction::Range cells_of(const Reduction::Slot& slot, const Reduction::Range& segments) const;
+    // What a demand costs on top of what is committed to its feature.
+    double extra_cost(const Reduction::Entry& entry) const {
+        const auto& slot = reduction_.slots[entry.slot];
+        return least_cost(slot.feature, cells_of(slot, reduction_.ranges[entry.range])) -
+               committed(slot.feature);
+    }
 
     // Keep only cells low to high of those open.
     void restrict(std::int32_t feature, std::int32_t low, std::int32_t high);
@@ -49,13 +70,9 @@ class Domain {
 
   private:
     using Range = Reduction::Range;
-    double least_cost(std::int32_t feature, const Range& cells) const {
-        const auto& f = reduction_.features[feature];
-        const double* const cost = reduction_.cost.data() + f.first;
-        return cells.low > f.home ? cost[cells.low] : cells.high < f.home ? cost[cells.high] : 0;
-    }
-    Range cells_of(const Reduction::Slot& slot, const Range& segments) const;
     void set_box(std::int32_t feature, const Range& cells);
+    void leave_slots(std::int32_t leaf);
+    void return_to_slots(std::int32_t leaf);
     bool tighten_by_cost();
     bool propagate_tree(std::int32_t tree);
 
@@ -65,6 +82,10 @@ class Domain {
     std::vector<std::int32_t> order_;
     std::vector<std::int32_t> place_; // per leaf: where it is in the order of its tree
     std::vector<std::int32_t> count_;
+    std::int64_t all_alive_ = 0;
+    std::vector<Reduction::User> users_;   // as in the reduction, per slot those alive first
+    std::vector<std::int32_t> user_place_; // per entry: where its user is
+    std::vector<std::int32_t> user_count_; // per slot: how many are alive
     double remaining_ = 0;
     std::vector<std::uint8_t> dirty_; // per tree: something changed since it was looked at
     double settled_remaining_ = 0;    // the least remaining_ at which all trees were looked at

@@ -8,6 +8,10 @@ namespace carve {
 using Range = Reduction::Range;
 using units::never;
 
+namespace {
+constexpr int share_rounds = 3;
+}
+
 void Dual::reset() {
     theta_.assign(reduction_.segment_begin.size(), 0);
     shared_.assign(reduction_.cost.size(), 0);
@@ -27,6 +31,35 @@ void Dual::reset() {
     asks_.reset(reduction_.leaves.size());
     lambda_ = 0;
     calm(1);
+}
+
+void Dual::reset(const Dual& whole, const Origin& origin) {
+    reset();
+    set_lambda(whole.lambda_);
+    for (std::size_t s = 0; s < reduction_.slots.size(); ++s) {
+        const auto& slot = reduction_.slots[s];
+        const auto& feature = reduction_.features[slot.feature];
+        const auto& tree = whole.reduction_.trees[origin.tree[slot.tree]];
+        std::int32_t old = tree.slot_begin;
+        while (whole.reduction_.slots[old].feature != origin.feature[slot.feature])
+            ++old;
+        const auto& from = whole.reduction_.slots[old];
+        const std::int32_t* const begin = whole.reduction_.segment_begin.data() + from.first;
+        const std::int64_t limit = units::most_multiplier * reduction_.trees[slot.tree].spread;
+        const std::int32_t* const own = reduction_.segment_begin.data() + slot.first;
+        std::int32_t segment = 0;
+        for (std::int32_t i = 0; i < slot.count; ++i) {
+            const std::int32_t cell = origin.cell[feature.first + own[i]];
+            while (segment + 1 < from.count && begin[segment + 1] <= cell)
+                ++segment;
+            const std::int64_t theta =
+                std::clamp(whole.theta_[from.first + segment], -limit, limit);
+            theta_[slot.first + i] = theta;
+            const std::int32_t end = i + 1 < slot.count ? own[i + 1] : feature.count;
+            for (std::int32_t c = own[i]; c < end; ++c)
+                shared_[feature.first + c] += theta;
+        }
+    }
 }
 
 void Dual::set_lambda(double lambda) {
@@ -96,11 +129,8 @@ void Dual::update(std::int32_t s) {
     const std::int64_t least = price_slot(slot, domain_.open(s), fresh_.data());
     base_[slot.tree] += least - slot_least_[s];
     slot_least_[s] = least;
-    for (std::int32_t u = slot.user_begin; u < slot.user_end; ++u) {
-        const auto& user = reduction_.users[u];
-        if (domain_.is_alive(slot.tree, user.leaf))
-            energy_[user.leaf] += fresh_[user.range - slot.range_begin] - range_[user.range];
-    }
+    for (const auto& user : domain_.users(s))
+        energy_[user.leaf] += fresh_[user.range - slot.range_begin] - range_[user.range];
     std::copy(fresh_.begin(), fresh_.end(), range_.begin() + slot.range_begin);
 }
 
@@ -134,13 +164,17 @@ std::int64_t Dual::evaluate() {
     return bound_;
 }
 
-std::int64_t Dual::least_elsewhere(const Reduction::Slot& slot) {
+std::int64_t Dual::least_elsewhere(std::int32_t s) {
+    const std::int32_t tree = reduction_.slots[s].tree;
+    const auto users = domain_.users(s);
+    if (static_cast<std::int32_t>(users.size()) == domain_.alive_count(tree))
+        return never;
     asks_.wipe();
-    for (std::int32_t u = slot.user_begin; u < slot.user_end; ++u)
-        asks_.mark(reduction_.users[u].leaf);
+    for (const auto& user : users)
+        asks_.mark(user.leaf);
     std::int64_t least = never;
-    for (std::int32_t i = 0; i < domain_.alive_count(slot.tree); ++i) {
-        const std::int32_t l = domain_.alive(slot.tree, i);
+    for (std::int32_t i = 0; i < domain_.alive_count(tree); ++i) {
+        const std::int32_t l = domain_.alive(tree, i);
         if (!asks_.is_marked(l))
             least = std::min(least, energy_[l]);
     }
@@ -156,11 +190,10 @@ std::int64_t Dual::evaluate_if(std::int32_t f, std::int32_t low, std::int32_t hi
         const auto& slot = reduction_.slots[s];
         fresh_.resize(slot.range_end - slot.range_begin);
         const std::int64_t base = price_slot(slot, open_segments(slot, cells), fresh_.data());
-        std::int64_t least = least_elsewhere(slot);
-        for (std::int32_t u = slot.user_begin; u < slot.user_end; ++u) {
-            const auto& user = reduction_.users[u];
+        std::int64_t least = least_elsewhere(s);
+        for (const auto& user : domain_.users(s)) {
             const std::int64_t now = fresh_[user.range - slot.range_begin];
-            if (now < never && domain_.is_alive(slot.tree, user.leaf))
+            if (now < never)
                 least = std::min(least, energy_[user.leaf] + now - range_[user.range]);
         }
         if (least == never)
@@ -175,16 +208,13 @@ std::int64_t Dual::marginals(std::int32_t s) {
     const std::size_t first = needs_.size();
     needs_.resize(first + slot.count, never);
     std::int64_t* const needs = needs_.data() + first;
-    for (std::int32_t u = slot.user_begin; u < slot.user_end; ++u) {
-        const auto& user = reduction_.users[u];
-        if (!domain_.is_alive(slot.tree, user.leaf))
-            continue;
+    for (const auto& user : domain_.users(s)) {
         const std::int64_t energy = energy_[user.leaf] - range_[user.range];
         const Range& range = reduction_.ranges[user.range];
         for (std::int32_t i = range.low; i <= range.high; ++i)
             needs[i] = std::min(needs[i], energy);
     }
-    const std::int64_t elsewhere = least_elsewhere(slot);
+    const std::int64_t elsewhere = least_elsewhere(s);
     const Range& open = domain_.open(s);
     const std::int64_t* const theta = theta_.data() + slot.first;
     std::int64_t least = never;
@@ -203,27 +233,23 @@ std::int64_t Dual::marginals(std::int32_t s) {
 void Dual::balance(std::int32_t f) {
     const auto& feature = reduction_.features[f];
     const Range box{domain_.low(f), domain_.high(f)};
-    const std::int32_t sharers = feature.slot_end - feature.slot_begin;
     needs_.clear();
     running_ -= evaluate_feature(f, box);
-    rest_.assign(priced_.begin() + feature.first, priced_.begin() + feature.first + feature.count);
-    const auto for_segments = [&](const Reduction::Slot& slot, const Range& open, auto&& visit) {
-        const std::int32_t* const begin = reduction_.segment_begin.data() + slot.first;
-        for (std::int32_t i = open.low; i <= open.high; ++i)
-            visit(i, std::max(begin[i], box.low),
-                  i + 1 < slot.count ? std::min(begin[i + 1] - 1, box.high) : box.high);
-    };
+    steps_.assign(feature.count + 1, 0);
     for (std::int32_t i = feature.slot_begin; i < feature.slot_end; ++i) {
         const std::int32_t s = reduction_.slots_of_feature[i];
-        const auto& slot = reduction_.slots[s];
         const std::size_t first = needs_.size();
         running_ += marginals(s);
-        for_segments(slot, domain_.open(s),
-                     [&](std::int32_t segment, std::int32_t from, std::int32_t to) {
-                         for (std::int32_t cell = from; cell <= to; ++cell)
-                             rest_[cell] += needs_[first + segment];
-                     });
+        std::int64_t last = 0;
+        for_segments(s, box, [&](std::int32_t segment, const Range& cells) {
+            steps_[cells.low] += needs_[first + segment] - last;
+            last = needs_[first + segment];
+        });
     }
+    rest_.assign(feature.count, 0);
+    std::int64_t sum = 0;
+    for (std::int32_t cell = box.low; cell <= box.high; ++cell)
+        rest_[cell] = priced_[feature.first + cell] + (sum += steps_[cell]);
     // rest_ is now what each cell costs the feature and all its trees together.
     std::int32_t& vote = vote_[f];
     vote = std::clamp(feature.home, box.low, box.high);
@@ -232,39 +258,61 @@ void Dual::balance(std::int32_t f) {
             vote = cell;
     for (std::int32_t cell = box.low; cell <= box.high; ++cell)
         cell_bound_[feature.first + cell] = running_ + rest_[cell];
-    // Share it out.
+    share_out(f, box);
+    running_ += evaluate_feature(f, box);
+}
+
+// All trees at once get the same share of what is left in their segments; what that leaves, because
+// segments differ, is shared out again.
+void Dual::share_out(std::int32_t f, const Range& box) {
+    const auto& feature = reduction_.features[f];
+    const std::int64_t sharers = feature.slot_end - feature.slot_begin;
+    shares_.assign(needs_.size(), 0);
+    for (int round = 0; round < share_rounds; ++round) {
+        minima_.build(rest_.data() + box.low, box.high - box.low + 1);
+        steps_.assign(feature.count + 1, 0);
+        std::size_t first = 0;
+        for (std::int32_t i = feature.slot_begin; i < feature.slot_end; ++i) {
+            const std::int32_t s = reduction_.slots_of_feature[i];
+            std::int64_t last = 0;
+            for_segments(s, box, [&](std::int32_t segment, const Range& cells) {
+                const std::int64_t share =
+                    minima_.least(cells.low - box.low, cells.high - box.low) / sharers;
+                shares_[first + segment] += share;
+                steps_[cells.low] += share - last;
+                last = share;
+            });
+            first += reduction_.slots[s].count;
+        }
+        std::int64_t sum = 0;
+        for (std::int32_t cell = box.low; cell <= box.high; ++cell)
+            rest_[cell] -= sum += steps_[cell];
+    }
+    steps_.assign(feature.count + 1, 0);
     std::size_t first = 0;
     for (std::int32_t i = feature.slot_begin; i < feature.slot_end; ++i) {
         const std::int32_t s = reduction_.slots_of_feature[i];
         const auto& slot = reduction_.slots[s];
         const std::int64_t limit = units::most_multiplier * reduction_.trees[slot.tree].spread;
-        const std::int64_t shares = sharers - (i - feature.slot_begin);
-        std::int64_t* const theta = theta_.data() + slot.first;
-        std::int64_t* const shared = shared_.data() + feature.first;
+        const std::int32_t* const begin = reduction_.segment_begin.data() + slot.first;
+        const Range& open = domain_.open(s);
         std::int64_t gained = never;
-        for_segments(
-            slot, domain_.open(s), [&](std::int32_t segment, std::int32_t from, std::int32_t to) {
-                std::int64_t least = rest_[from];
-                for (std::int32_t cell = from + 1; cell <= to; ++cell)
-                    least = std::min(least, rest_[cell]);
-                const std::int64_t need = needs_[first + segment];
-                const std::int64_t now = std::clamp(least / shares - need, -limit, limit);
-                const std::int64_t change = now - theta[segment];
-                theta[segment] = now;
-                gained = std::min(gained, now + need);
-                for (std::int32_t cell = from; cell <= to; ++cell)
-                    rest_[cell] -= now + need;
-                const std::int32_t* const begin = reduction_.segment_begin.data() + slot.first;
-                const std::int32_t end =
-                    segment + 1 < slot.count ? begin[segment + 1] : feature.count;
-                for (std::int32_t cell = begin[segment]; cell < end; ++cell)
-                    shared[cell] += change;
-            });
+        for (std::int32_t segment = open.low; segment <= open.high; ++segment) {
+            const std::int64_t need = needs_[first + segment];
+            const std::int64_t now = std::clamp(shares_[first + segment] - need, -limit, limit);
+            std::int64_t& theta = theta_[slot.first + segment];
+            steps_[begin[segment]] += now - theta;
+            steps_[segment + 1 < slot.count ? begin[segment + 1] : feature.count] -= now - theta;
+            theta = now;
+            gained = std::min(gained, now + need);
+        }
         first += slot.count;
         running_ += gained;
         update(s);
     }
-    running_ += evaluate_feature(f, box);
+    std::int64_t sum = 0;
+    for (std::int32_t cell = 0; cell < feature.count; ++cell)
+        shared_[feature.first + cell] += sum += steps_[cell];
 }
 
 void Dual::sweep(const Stopwatch& stopwatch) {

@@ -13,12 +13,14 @@
 // large they get says numbers/units.hpp.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "running/stopwatch.hpp"
 #include "search/domain.hpp"
 #include "search/marks.hpp"
+#include "search/minima.hpp"
 #include "search/reduction.hpp"
 
 namespace carve {
@@ -28,6 +30,8 @@ class Dual {
     Dual(const Reduction& reduction, const Domain& domain)
         : reduction_(reduction), domain_(domain) {}
     void reset();
+    // Starts from what is known of the whole that this is a compact part of.
+    void reset(const Dual& whole, const Origin& origin);
 
     // Takes note of what changed in the domain, which must have been propagated.
     void refresh();
@@ -74,11 +78,24 @@ class Dual {
     std::int64_t price_slot(const Reduction::Slot& slot, const Reduction::Range& open,
                             std::int64_t* range) const;
     // The least energy of the leaves alive that do not look at the slot.
-    std::int64_t least_elsewhere(const Reduction::Slot& slot);
+    std::int64_t least_elsewhere(std::int32_t slot);
     std::int64_t evaluate_feature(std::int32_t feature, const Reduction::Range& cells) const;
     Reduction::Range open_segments(const Reduction::Slot& slot,
                                    const Reduction::Range& cells) const;
+    // Calls visit(segment, its cells) for the open segments of a slot, within the box.
+    template <typename Visit>
+    void for_segments(std::int32_t s, const Reduction::Range& box, Visit&& visit) const {
+        const auto& slot = reduction_.slots[s];
+        const std::int32_t* const begin = reduction_.segment_begin.data() + slot.first;
+        const Reduction::Range& open = domain_.open(s);
+        for (std::int32_t i = open.low; i <= open.high; ++i)
+            visit(i, Reduction::Range{std::max(begin[i], box.low),
+                                      i + 1 < slot.count ? std::min(begin[i + 1] - 1, box.high)
+                                                         : box.high});
+    }
     void balance(std::int32_t feature);
+    // Gives rest_ to the multipliers of the feature, which then are as good as they get.
+    void share_out(std::int32_t feature, const Reduction::Range& box);
     // Appends to needs_, per segment, what the slot's tree loses at least by having the feature
     // there, theta aside; returns by how much its best rises when theta is set aside.
     std::int64_t marginals(std::int32_t slot);
@@ -109,8 +126,11 @@ class Dual {
     std::vector<std::int64_t> least_;      // per tree
     std::vector<std::int64_t> least_of_feature_;
     std::vector<std::int64_t> range_;
-    std::vector<std::int64_t> needs_; // of the slots of the feature at hand
-    std::vector<std::int64_t> rest_;  // per cell of the feature at hand
+    std::vector<std::int64_t> needs_;  // of the slots of the feature at hand
+    std::vector<std::int64_t> rest_;   // per cell of the feature at hand
+    std::vector<std::int64_t> steps_;  // from cell to cell
+    std::vector<std::int64_t> shares_; // as needs_
+    Minima minima_;
 };
 
 } // namespace carve

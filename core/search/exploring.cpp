@@ -1,57 +1,61 @@
-// The tree of domains: how the search walks it, and what closes a domain.
+// The tree of domains: how a descent walks it, and what closes a domain.
 #include <algorithm>
+#include <limits>
 
-#include "search/search.hpp"
+#include "search/descent.hpp"
 
 namespace carve {
 
 namespace {
 constexpr int root_sweeps = 60;
-constexpr int node_sweeps = 12;
-constexpr std::size_t snapshot_memory = 64 << 20; // bytes
+constexpr int node_sweeps = 8;
+constexpr std::size_t snapshot_memory = 64 << 20; // bytes, for the whole reduction
 } // namespace
 
-bool Search::descend(std::int64_t cutoff) {
-    cutoff_ = cutoff;
-    if (closes(reduction_.least)) {
-        closed_at_ = std::min(closed_at_, reduction_.least);
-        return true;
-    }
-    if (frames_.capacity() == 0)
-        frames_.reserve(64);
-    const auto built = reduction_.number(*instance_, *stopwatch_);
-    if (built != Reduction::Built::whole) {
-        too_large_ = built == Reduction::Built::too_large;
-        closed_at_ = std::min(closed_at_, reduction_.least);
-        return false;
-    }
+struct Descent::Smaller {
+    Smaller(const Reduction& whole, Aim& aim)
+        : reduction(whole, Reduction::Compact{}), descent(reduction, aim) {}
+    Reduction reduction;
+    Origin origin;
+    Descent descent;
+};
+
+Descent::Descent(const Reduction& reduction, Aim& aim)
+    : reduction_(reduction), aim_(aim), domain_(reduction), dual_(reduction, domain_),
+      position_(reduction) {}
+
+Descent::~Descent() = default;
+
+bool Descent::run(std::int64_t bound) {
+    depth_ = 0;
     domain_.reset();
     dual_.reset();
+    return walk(bound);
+}
+
+bool Descent::run(std::int64_t bound, std::size_t depth, const Dual& dual, const Origin& origin) {
+    depth_ = depth;
+    domain_.reset();
+    dual_.reset(dual, origin);
+    return walk(bound);
+}
+
+bool Descent::walk(std::int64_t inherited) {
     frames_.clear();
-    routed_.assign(instance_->routed, instance_->routed + ensemble_.n_features);
-    at_.clear();
-    for (const auto& feature : reduction_.features)
-        at_.push_back(feature.home);
-    node_at_.clear();
-    total_at_ = reduction_.constant;
-    for (const auto& tree : reduction_.trees) {
-        node_at_.push_back(reduction_.leaves[tree.leaf_begin].node);
-        total_at_ += reduction_.leaves[tree.leaf_begin].value;
-    }
+    position_.reset();
     tried_.clear();
     const std::size_t most_snapshots = snapshot_memory / (dual_.snapshot_bytes() + 1);
-    std::int64_t inherited = reduction_.least;
     for (;;) {
         std::int64_t bound = inherited;
         Cut cut{};
-        const Step step = explore(frames_.size(), inherited, bound, cut);
+        const Step step = explore(depth_ + frames_.size(), inherited, bound, cut);
         if (step == Step::found)
             return true;
         if (step == Step::interrupted) {
-            closed_at_ = std::min(closed_at_, bound);
+            aim_.close_at(bound);
             for (const Frame& frame : frames_)
                 if (frame.has_second)
-                    closed_at_ = std::min(closed_at_, frame.bound);
+                    aim_.close_at(frame.bound);
             return false;
         }
         if (step == Step::split) {
@@ -70,7 +74,7 @@ bool Search::descend(std::int64_t cutoff) {
             inherited = bound;
             continue;
         }
-        closed_at_ = std::min(closed_at_, bound);
+        aim_.close_at(bound);
         while (!frames_.empty() && !frames_.back().has_second) {
             domain_.undo(frames_.back().mark);
             frames_.pop_back();
@@ -87,115 +91,183 @@ bool Search::descend(std::int64_t cutoff) {
     }
 }
 
-Search::Step Search::explore(std::size_t depth, std::int64_t inherited, std::int64_t& bound,
-                             Cut& cut) {
-    ++nodes_;
+Descent::Step Descent::explore(std::size_t depth, std::int64_t inherited, std::int64_t& bound,
+                               Cut& cut) {
+    ++aim_.nodes;
     bound = inherited;
-    const auto late = [this] { return stopwatch_->expired() || nodes_ > most_nodes_; };
-    if (late())
+    const Stopwatch& stopwatch = *aim_.stopwatch;
+    if (aim_.late())
         return Step::interrupted;
-    if (!domain_.propagate(*stopwatch_)) {
-        if (stopwatch_->expired())
+    if (!domain_.propagate(stopwatch)) {
+        if (stopwatch.expired())
             return Step::interrupted;
         bound = units::unbounded;
         return Step::closed;
     }
-    const auto found = [this] { return goal_ == Goal::decide && wins_; };
+    if (const Step step = ascend(depth, bound); step != Step::split)
+        return step;
+    if (!fix_by_bound() || !domain_.propagate(stopwatch)) {
+        if (stopwatch.expired())
+            return Step::interrupted;
+        bound = std::max(bound, aim_.cutoff);
+        return Step::closed;
+    }
+    const bool doubtful = bound >= aim_.cutoff - reduction_.doubt * (aim_.exactly ? 3 : 1);
+    if (excluded_by_others() || (doubtful && excluded_exactly())) {
+        bound = std::max(bound, aim_.cutoff - 1);
+        return Step::closed;
+    }
+    if (stopwatch.expired())
+        return Step::interrupted;
+    if (is_small())
+        return go_on_smaller(depth, bound);
+    return choose_cut(bound, cut) ? Step::split : leave(bound);
+}
+
+Descent::Step Descent::ascend(std::size_t depth, std::int64_t& bound) {
     dual_.refresh();
     bound = std::max(bound, dual_.evaluate());
-    if (closes(bound))
+    if (aim_.closes(bound))
         return Step::closed;
-    if (depth == 0 && !reduction_.has_costs()) {
-        poll(trial_);
-        consider(trial_, false);
-        if (found())
+    const bool root = depth == 0;
+    if (root) {
+        if (reduction_.has_costs()) {
+            trial_.clear();
+            for (const auto& feature : reduction_.features)
+                trial_.push_back(feature.home);
+        } else {
+            poll(trial_);
+        }
+        consider(trial_, true);
+        if (aim_.found())
             return Step::found;
-    }
-    const int sweeps = depth == 0 ? root_sweeps : node_sweeps;
-    if (depth > 0)
+    } else {
         dual_.calm(0.1);
+    }
+    const int sweeps = root ? root_sweeps : node_sweeps;
+    const int patience = root ? 4 : 2;
     std::int64_t previous = bound;
     for (int i = 0; i < sweeps; ++i) {
         dual_.reprice();
-        dual_.sweep(*stopwatch_);
+        dual_.sweep(*aim_.stopwatch);
         bound = std::max(bound, dual_.evaluate());
-        if (closes(bound))
+        if (aim_.closes(bound))
             return Step::closed;
+        const bool tries = root || (aim_.nodes % 4 == 0 && i % 4 == 3);
         trial_.clear();
-        for (std::size_t f = 0; f < reduction_.features.size(); ++f)
+        for (std::size_t f = 0; tries && f < reduction_.features.size(); ++f)
             trial_.push_back(dual_.vote(static_cast<std::int32_t>(f)));
-        if (trial_ != tried_) {
+        if (tries && trial_ != tried_) {
             tried_ = trial_;
-            consider(trial_, depth == 0 && i % 16 == 15);
-            if (found())
+            consider(trial_, !root || i % 8 == 7);
+            if (aim_.found())
                 return Step::found;
-            if (closes(bound))
+            if (aim_.closes(bound))
                 return Step::closed;
         }
-        if (stopwatch_->expired())
+        if (aim_.stopwatch->expired())
             return Step::interrupted;
-        const int patience = depth == 0 ? 4 : 2;
         if (i >= 2 * patience && i % patience == 0) {
-            if (bound - previous < (cutoff_ - bound) / 16)
+            if (bound - previous < (aim_.cutoff - bound) / 16)
                 break;
             previous = bound;
         }
     }
-    if (!fix_by_bound() || !domain_.propagate(*stopwatch_)) {
-        if (stopwatch_->expired())
-            return Step::interrupted;
-        bound = std::max(bound, cutoff_);
-        return Step::closed;
-    }
-    if (excluded_by_others()) {
-        bound = std::max(bound, cutoff_ - 1);
-        return Step::closed;
-    }
-    if (bound >= cutoff_ - reduction_.doubt * (exactly_ ? 3 : 1) && excluded_exactly()) {
-        bound = std::max(bound, cutoff_ - 1);
-        return Step::closed;
-    }
-    if (stopwatch_->expired())
-        return Step::interrupted;
-    if (!choose_cut(bound, cut)) {
-        // One cell per feature is left.
-        trial_.clear();
-        for (std::size_t f = 0; f < reduction_.features.size(); ++f)
-            trial_.push_back(domain_.low(static_cast<std::int32_t>(f)));
-        const bool attack = reduction_.affordable(trial_, cost_of(trial_));
-        bound = attack ? std::max(bound, place(trial_)) : units::unbounded;
-        if (attack)
-            keep(trial_, total_at_);
-        return found() ? Step::found : Step::closed;
-    }
     return Step::split;
 }
 
+// One cell per feature is left.
+Descent::Step Descent::leave(std::int64_t& bound) {
+    trial_.clear();
+    for (std::size_t f = 0; f < reduction_.features.size(); ++f)
+        trial_.push_back(domain_.low(static_cast<std::int32_t>(f)));
+    bound = units::unbounded;
+    if (reduction_.affordable(trial_, cost_of(trial_))) {
+        place(trial_);
+        bound = position_.total();
+        aim_.keep(reduction_, trial_, bound);
+    }
+    return aim_.found() ? Step::found : Step::closed;
+}
+
 // Closes what cannot be part of an attack of interest; false iff nothing is left.
-bool Search::fix_by_bound() {
+bool Descent::fix_by_bound() {
     const std::int64_t bound = dual_.evaluate();
-    if (closes(bound))
+    if (aim_.closes(bound))
         return false;
     bool fixed = false;
     for (std::int32_t t = 0; t < static_cast<std::int32_t>(reduction_.trees.size()); ++t)
         for (std::int32_t i = domain_.alive_count(t); i-- > 0;)
-            if (closes(bound + dual_.loss_of_leaf(t, domain_.alive(t, i)))) {
+            if (aim_.closes(bound + dual_.loss_of_leaf(t, domain_.alive(t, i)))) {
                 domain_.kill(t, i);
                 fixed = true;
             }
     for (std::int32_t f = 0; f < static_cast<std::int32_t>(reduction_.features.size()); ++f) {
         std::int32_t low = domain_.low(f);
         std::int32_t high = domain_.high(f);
-        while (low < high && closes(dual_.bound_of_cell(f, low)))
+        while (low < high && aim_.closes(dual_.bound_of_cell(f, low)))
             ++low;
-        while (low < high && closes(dual_.bound_of_cell(f, high)))
+        while (low < high && aim_.closes(dual_.bound_of_cell(f, high)))
             --high;
         fixed = fixed || low > domain_.low(f) || high < domain_.high(f);
         domain_.restrict(f, low, high);
     }
     if (fixed)
-        closed_at_ = std::min(closed_at_, cutoff_);
+        aim_.close_at(aim_.cutoff);
     return true;
+}
+
+// Where units are too coarse: is the exact sum of the least values alive no win, or not better than
+// the best attack known?
+bool Descent::excluded_exactly() const {
+    if (aim_.goal != Goal::decide && !aim_.exactly)
+        return false;
+    std::vector<std::int32_t> leaves = reduction_.home;
+    for (std::int32_t t = 0; t < static_cast<std::int32_t>(reduction_.trees.size()); ++t) {
+        std::int32_t best = domain_.alive(t, 0);
+        for (std::int32_t i = 1; i < domain_.alive_count(t); ++i)
+            if (reduction_.leaves[domain_.alive(t, i)].rank < reduction_.leaves[best].rank)
+                best = domain_.alive(t, i);
+        leaves[reduction_.trees[t].id] = reduction_.leaves[best].node;
+    }
+    ExactSum total = aim_.objective->total(leaves);
+    if (!aim_.exactly)
+        return !aim_.objective->wins(total.sign());
+    total.subtract(aim_.best_total);
+    return total.sign() >= 0;
+}
+
+// Is there an objective that no choice of leaves alive brings down?
+bool Descent::excluded_by_others() const {
+    const auto excludes = [&](const Objective* other) {
+        double total = other->constant();
+        for (const std::int32_t node : reduction_.settled)
+            total += other->value(node);
+        for (std::int32_t t = 0; t < static_cast<std::int32_t>(reduction_.trees.size()); ++t) {
+            double least = std::numeric_limits<double>::infinity();
+            for (std::int32_t i = 0; i < domain_.alive_count(t); ++i)
+                least = std::min(least, other->value(reduction_.leaves[domain_.alive(t, i)].node));
+            total += least;
+        }
+        return total > other->rounding_error();
+    };
+    return std::ranges::any_of(aim_.others, excludes);
+}
+
+// Are so few leaves left that they deserve a reduction of their own?
+bool Descent::is_small() const {
+    constexpr std::int64_t worthwhile = 8;
+    const auto all = static_cast<std::int64_t>(reduction_.leaves.size());
+    return all >= worthwhile && 2 * domain_.all_alive() <= all;
+}
+
+Descent::Step Descent::go_on_smaller(std::size_t depth, std::int64_t& bound) {
+    if (!smaller_)
+        smaller_ = std::make_unique<Smaller>(reduction_, aim_);
+    smaller_->reduction.compact(reduction_, domain_, smaller_->origin);
+    const bool finished = smaller_->descent.run(bound, depth, dual_, smaller_->origin);
+    bound = units::unbounded; // what was closed is noted already
+    return !finished ? Step::interrupted : aim_.found() ? Step::found : Step::closed;
 }
 
 } // namespace carve

@@ -1,6 +1,7 @@
 // The reduction's cells, slots and ranges: what prune found, numbered.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "search/reduction.hpp"
@@ -25,6 +26,15 @@ void lay_out(std::vector<Owner>& owners, std::int32_t Owner::* begin, std::int32
 
 } // namespace
 
+std::int64_t Reduction::total_of(const std::vector<std::int32_t>& nodes,
+                                 const Objective& objective) const {
+    std::int64_t total = constant;
+    bool exact = true;
+    for (const Tree& tree : trees)
+        total += fixed.floor(objective.exact_value(nodes[tree.id]), exact);
+    return total;
+}
+
 std::int32_t Reduction::cell_above(const Feature& feature, double threshold) const {
     const auto begin = cuts.begin() + feature.first_cut;
     const auto found = std::lower_bound(begin, begin + (feature.count - 1), threshold);
@@ -40,7 +50,9 @@ void Reduction::add_feature(std::size_t& crossed, const Instance& instance) {
                     static_cast<std::int32_t>(cuts.size()),
                     0,
                     0,
-                    false};
+                    false,
+                    {},
+                    0};
     for (; crossed < crossed_.size() && crossed_[crossed].first == id; ++crossed) {
         feature.home += crossed_[crossed].second < instance.routed[id];
         cuts.push_back(crossed_[crossed].second);
@@ -89,8 +101,16 @@ void Reduction::add_finite_feature(std::size_t& crossed, const Instance& instanc
     asked.resize(last + 1);
     cells_.push_back(std::make_unique<StateCells>(instance.states_of(id), asked));
     const StateCells& cells = *cells_.back();
-    features.push_back({id, cells.home(), static_cast<std::int32_t>(cost.size()), cells.count(),
-                        static_cast<std::int32_t>(cuts.size()), 0, 0, true});
+    features.push_back({id,
+                        cells.home(),
+                        static_cast<std::int32_t>(cost.size()),
+                        cells.count(),
+                        static_cast<std::int32_t>(cuts.size()),
+                        0,
+                        0,
+                        true,
+                        {},
+                        0});
     for (std::int32_t cell = 0; cell < cells.count(); ++cell) {
         cuts.push_back(cells.state(cell));
         cost.push_back(has_costs() && cell != cells.home() ? costs_.of(id, lift_) : 0);
@@ -172,6 +192,10 @@ Reduction::Built Reduction::number(const Instance& instance, const Stopwatch& st
         else
             add_feature(i, instance);
     }
+    for (Feature& feature : features) {
+        feature.open = {0, feature.count - 1};
+        feature.start = feature.home;
+    }
     const auto forget = [this] {
         for (const Feature& feature : features)
             local_[feature.id] = -1;
@@ -187,8 +211,17 @@ Reduction::Built Reduction::number(const Instance& instance, const Stopwatch& st
             forget();
             return Built::interrupted;
         }
-        add_slots(tree);
+        std::vector<Ask> asks = asks_of(tree);
+        add_slots(tree, asks);
     }
+    index_slots();
+    forget();
+    find_step();
+    numbered_ = true;
+    return Built::whole;
+}
+
+void Reduction::index_slots() {
     // Leaves by slot.
     for (const Entry& entry : entries)
         ++slots[entry.slot].user_end;
@@ -197,7 +230,7 @@ Reduction::Built Reduction::number(const Instance& instance, const Stopwatch& st
     for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
         for (std::int32_t e = leaves[leaf].entry_begin; e < leaves[leaf].entry_end; ++e)
             users[slots[entries[e].slot].user_end++] = {static_cast<std::int32_t>(leaf),
-                                                        entries[e].range};
+                                                        entries[e].range, e};
     // Slots by feature.
     for (const Slot& slot : slots)
         ++features[slot.feature].slot_end;
@@ -206,38 +239,44 @@ Reduction::Built Reduction::number(const Instance& instance, const Stopwatch& st
     for (std::size_t slot = 0; slot < slots.size(); ++slot)
         slots_of_feature[features[slots[slot].feature].slot_end++] =
             static_cast<std::int32_t>(slot);
-    forget();
-    numbered_ = true;
-    return Built::whole;
 }
 
-// The slots of one tree, and the ranges its leaves ask for.
-void Reduction::add_slots(Tree& tree) {
-    struct Ask {
-        std::int32_t feature;
-        std::int32_t low;  // first cell
-        std::int32_t high; // last cell
-        std::int32_t entry;
-    };
+void Reduction::find_step() {
+    step_ = 0;
+    some_total_ = constant;
+    for (const Tree& tree : trees) {
+        const std::int64_t first = leaves[tree.leaf_begin].value;
+        some_total_ += first;
+        for (std::int32_t i = tree.leaf_begin + 1; i < tree.leaf_end && step_ != 1; ++i)
+            step_ = std::gcd(step_, leaves[i].value - first);
+    }
+    step_ = std::max<std::int64_t>(step_, 1);
+}
+
+std::vector<Reduction::Ask> Reduction::asks_of(const Tree& tree) const {
     std::vector<Ask> asks;
     for (std::int32_t i = leaves[tree.leaf_begin].entry_begin;
          i < leaves[tree.leaf_end - 1].entry_end; ++i) {
         const std::int32_t f = local_[demands_[i].feature];
         const Interval& interval = demands_[i].interval;
-        if (features[f].finite) {
-            asks.push_back({f, static_cast<std::int32_t>(interval.low),
-                            static_cast<std::int32_t>(interval.high), i});
-            continue;
-        }
-        asks.push_back({f, interval.low == -infinity ? 0 : cell_above(features[f], interval.low),
+        const auto cell = [](double number) { return static_cast<std::int32_t>(number); };
+        const Range cells =
+            features[f].finite
+                ? Range{cell(interval.low), cell(interval.high)}
+                : Range{interval.low == -infinity ? 0 : cell_above(features[f], interval.low),
                         interval.high == infinity ? features[f].count - 1
-                                                  : cell_above(features[f], interval.high) - 1,
-                        i});
+                                                  : cell_above(features[f], interval.high) - 1};
+        asks.push_back({f, cells, i});
     }
+    return asks;
+}
+
+// The slots of one tree, and the ranges its leaves ask for.
+void Reduction::add_slots(Tree& tree, std::vector<Ask>& asks) {
     std::ranges::sort(asks, [](const Ask& a, const Ask& b) {
         if (a.feature != b.feature)
             return a.feature < b.feature;
-        return a.low != b.low ? a.low < b.low : a.high < b.high;
+        return a.cells.low != b.cells.low ? a.cells.low < b.cells.low : a.cells.high < b.cells.high;
     });
     tree.slot_begin = static_cast<std::int32_t>(slots.size());
     for (std::size_t i = 0; i < asks.size();) {
@@ -246,9 +285,9 @@ void Reduction::add_slots(Tree& tree) {
         const auto first = static_cast<std::int32_t>(segment_begin.size());
         segment_begin.push_back(0);
         for (; end < asks.size() && asks[end].feature == f; ++end) {
-            segment_begin.push_back(asks[end].low);
-            if (asks[end].high + 1 < features[f].count)
-                segment_begin.push_back(asks[end].high + 1);
+            segment_begin.push_back(asks[end].cells.low);
+            if (asks[end].cells.high + 1 < features[f].count)
+                segment_begin.push_back(asks[end].cells.high + 1);
         }
         const auto begin = segment_begin.begin() + first;
         std::sort(begin, segment_begin.end());
@@ -262,8 +301,10 @@ void Reduction::add_slots(Tree& tree) {
         const auto slot = static_cast<std::int32_t>(slots.size());
         const auto range_begin = static_cast<std::int32_t>(ranges.size());
         for (std::size_t a = i; a < end; ++a) {
-            if (a == i || asks[a].low != asks[a - 1].low || asks[a].high != asks[a - 1].high)
-                ranges.push_back({segment(asks[a].low), segment(asks[a].high)});
+            const Range& cells = asks[a].cells;
+            if (a == i || cells.low != asks[a - 1].cells.low ||
+                cells.high != asks[a - 1].cells.high)
+                ranges.push_back({segment(cells.low), segment(cells.high)});
             entries[asks[a].entry] = {slot, static_cast<std::int32_t>(ranges.size()) - 1};
         }
         slots.push_back({tree.id, f, first, static_cast<std::int32_t>(segment_begin.size()) - first,

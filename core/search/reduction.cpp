@@ -262,6 +262,7 @@ Reduction::Built Reduction::prune(Instance& instance, const Objective& objective
     numbered_ = false;
     trees.clear();
     leaves.clear();
+    settled.clear();
     demands_.clear();
     masks_.clear();
     crossed_.clear();

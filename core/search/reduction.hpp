@@ -24,6 +24,18 @@
 
 namespace carve {
 
+class Domain;
+
+// Where the parts of a compact reduction are in the whole.
+struct Origin {
+    std::vector<std::int32_t> tree;
+    std::vector<std::int32_t> feature;
+    std::vector<std::int32_t> cell;   // per cell: the first of those that it joins
+    std::vector<std::int32_t> joined; // per cell of the whole: where it is now
+    std::vector<std::int32_t>
+        feature_of; // per feature of the whole: its place; -1 if there is none
+};
+
 // Totals as multiples of 2^-shift, as fine as 64 bits allow for sums over all trees and features
 // (numbers/units.hpp).
 class FixedPoint {
@@ -47,6 +59,10 @@ class FixedPoint {
 
 class Reduction {
   public:
+    struct Range { // of cells or segments, both included
+        std::int32_t low;
+        std::int32_t high;
+    };
     struct Feature {
         std::int32_t id;    // in the ensemble
         std::int32_t home;  // the cell of the instance
@@ -57,6 +73,8 @@ class Reduction {
         std::int32_t slot_begin; // in slots_of_feature
         std::int32_t slot_end;
         bool finite;
+        Range open;         // the cells that may hold anything of interest
+        std::int32_t start; // the nearest of them to the instance
     };
     // A tree that looks at a feature; its own cuts join cells to segments.
     struct Slot {
@@ -72,10 +90,7 @@ class Reduction {
     struct User { // a leaf with a demand on a slot
         std::int32_t leaf;
         std::int32_t range;
-    };
-    struct Range { // of segments, both included
-        std::int32_t low;
-        std::int32_t high;
+        std::int32_t entry; // the demand
     };
     struct Leaf {
         std::int64_t value;
@@ -101,12 +116,28 @@ class Reduction {
 
     Reduction(const Ensemble& ensemble, const Attacker& attacker,
               std::size_t most_demands = units::most_demands);
+    struct Compact {};
+    // To be made a compact part of another one.
+    Reduction(const Reduction& whole, Compact);
     // Prunes the trees to the reach of the instance; then `home`, `constant` and `least` are known.
     // Trees whose leaves all have the same value become constants, unless `keep_all`.
     Built prune(Instance& instance, const Objective& objective, bool keep_all,
                 const Stopwatch& stopwatch);
     // Completes what prune began, once: cells, slots, ranges.
     Built number(const Instance& instance, const Stopwatch& stopwatch);
+    // Becomes what is left of a whole, numbered reduction of the same instance in a domain of it:
+    // trees with one leaf alive are constants, cells that no leaf alive tells apart are one.
+    void compact(const Reduction& whole, const Domain& domain, Origin& origin);
+
+    // Totals that leaves, one of each tree, can add up to, whether or not they agree: the votes of
+    // a forest are whole. The least that is not below this, and the largest that is below.
+    std::int64_t total_from(std::int64_t least) const {
+        const std::int64_t beyond = (least - some_total_) % step_;
+        return beyond == 0 ? least : least - beyond + (beyond > 0 ? step_ : 0);
+    }
+    std::int64_t total_below(std::int64_t most) const { return total_from(most) - step_; }
+    // The total of these leaves, one per tree of the ensemble, in units.
+    std::int64_t total_of(const std::vector<std::int32_t>& nodes, const Objective& objective) const;
 
     // The value that stands for a cell: the one nearest to the instance.
     double value(const Feature& feature, std::int32_t cell) const;
@@ -118,10 +149,12 @@ class Reduction {
     double capacity() const { return costs_.capacity(); }
     bool has_costs() const { return attacker_.norm != norm_inf; }
 
-    std::vector<std::int32_t> home; // per tree of the ensemble: the leaf of the instance
-    std::int64_t constant = 0;      // of the objective and of the trees that are not in `trees`
-    std::int64_t least = 0;         // constant + sum over trees of the smallest value
-    std::int64_t doubt = 0;         // 0 <= true total - total in units <= doubt
+    std::vector<std::int32_t> home;    // per tree of the ensemble: the leaf of the instance, or the
+                                       // only one
+    std::vector<std::int32_t> settled; // the leaves of the trees that compact made constants
+    std::int64_t constant = 0;         // of the objective and of the trees that are not in `trees`
+    std::int64_t least = 0;            // constant + sum over trees of the smallest value
+    std::int64_t doubt = 0;            // 0 <= true total - total in units <= doubt
     FixedPoint fixed;
 
     std::vector<Tree> trees;
@@ -181,7 +214,18 @@ class Reduction {
     // Leaves that ask a finite feature for several runs of cells become as many leaves.
     Built split_leaves(const Instance& instance, const Stopwatch& stopwatch);
     void choose_runs(const Leaf& leaf, std::vector<Demand>& chosen, std::size_t next, double spent);
-    void add_slots(Tree& tree);
+    struct Ask {
+        std::int32_t feature;
+        Range cells;
+        std::int32_t entry;
+    };
+    void add_slots(Tree& tree, std::vector<Ask>& asks);
+    std::vector<Ask> asks_of(const Tree& tree) const;
+    void index_slots();
+    void find_step();
+    void join_cells(const Reduction& whole, const Domain& domain, Origin& origin);
+    void add_alive(const Reduction& whole, const Domain& domain, std::int32_t tree,
+                   const Origin& origin);
     std::int32_t cell_above(const Feature& feature, double threshold) const;
 
     const Ensemble& ensemble_;
@@ -192,6 +236,8 @@ class Reduction {
     double lift_; // keeps tiny distances and budgets away from underflow
     RoundedCosts costs_;
     double slack_ = 0;
+    std::int64_t step_ = 1; // all totals are some_total_ and a multiple of this
+    std::int64_t some_total_ = 0;
     std::vector<std::uint64_t> masks_;
     std::vector<std::unique_ptr<StateCells>> cells_; // per feature of `features`, if it is finite
     std::vector<Demand> demands_; // of leaf i: demands_[leaves[i].entry_begin, entry_end)

@@ -1,80 +1,108 @@
 #include "search/search.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace carve {
 
 Search::Search(const Ensemble& ensemble, const Attacker& attacker)
-    : ensemble_(ensemble), attacker_(attacker), reduction_(ensemble, attacker), domain_(reduction_),
-      dual_(reduction_, domain_) {}
+    : ensemble_(ensemble), reduction_(ensemble, attacker), aim_(ensemble, reduction_),
+      descent_(reduction_, aim_) {}
 
 Outcome Search::run(Instance& instance, const Objective& objective, Goal goal,
                     const Stopwatch& stopwatch, const std::vector<const Objective*>& others) {
-    instance_ = &instance;
-    others_ = others;
-    objective_ = &objective;
-    stopwatch_ = &stopwatch;
-    goal_ = goal;
-    nodes_ = 0;
-    most_nodes_ = std::numeric_limits<std::int64_t>::max();
-    exactly_ = false;
-    best_features_.clear();
-    best_values_.clear();
-    need_ = objective.tie_wins() ? 1 : 0;
-
     for (std::int32_t tree = 0; tree < ensemble_.n_trees(); ++tree)
         reduction_.home[tree] = ensemble_.leaf_of(tree, instance.routed);
-    best_total_ = objective.total(reduction_.home);
-    wins_ = wins_everywhere(reduction_.home);
+    aim_.set(instance, objective, goal, stopwatch, others);
     Outcome outcome;
-    outcome.has_attack = wins_;
+    outcome.has_attack = aim_.wins;
     outcome.least = {-std::numeric_limits<double>::infinity(),
-                     objective.enclose(best_total_).upper};
+                     objective.enclose(aim_.best_total).upper};
     const auto built = reduction_.prune(instance, objective, !others.empty(), stopwatch);
     too_large_ = built == Reduction::Built::too_large;
     if (built != Reduction::Built::whole) {
-        outcome.verdict = wins_ ? Verdict::wins : Verdict::undecided;
+        outcome.verdict = aim_.wins ? Verdict::wins : Verdict::undecided;
         return outcome;
     }
-    best_ = reduction_.constant;
-    for (const auto& tree : reduction_.trees)
-        best_ += reduction_.leaves[tree.leaf_begin].value;
-    closed_at_ = units::unbounded;
+    aim_.best = reduction_.total_of(reduction_.home, objective);
+    aim_.closed_at = units::unbounded;
     // Who wins comes first, and takes little of the time that the least total takes; totals in
     // units, which are rounded down, would not tell it where they are too close to zero.
     if (goal != Goal::value) {
-        goal_ = Goal::decide;
-        const bool decided = wins_ || descend(need_);
-        goal_ = goal;
+        aim_.goal = Goal::decide;
+        const bool decided = aim_.wins || descend(aim_.need);
+        aim_.goal = goal;
         if (decided)
-            outcome.verdict = wins_ ? Verdict::wins : Verdict::never;
+            outcome.verdict = aim_.wins ? Verdict::wins : Verdict::never;
     }
     // An attack that was found says nothing of better ones.
-    std::int64_t lower = goal == Goal::decide && wins_ ? reduction_.least : closed_at_;
+    std::int64_t lower = goal == Goal::decide && aim_.wins ? reduction_.least : aim_.closed_at;
     bool finished = false;
     if (goal != Goal::decide && (goal == Goal::value || outcome.verdict != Verdict::undecided)) {
-        closed_at_ = units::unbounded;
-        finished = descend(best_);
-        lower = closed_at_;
+        aim_.closed_at = units::unbounded;
+        finished = descend(aim_.best);
+        lower = aim_.closed_at;
     }
-    lower = std::min(lower, best_);
+    lower = std::min(lower, aim_.best);
     const bool known = goal != Goal::decide && finished && settle();
-    const Enclosure reached = objective.enclose(best_total_);
+    const Enclosure reached = objective.enclose(aim_.best_total);
     outcome.least = {known ? reached.lower : std::min(reached.lower, lower_bound(lower)),
                      reached.upper};
     if (outcome.verdict == Verdict::never)
         outcome.least.lower = std::max(outcome.least.lower, 0.0);
-    if (goal == Goal::value && wins_)
+    if (goal == Goal::value && aim_.wins)
         outcome.verdict = Verdict::wins;
-    outcome.has_attack = wins_;
+    outcome.has_attack = aim_.wins;
     return outcome;
 }
 
+bool Search::descend(std::int64_t cutoff) {
+    aim_.cutoff = cutoff;
+    if (aim_.closes(reduction_.least)) {
+        aim_.close_at(reduction_.least);
+        return true;
+    }
+    const auto built = reduction_.number(*aim_.instance, *aim_.stopwatch);
+    if (built != Reduction::Built::whole) {
+        too_large_ = built == Reduction::Built::too_large;
+        aim_.close_at(reduction_.least);
+        return false;
+    }
+    aim_.cutoff = reduction_.total_below(cutoff) + 1;
+    const bool finished = descent_.run(reduction_.least);
+    if (aim_.closed_at < units::unbounded)
+        aim_.closed_at = reduction_.total_from(aim_.closed_at);
+    return finished;
+}
+
+bool Search::settle() {
+    if (reduction_.doubt == 0)
+        return true;
+    const Goal goal = aim_.goal;
+    const std::int64_t closed_at = aim_.closed_at;
+    aim_.goal = Goal::value;
+    aim_.exactly = true;
+    // This is about the last digits: no more effort than the search itself, or than a moment.
+    const auto size = static_cast<std::int64_t>(reduction_.entries.size());
+    aim_.most_nodes = 2 * aim_.nodes + 64 + 20'000'000 / (size + 1000);
+    const bool finished = descend(aim_.best + reduction_.doubt + 1);
+    aim_.exactly = false;
+    aim_.goal = goal;
+    aim_.closed_at = closed_at;
+    return finished;
+}
+
+double Search::lower_bound(std::int64_t units) const {
+    const double total = reduction_.fixed.lower(units);
+    const double raw = total / ensemble_.average;
+    return std::fma(raw, ensemble_.average, -total) > 0 ? next_down(raw) : raw;
+}
+
 void Search::perturb(double* z, std::vector<std::int32_t>& changed) const {
-    changed = best_features_;
+    changed = aim_.best_features;
     for (std::size_t i = 0; i < changed.size(); ++i)
-        z[changed[i]] = best_values_[i];
+        z[changed[i]] = aim_.best_values[i];
 }
 
 } // namespace carve

@@ -1,0 +1,100 @@
+// Branch and bound on one reduction: the tree of its domains, depth first.
+//
+// A domain is bounded from below by the dual (each tree and feature chooses for itself, agreement
+// is priced); what the bound closes is done, what the choices agree on is a candidate attack, and
+// elsewhere the domain is cut in two. Memory grows with the depth only. Where few leaves are left
+// alive, the domain becomes a reduction of its own, in which the descent goes on.
+//
+// exploring.cpp    the tree of domains, and what closes one
+// cutting.cpp      where a domain is cut
+// candidates.cpp   attacks to try
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "search/aim.hpp"
+#include "search/domain.hpp"
+#include "search/dual.hpp"
+#include "search/position.hpp"
+#include "search/reduction.hpp"
+
+namespace carve {
+
+class Descent {
+  public:
+    Descent(const Reduction& reduction, Aim& aim);
+    ~Descent();
+    // Looks for attacks below the cutoff, all of which are known to be at least `bound`; false iff
+    // interrupted.
+    bool run(std::int64_t bound);
+
+  private:
+    struct Frame {
+        Domain::Mark mark; // before the cut
+        std::int32_t feature;
+        Reduction::Range second; // cells of the child yet to come
+        bool has_second;
+        std::int64_t bound;
+    };
+    struct Cut {
+        std::int32_t feature;
+        std::int32_t last; // cells up to this one go left
+        std::int64_t left; // bounds of the children
+        std::int64_t right;
+    };
+    struct Smaller; // a reduction and its descent
+    enum class Step { closed, split, found, interrupted };
+
+    // As part of another descent, at some depth of it.
+    bool run(std::int64_t bound, std::size_t depth, const Dual& dual, const Origin& origin);
+    bool walk(std::int64_t inherited);
+    Step explore(std::size_t depth, std::int64_t inherited, std::int64_t& bound, Cut& cut);
+    // Ascends the dual, and tries the attacks that it suggests.
+    Step ascend(std::size_t depth, std::int64_t& bound);
+    Step leave(std::int64_t& bound); // the cells that are left
+    bool fix_by_bound();
+    bool excluded_exactly() const;
+    bool excluded_by_others() const;
+    bool is_small() const;
+    Step go_on_smaller(std::size_t depth, std::int64_t& bound);
+
+    bool choose_cut(std::int64_t bound, Cut& cut);
+    void weigh_leaves();
+    void price_leaves();
+    double priced_out(double extra) const;
+
+    // Candidates: cells per feature.
+    // Per feature, the cell that the trees' own choices ask for most, as far as that pays.
+    void poll(std::vector<std::int32_t>& cells);
+    // Tries them, with moves taken back until the rest is affordable.
+    void consider(std::vector<std::int32_t>& cells, bool thoroughly);
+    void place(const std::vector<std::int32_t>& cells);
+    double cost_of(const std::vector<std::int32_t>& cells) const;
+    void repair(std::vector<std::int32_t>& cells);
+    void polish(std::vector<std::int32_t>& cells);
+
+    const Reduction& reduction_;
+    Aim& aim_;
+    Domain domain_;
+    Dual dual_;
+    Position position_;
+    std::size_t depth_ = 0; // of the first domain
+    std::vector<Frame> frames_;
+    std::vector<Dual::Snapshot> snapshots_; // of the first frames, as many as memory allows
+    std::unique_ptr<Smaller> smaller_;
+
+    std::vector<std::int32_t> trial_;
+    std::vector<std::int32_t> tried_; // the last candidate
+    std::vector<double> weight_;      // per leaf
+    struct Room {
+        double left;   // of the budget, once a leaf is paid for
+        double weight; // of the leaves that leave no more
+    };
+    std::vector<Room> room_;
+    std::vector<double> ending_; // per cell of the feature at hand
+    std::vector<double> beginning_;
+};
+
+} // namespace carve
