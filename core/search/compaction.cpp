@@ -106,7 +106,7 @@ void Reduction::join_cells(const Reduction& whole, const Domain& domain, Origin&
 
 void Reduction::add_alive(const Reduction& whole, const Domain& domain, std::int32_t t,
                           const Origin& origin) {
-    std::vector<Ask> asks;
+    asks_.clear();
     Tree tree{whole.trees[t].id, static_cast<std::int32_t>(leaves.size()), 0, 0, 0, 0};
     std::int64_t low = whole.leaves[domain.alive(t, 0)].value;
     std::int64_t high = low;
@@ -127,7 +127,7 @@ void Reduction::add_alive(const Reduction& whole, const Domain& domain, std::int
             const Range now{joined[cells.low], joined[cells.high]};
             if (now.low == features[f].open.low && now.high == features[f].open.high)
                 continue; // asks nothing
-            asks.push_back({f, now, static_cast<std::int32_t>(entries.size())});
+            asks_.push_back({f, now, static_cast<std::int32_t>(entries.size())});
             entries.emplace_back();
         }
         leaf.entry_end = static_cast<std::int32_t>(entries.size());
@@ -136,7 +136,7 @@ void Reduction::add_alive(const Reduction& whole, const Domain& domain, std::int
     tree.leaf_end = static_cast<std::int32_t>(leaves.size());
     tree.spread = high - low;
     trees.push_back(tree);
-    add_slots(trees.back(), asks);
+    add_slots(trees.back());
 }
 
 } // namespace carve

@@ -233,11 +233,21 @@ std::int64_t Dual::marginals(std::int32_t s) {
 void Dual::balance(std::int32_t f) {
     const auto& feature = reduction_.features[f];
     const Range box{domain_.low(f), domain_.high(f)};
+    vote_[f] = std::clamp(feature.home, box.low, box.high);
+    if (box.low == box.high)
+        return;
     needs_.clear();
+    balanced_.clear();
     running_ -= evaluate_feature(f, box);
+    std::int64_t elsewhere = 0; // multipliers of trees to which all cells are the same
     steps_.assign(feature.count + 1, 0);
     for (std::int32_t i = feature.slot_begin; i < feature.slot_end; ++i) {
         const std::int32_t s = reduction_.slots_of_feature[i];
+        if (const Range& open = domain_.open(s); open.low == open.high) {
+            elsewhere += theta_[reduction_.slots[s].first + open.low];
+            continue;
+        }
+        balanced_.push_back(s);
         const std::size_t first = needs_.size();
         running_ += marginals(s);
         std::int64_t last = 0;
@@ -246,18 +256,17 @@ void Dual::balance(std::int32_t f) {
             last = needs_[first + segment];
         });
     }
-    rest_.assign(feature.count, 0);
+    rest_.resize(feature.count);
     std::int64_t sum = 0;
     for (std::int32_t cell = box.low; cell <= box.high; ++cell)
         rest_[cell] = priced_[feature.first + cell] + (sum += steps_[cell]);
     // rest_ is now what each cell costs the feature and all its trees together.
     std::int32_t& vote = vote_[f];
-    vote = std::clamp(feature.home, box.low, box.high);
     for (std::int32_t cell = box.low; cell <= box.high; ++cell)
         if (rest_[cell] < rest_[vote])
             vote = cell;
     for (std::int32_t cell = box.low; cell <= box.high; ++cell)
-        cell_bound_[feature.first + cell] = running_ + rest_[cell];
+        cell_bound_[feature.first + cell] = running_ - elsewhere + rest_[cell];
     share_out(f, box);
     running_ += evaluate_feature(f, box);
 }
@@ -266,14 +275,13 @@ void Dual::balance(std::int32_t f) {
 // segments differ, is shared out again.
 void Dual::share_out(std::int32_t f, const Range& box) {
     const auto& feature = reduction_.features[f];
-    const std::int64_t sharers = feature.slot_end - feature.slot_begin;
+    const auto sharers = static_cast<std::int64_t>(balanced_.size());
     shares_.assign(needs_.size(), 0);
-    for (int round = 0; round < share_rounds; ++round) {
+    for (int round = 0; round < std::min<std::int64_t>(share_rounds, sharers); ++round) {
         minima_.build(rest_.data() + box.low, box.high - box.low + 1);
-        steps_.assign(feature.count + 1, 0);
+        std::fill(steps_.begin() + box.low, steps_.begin() + box.high + 1, 0);
         std::size_t first = 0;
-        for (std::int32_t i = feature.slot_begin; i < feature.slot_end; ++i) {
-            const std::int32_t s = reduction_.slots_of_feature[i];
+        for (const std::int32_t s : balanced_) {
             std::int64_t last = 0;
             for_segments(s, box, [&](std::int32_t segment, const Range& cells) {
                 const std::int64_t share =
@@ -290,8 +298,7 @@ void Dual::share_out(std::int32_t f, const Range& box) {
     }
     steps_.assign(feature.count + 1, 0);
     std::size_t first = 0;
-    for (std::int32_t i = feature.slot_begin; i < feature.slot_end; ++i) {
-        const std::int32_t s = reduction_.slots_of_feature[i];
+    for (const std::int32_t s : balanced_) {
         const auto& slot = reduction_.slots[s];
         const std::int64_t limit = units::most_multiplier * reduction_.trees[slot.tree].spread;
         const std::int32_t* const begin = reduction_.segment_begin.data() + slot.first;

@@ -126,10 +126,11 @@ class Dual {
     std::vector<std::int64_t> least_;      // per tree
     std::vector<std::int64_t> least_of_feature_;
     std::vector<std::int64_t> range_;
-    std::vector<std::int64_t> needs_;  // of the slots of the feature at hand
-    std::vector<std::int64_t> rest_;   // per cell of the feature at hand
-    std::vector<std::int64_t> steps_;  // from cell to cell
-    std::vector<std::int64_t> shares_; // as needs_
+    std::vector<std::int32_t> balanced_; // slots of the feature at hand
+    std::vector<std::int64_t> needs_;    // of these, per segment
+    std::vector<std::int64_t> rest_;     // per cell of the feature at hand
+    std::vector<std::int64_t> steps_;    // from cell to cell
+    std::vector<std::int64_t> shares_;   // as needs_
     Minima minima_;
 };
 

@@ -130,20 +130,14 @@ Descent::Step Descent::ascend(std::size_t depth, std::int64_t& bound) {
     if (aim_.closes(bound))
         return Step::closed;
     const bool root = depth == 0;
-    if (root) {
-        if (reduction_.has_costs()) {
-            trial_.clear();
-            for (const auto& feature : reduction_.features)
-                trial_.push_back(feature.home);
-        } else {
-            poll(trial_);
-        }
+    if (root && !reduction_.has_costs()) {
+        poll(trial_);
         consider(trial_, true);
         if (aim_.found())
             return Step::found;
-    } else {
-        dual_.calm(0.1);
     }
+    if (!root)
+        dual_.calm(0.1);
     const int sweeps = root ? root_sweeps : node_sweeps;
     const int patience = root ? 4 : 2;
     std::int64_t previous = bound;
@@ -160,6 +154,12 @@ Descent::Step Descent::ascend(std::size_t depth, std::int64_t& bound) {
         if (tries && trial_ != tried_) {
             tried_ = trial_;
             consider(trial_, !root || i % 8 == 7);
+            if (root && i == 7 && !aim_.found()) {
+                trial_.clear();
+                for (const auto& feature : reduction_.features)
+                    trial_.push_back(feature.start);
+                consider(trial_, true);
+            }
             if (aim_.found())
                 return Step::found;
             if (aim_.closes(bound))

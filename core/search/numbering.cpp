@@ -211,8 +211,8 @@ Reduction::Built Reduction::number(const Instance& instance, const Stopwatch& st
             forget();
             return Built::interrupted;
         }
-        std::vector<Ask> asks = asks_of(tree);
-        add_slots(tree, asks);
+        list_asks(tree);
+        add_slots(tree);
     }
     index_slots();
     forget();
@@ -253,8 +253,8 @@ void Reduction::find_step() {
     step_ = std::max<std::int64_t>(step_, 1);
 }
 
-std::vector<Reduction::Ask> Reduction::asks_of(const Tree& tree) const {
-    std::vector<Ask> asks;
+void Reduction::list_asks(const Tree& tree) {
+    asks_.clear();
     for (std::int32_t i = leaves[tree.leaf_begin].entry_begin;
          i < leaves[tree.leaf_end - 1].entry_end; ++i) {
         const std::int32_t f = local_[demands_[i].feature];
@@ -266,28 +266,27 @@ std::vector<Reduction::Ask> Reduction::asks_of(const Tree& tree) const {
                 : Range{interval.low == -infinity ? 0 : cell_above(features[f], interval.low),
                         interval.high == infinity ? features[f].count - 1
                                                   : cell_above(features[f], interval.high) - 1};
-        asks.push_back({f, cells, i});
+        asks_.push_back({f, cells, i});
     }
-    return asks;
 }
 
-// The slots of one tree, and the ranges its leaves ask for.
-void Reduction::add_slots(Tree& tree, std::vector<Ask>& asks) {
-    std::ranges::sort(asks, [](const Ask& a, const Ask& b) {
+// The slots of one tree, and the ranges its leaves ask for, from asks_.
+void Reduction::add_slots(Tree& tree) {
+    std::ranges::sort(asks_, [](const Ask& a, const Ask& b) {
         if (a.feature != b.feature)
             return a.feature < b.feature;
         return a.cells.low != b.cells.low ? a.cells.low < b.cells.low : a.cells.high < b.cells.high;
     });
     tree.slot_begin = static_cast<std::int32_t>(slots.size());
-    for (std::size_t i = 0; i < asks.size();) {
-        const std::int32_t f = asks[i].feature;
+    for (std::size_t i = 0; i < asks_.size();) {
+        const std::int32_t f = asks_[i].feature;
         std::size_t end = i;
         const auto first = static_cast<std::int32_t>(segment_begin.size());
         segment_begin.push_back(0);
-        for (; end < asks.size() && asks[end].feature == f; ++end) {
-            segment_begin.push_back(asks[end].cells.low);
-            if (asks[end].cells.high + 1 < features[f].count)
-                segment_begin.push_back(asks[end].cells.high + 1);
+        for (; end < asks_.size() && asks_[end].feature == f; ++end) {
+            segment_begin.push_back(asks_[end].cells.low);
+            if (asks_[end].cells.high + 1 < features[f].count)
+                segment_begin.push_back(asks_[end].cells.high + 1);
         }
         const auto begin = segment_begin.begin() + first;
         std::sort(begin, segment_begin.end());
@@ -301,11 +300,11 @@ void Reduction::add_slots(Tree& tree, std::vector<Ask>& asks) {
         const auto slot = static_cast<std::int32_t>(slots.size());
         const auto range_begin = static_cast<std::int32_t>(ranges.size());
         for (std::size_t a = i; a < end; ++a) {
-            const Range& cells = asks[a].cells;
-            if (a == i || cells.low != asks[a - 1].cells.low ||
-                cells.high != asks[a - 1].cells.high)
+            const Range& cells = asks_[a].cells;
+            if (a == i || cells.low != asks_[a - 1].cells.low ||
+                cells.high != asks_[a - 1].cells.high)
                 ranges.push_back({segment(cells.low), segment(cells.high)});
-            entries[asks[a].entry] = {slot, static_cast<std::int32_t>(ranges.size()) - 1};
+            entries[asks_[a].entry] = {slot, static_cast<std::int32_t>(ranges.size()) - 1};
         }
         slots.push_back({tree.id, f, first, static_cast<std::int32_t>(segment_begin.size()) - first,
                          range_begin, static_cast<std::int32_t>(ranges.size()), 0, 0});

@@ -8,7 +8,7 @@ bool holds(const Reduction::Range& range, std::int32_t cell) {
 }
 } // namespace
 
-void Position::reset() {
+void Position::start() {
     cell_.clear();
     for (const auto& feature : reduction_.features)
         cell_.push_back(feature.start);
@@ -37,6 +37,7 @@ void Position::reset() {
 }
 
 void Position::move(std::int32_t f, std::int32_t cell) {
+    set();
     const std::int32_t before = cell_[f];
     if (before == cell)
         return;
@@ -57,6 +58,7 @@ void Position::move(std::int32_t f, std::int32_t cell) {
 }
 
 const std::vector<std::int64_t>& Position::profile(std::int32_t f) {
+    set();
     const auto& feature = reduction_.features[f];
     const std::int32_t here = cell_[f];
     profile_.assign(feature.count + 1, 0); // differences of neighbours

@@ -15,16 +15,25 @@ namespace carve {
 class Position {
   public:
     explicit Position(const Reduction& reduction) : reduction_(reduction) {}
-    // Go to the start: the instance, or what is nearest to it.
-    void reset();
+    // The reduction has changed: go to the start, the instance or what is nearest to it.
+    void reset() { is_set_ = false; }
     void move(std::int32_t feature, std::int32_t cell);
 
-    std::int32_t cell(std::int32_t feature) const { return cell_[feature]; }
-    std::int64_t total() const { return total_; }
+    std::int64_t total() {
+        set();
+        return total_;
+    }
     // Per cell of the feature: what moving there would add to the total; valid until the next call.
     const std::vector<std::int64_t>& profile(std::int32_t feature);
 
   private:
+    // Most resets are never followed by a move: what follows from one waits for it.
+    void set() {
+        if (!is_set_)
+            start();
+        is_set_ = true;
+    }
+    void start();
     // What a leaf adds to the total, compared with the first of its tree.
     std::int64_t change(const Reduction::Slot& slot, std::int32_t leaf) const {
         const auto& tree = reduction_.trees[slot.tree];
@@ -32,6 +41,7 @@ class Position {
     }
 
     const Reduction& reduction_;
+    bool is_set_ = false;
     std::vector<std::int32_t> cell_;        // per feature
     std::vector<std::int32_t> missed_;      // per leaf: how many of its demands are not met
     std::vector<Reduction::Range> allowed_; // per range: its cells

@@ -219,8 +219,8 @@ class Reduction {
         Range cells;
         std::int32_t entry;
     };
-    void add_slots(Tree& tree, std::vector<Ask>& asks);
-    std::vector<Ask> asks_of(const Tree& tree) const;
+    void list_asks(const Tree& tree);
+    void add_slots(Tree& tree);
     void index_slots();
     void find_step();
     void join_cells(const Reduction& whole, const Domain& domain, Origin& origin);
@@ -242,6 +242,7 @@ class Reduction {
     std::vector<std::unique_ptr<StateCells>> cells_; // per feature of `features`, if it is finite
     std::vector<Demand> demands_; // of leaf i: demands_[leaves[i].entry_begin, entry_end)
     std::vector<std::pair<std::int32_t, double>> crossed_; // features and thresholds in reach
+    std::vector<Ask> asks_;                                // of the tree at hand
     std::vector<Pending> pending_;
     std::vector<Undo> trail_;
     std::vector<double> spent_;
