@@ -9,7 +9,9 @@ void Aim::set(const Instance& given, const Objective& pushed, Goal what, const S
     instance = &given;
     objective = &pushed;
     stopwatch = &limit;
-    others = also;
+    rivals = also;
+    if (!also.empty())
+        rivals.push_back(&pushed);
     goal = what;
     exactly = false;
     need = pushed.tie_wins() ? 1 : 0;
@@ -22,10 +24,10 @@ void Aim::set(const Instance& given, const Objective& pushed, Goal what, const S
 }
 
 bool Aim::wins_everywhere(const std::vector<std::int32_t>& leaves) const {
-    return objective->wins(objective->total(leaves).sign()) &&
-           std::ranges::all_of(others, [&](const Objective* other) {
-               return other->wins(other->total(leaves).sign());
-           });
+    const auto wins_against = [&](const Objective* rival) {
+        return rival->wins(rival->total(leaves).sign());
+    };
+    return rivals.empty() ? wins_against(objective) : std::ranges::all_of(rivals, wins_against);
 }
 
 void Aim::keep(const Reduction& reduction, const std::vector<std::int32_t>& cells,
@@ -43,7 +45,7 @@ void Aim::keep(const Reduction& reduction, const std::vector<std::int32_t>& cell
     std::vector<std::int32_t> leaves = whole_.home;
     for (const auto& tree : whole_.trees)
         leaves[tree.id] = ensemble.leaf_of(tree.id, routed_.data());
-    const std::int64_t reached = whole_.total_of(leaves, *objective);
+    const std::int64_t reached = whole_.total_of(leaves);
     if (!is_of_interest(reached))
         return;
     const ExactSum exact = objective->total(leaves);

@@ -37,9 +37,10 @@ class Aim {
     const Instance* instance = nullptr;
     const Objective* objective = nullptr;
     const Stopwatch* stopwatch = nullptr;
-    std::vector<const Objective*> others; // that an attack must win against as well
+    std::vector<const Objective*> rivals; // that an attack must all win against; none: `objective`
     Goal goal = Goal::decide;
     bool exactly = false; // compare exact totals, not units
+    bool compacts_always = false;
 
     std::int64_t cutoff = 0;    // attacks whose total is not below this are of no interest
     std::int64_t need = 0;      // totals below this (and only such) can win

@@ -56,7 +56,7 @@ class Descent {
     Step leave(std::int64_t& bound); // the cells that are left
     bool fix_by_bound();
     bool excluded_exactly() const;
-    bool excluded_by_others() const;
+    bool excluded_by_rivals() const;
     bool is_small() const;
     Step go_on_smaller(std::size_t depth, std::int64_t& bound);
 

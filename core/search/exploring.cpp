@@ -113,7 +113,7 @@ Descent::Step Descent::explore(std::size_t depth, std::int64_t inherited, std::i
         return Step::closed;
     }
     const bool doubtful = bound >= aim_.cutoff - reduction_.doubt * (aim_.exactly ? 3 : 1);
-    if (excluded_by_others() || (doubtful && excluded_exactly())) {
+    if (excluded_by_rivals() || (doubtful && excluded_exactly())) {
         bound = std::max(bound, aim_.cutoff - 1);
         return Step::closed;
     }
@@ -238,27 +238,28 @@ bool Descent::excluded_exactly() const {
 }
 
 // Is there an objective that no choice of leaves alive brings down?
-bool Descent::excluded_by_others() const {
-    const auto excludes = [&](const Objective* other) {
-        double total = other->constant();
+bool Descent::excluded_by_rivals() const {
+    const auto excludes = [&](const Objective* rival) {
+        double total = rival->constant();
         for (const std::int32_t node : reduction_.settled)
-            total += other->value(node);
+            total += rival->value(node);
         for (std::int32_t t = 0; t < static_cast<std::int32_t>(reduction_.trees.size()); ++t) {
             double least = std::numeric_limits<double>::infinity();
             for (std::int32_t i = 0; i < domain_.alive_count(t); ++i)
-                least = std::min(least, other->value(reduction_.leaves[domain_.alive(t, i)].node));
+                least = std::min(least, rival->value(reduction_.leaves[domain_.alive(t, i)].node));
             total += least;
         }
-        return total > other->rounding_error();
+        return total > rival->rounding_error();
     };
-    return std::ranges::any_of(aim_.others, excludes);
+    return std::ranges::any_of(aim_.rivals, excludes);
 }
 
 // Are so few leaves left that they deserve a reduction of their own?
 bool Descent::is_small() const {
     constexpr std::int64_t worthwhile = 8;
     const auto all = static_cast<std::int64_t>(reduction_.leaves.size());
-    return all >= worthwhile && 2 * domain_.all_alive() <= all;
+    const std::int64_t alive = domain_.all_alive();
+    return aim_.compacts_always ? alive < all : all >= worthwhile && 2 * alive <= all;
 }
 
 Descent::Step Descent::go_on_smaller(std::size_t depth, std::int64_t& bound) {

@@ -26,12 +26,11 @@ void lay_out(std::vector<Owner>& owners, std::int32_t Owner::* begin, std::int32
 
 } // namespace
 
-std::int64_t Reduction::total_of(const std::vector<std::int32_t>& nodes,
-                                 const Objective& objective) const {
+std::int64_t Reduction::total_of(const std::vector<std::int32_t>& nodes) const {
     std::int64_t total = constant;
     bool exact = true;
     for (const Tree& tree : trees)
-        total += fixed.floor(objective.exact_value(nodes[tree.id]), exact);
+        total += blend_.value(nodes[tree.id], fixed, exact);
     return total;
 }
 

@@ -226,7 +226,7 @@ void Reduction::settle(std::int32_t tree, const Objective& objective, bool keep,
     home[tree] = leaves[begin].node;
     bool exact = true;
     for (std::int32_t i = begin; i < end; ++i)
-        leaves[i].value = fixed.floor(objective.exact_value(leaves[i].node), exact);
+        leaves[i].value = blend_.value(leaves[i].node, fixed, exact);
     if (!exact)
         doubt += 2;
     std::vector<std::int32_t> order(end - begin);
@@ -267,13 +267,10 @@ Reduction::Built Reduction::prune(Instance& instance, const Objective& objective
     masks_.clear();
     crossed_.clear();
     bool exact = true;
-    ExactSum rest = objective.total({});
-    rest.subtract(objective.constant());
-    if (!fixed.holds(objective.constant()))
+    blend_ = Blend(objective);
+    if (!blend_.is_held_by(fixed))
         return Built::too_large;
-    constant = fixed.floor(objective.constant(), exact);
-    if (rest.sign() != 0)
-        constant += fixed.floor(next_down(rest.to_double()), exact);
+    constant = blend_.constant(fixed, exact);
     doubt = exact ? 0 : 3;
     least = constant;
     for (std::int32_t tree = 0; tree < ensemble_.n_trees(); ++tree) {
@@ -288,6 +285,30 @@ Reduction::Built Reduction::prune(Instance& instance, const Objective& objective
             return Built::interrupted;
     }
     return Built::whole;
+}
+
+bool Reduction::turn_to(const Blend& blend) {
+    if (!blend.is_held_by(fixed))
+        return false;
+    blend_ = blend;
+    bool exact = true;
+    constant = blend_.constant(fixed, exact);
+    doubt = exact ? 0 : 3;
+    least = constant;
+    for (Tree& tree : trees) {
+        std::int64_t low = units::unbounded;
+        std::int64_t high = -units::unbounded;
+        exact = true;
+        for (std::int32_t i = tree.leaf_begin; i < tree.leaf_end; ++i) {
+            leaves[i].value = blend_.value(leaves[i].node, fixed, exact);
+            low = std::min(low, leaves[i].value);
+            high = std::max(high, leaves[i].value);
+        }
+        tree.spread = high - low;
+        least += low;
+        doubt += exact ? 0 : 3;
+    }
+    return true;
 }
 
 } // namespace carve

@@ -20,6 +20,7 @@
 #include "model/objective.hpp"
 #include "numbers/units.hpp"
 #include "running/stopwatch.hpp"
+#include "search/blend.hpp"
 #include "search/state_cells.hpp"
 
 namespace carve {
@@ -123,6 +124,9 @@ class Reduction {
     // Trees whose leaves all have the same value become constants, unless `keep_all`.
     Built prune(Instance& instance, const Objective& objective, bool keep_all,
                 const Stopwatch& stopwatch);
+    // After prune with `keep_all`: look at this instead of the objective; false iff it does not
+    // fit.
+    bool turn_to(const Blend& blend);
     // Completes what prune began, once: cells, slots, ranges.
     Built number(const Instance& instance, const Stopwatch& stopwatch);
     // Becomes what is left of a whole, numbered reduction of the same instance in a domain of it:
@@ -137,7 +141,7 @@ class Reduction {
     }
     std::int64_t total_below(std::int64_t most) const { return total_from(most) - step_; }
     // The total of these leaves, one per tree of the ensemble, in units.
-    std::int64_t total_of(const std::vector<std::int32_t>& nodes, const Objective& objective) const;
+    std::int64_t total_of(const std::vector<std::int32_t>& nodes) const;
 
     // The value that stands for a cell: the one nearest to the instance.
     double value(const Feature& feature, std::int32_t cell) const;
@@ -230,6 +234,7 @@ class Reduction {
 
     const Ensemble& ensemble_;
     const Attacker& attacker_;
+    Blend blend_; // what values are those of
     std::size_t most_demands_;
     const double* x_ = nullptr; // the instance
     bool numbered_ = false;

@@ -25,7 +25,9 @@ Outcome Search::run(Instance& instance, const Objective& objective, Goal goal,
         outcome.verdict = aim_.wins ? Verdict::wins : Verdict::undecided;
         return outcome;
     }
-    aim_.best = reduction_.total_of(reduction_.home, objective);
+    if (!others.empty() && !turn_to_rivals())
+        return outcome;
+    aim_.best = reduction_.total_of(reduction_.home);
     aim_.closed_at = units::unbounded;
     // Who wins comes first, and takes little of the time that the least total takes; totals in
     // units, which are rounded down, would not tell it where they are too close to zero.
@@ -49,12 +51,21 @@ Outcome Search::run(Instance& instance, const Objective& objective, Goal goal,
     const Enclosure reached = objective.enclose(aim_.best_total);
     outcome.least = {known ? reached.lower : std::min(reached.lower, lower_bound(lower)),
                      reached.upper};
-    if (outcome.verdict == Verdict::never)
+    if (!others.empty()) // what is known of a mean says nothing of one of them
+        outcome.least.lower = -std::numeric_limits<double>::infinity();
+    else if (outcome.verdict == Verdict::never)
         outcome.least.lower = std::max(outcome.least.lower, 0.0);
     if (goal == Goal::value && aim_.wins)
         outcome.verdict = Verdict::wins;
     outcome.has_attack = aim_.wins;
     return outcome;
+}
+
+bool Search::turn_to_rivals() {
+    const Blend blend(aim_.rivals, reduction_);
+    too_large_ = !reduction_.turn_to(blend);
+    aim_.need = blend.tie_wins() ? 1 : 0;
+    return !too_large_;
 }
 
 bool Search::descend(std::int64_t cutoff) {

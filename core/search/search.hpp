@@ -29,11 +29,14 @@ class Search {
                 const Stopwatch& stopwatch, const std::vector<const Objective*>& others = {});
     // Writes the best attack found over z, which holds the instance, and lists what it changes.
     void perturb(double* z, std::vector<std::int32_t>& changed) const;
+    // Make a reduction of every domain that lost a leaf, not only where that pays: for tests.
+    void compact_always() { aim_.compacts_always = true; }
     std::int64_t nodes() const { return aim_.nodes; }
     // Was the last run given up for the size of what is in reach, not for time?
     bool too_large() const { return too_large_; }
 
   private:
+    bool turn_to_rivals(); // false iff what they are does not fit
     // The search proper, for attacks whose total is below the cutoff; false iff interrupted.
     bool descend(std::int64_t cutoff);
     // Search again, for attacks that units are too coarse to tell from the best; true iff the best

@@ -58,6 +58,8 @@ void compare(Random& random, const Ensemble& ensemble, const Attacker& attacker,
     ++(wins ? counts.wins : counts.never);
 
     Search search(ensemble, attacker);
+    if (random.chance(0.5))
+        search.compact_always();
     for (const Goal goal : {Goal::decide, Goal::minimise, Goal::value}) {
         const Outcome found = search.run(instance, objective, goal, forever);
         CHECK(found.has_attack == wins);
@@ -153,9 +155,58 @@ TEST(engines_agree_on_larger_ensembles) {
             CHECK(solver.load(instance));
             const Outcome one = solver.attack(objective, Goal::minimise, forever);
             CHECK(one.verdict != Verdict::undecided);
-            Search search(ensemble, attacker);
-            const Outcome other = search.run(instance, objective, Goal::minimise, forever);
-            CHECK(other.verdict == one.verdict);
-            CHECK(holds(other.least, one.least));
+            for (const bool compact : {false, true}) {
+                Search search(ensemble, attacker);
+                if (compact)
+                    search.compact_always();
+                const Outcome other = search.run(instance, objective, Goal::minimise, forever);
+                CHECK(other.verdict == one.verdict);
+                CHECK(holds(other.least, one.least));
+            }
         }
+}
+
+// Which of all classes an attack makes win is a question about several objectives at once.
+TEST(an_attack_on_all_rivals_is_found_iff_trying_every_attack_finds_one) {
+    Random random(23);
+    const Stopwatch forever(infinity, nobody_cancels);
+    for (const int norm : {norm_inf, 0, 1, 2, 3}) {
+        int wins = 0;
+        int never = 0;
+        for (int i = 0; i < 400; ++i) {
+            const Ensemble ensemble =
+                tests::random_ensemble(random, {random.between(2, 6), 3, random.between(1, 3),
+                                                false, random.between(3, 5), random.chance(0.5)});
+            const Attacker attacker = tests::random_attacker(random, ensemble, norm);
+            const std::vector<double> row = tests::random_rows(random, ensemble, 1);
+            Instance instance(ensemble, attacker);
+            instance.load(row.data());
+            const int label = random.below(ensemble.n_outputs());
+            std::vector<Objective> rivals;
+            for (int rival = 0; rival < ensemble.n_outputs(); ++rival)
+                if (rival != label)
+                    rivals.push_back(Objective::rivals(ensemble, rival, label));
+            bool truth = false;
+            const auto wins_all = [&](const auto& leaves) {
+                return std::ranges::all_of(rivals, [&](const Objective& rival) {
+                    return rival.wins(rival.total(leaves).sign());
+                });
+            };
+            tests::for_every_attack(
+                ensemble, attacker, instance,
+                [&](const auto&, const auto& leaves) { truth = truth || wins_all(leaves); });
+            ++(truth ? wins : never);
+            std::vector<const Objective*> others;
+            for (std::size_t rival = 1; rival < rivals.size(); ++rival)
+                others.push_back(&rivals[rival]);
+            Search search(ensemble, attacker);
+            if (random.chance(0.5))
+                search.compact_always();
+            const Outcome found =
+                search.run(instance, rivals.front(), Goal::decide, forever, others);
+            CHECK(found.verdict == (truth ? Verdict::wins : Verdict::never));
+            CHECK(found.has_attack == truth);
+        }
+        CHECK(wins > 50 && never > 50);
+    }
 }

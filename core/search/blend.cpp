@@ -1,0 +1,127 @@
+#include "search/blend.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "search/reduction.hpp"
+
+namespace carve {
+
+namespace {
+
+std::int64_t constant_of(const Objective& objective, const FixedPoint& fixed, bool& exact) {
+    ExactSum rest = objective.total({});
+    rest.subtract(objective.constant());
+    const std::int64_t constant = fixed.floor(objective.constant(), exact);
+    return rest.sign() == 0 ? constant : constant + fixed.floor(next_down(rest.to_double()), exact);
+}
+
+// Shares of a whole in proportion to numbers that add up to 1, the largest remainders rounded up.
+std::vector<std::int64_t> shares_of(const std::vector<double>& numbers, std::int64_t whole) {
+    std::vector<std::int64_t> shares;
+    for (const double number : numbers)
+        shares.push_back(
+            static_cast<std::int64_t>(std::floor(number * static_cast<double>(whole))));
+    std::vector<std::size_t> order(numbers.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto remainder = [&](std::size_t i) {
+        return numbers[i] * static_cast<double>(whole) - static_cast<double>(shares[i]);
+    };
+    std::ranges::sort(order, [&](auto a, auto b) { return remainder(a) > remainder(b); });
+    std::int64_t left = whole - std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
+    for (std::size_t i = 0; left > 0; i = (i + 1) % order.size(), --left)
+        ++shares[order[i]];
+    return shares;
+}
+
+} // namespace
+
+Blend::Blend(const std::vector<const Objective*>& all, const Reduction& reduction) {
+    constexpr int rounds = 48;
+    const std::size_t count = all.size();
+    std::vector<double> weights(count, 1.0 / static_cast<double>(count));
+    std::vector<double> best = weights;
+    double best_mean = -std::numeric_limits<double>::infinity();
+    std::vector<double> totals(count);
+    // Who can be pushed down far counts for less, who cannot for more, round by round.
+    for (int round = 0; round < rounds; ++round) {
+        const auto mean_of = [&](std::int32_t node) {
+            double mean = 0;
+            for (std::size_t i = 0; i < count; ++i)
+                mean += weights[i] * all[i]->value(node);
+            return mean;
+        };
+        for (std::size_t i = 0; i < count; ++i)
+            totals[i] = all[i]->constant();
+        for (const auto& tree : reduction.trees) {
+            std::int32_t least = reduction.leaves[tree.leaf_begin].node;
+            double least_mean = mean_of(least);
+            for (std::int32_t l = tree.leaf_begin + 1; l < tree.leaf_end; ++l) {
+                const std::int32_t node = reduction.leaves[l].node;
+                if (const double mean = mean_of(node); mean < least_mean) {
+                    least_mean = mean;
+                    least = node;
+                }
+            }
+            for (std::size_t i = 0; i < count; ++i)
+                totals[i] += all[i]->value(least);
+        }
+        double mean = 0;
+        double size = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            mean += weights[i] * totals[i];
+            size = std::max(size, std::fabs(totals[i]));
+        }
+        if (mean > best_mean) {
+            best_mean = mean;
+            best = weights;
+        }
+        if (!(size > 0) || !std::isfinite(size))
+            break;
+        double sum = 0;
+        for (std::size_t i = 0; i < count; ++i)
+            sum += weights[i] *= std::exp(totals[i] / size / std::sqrt(1.0 + round));
+        for (double& weight : weights)
+            weight /= sum;
+    }
+    const std::vector<std::int64_t> shares = shares_of(best, whole);
+    for (std::size_t i = 0; i < count; ++i)
+        if (shares[i] > 0)
+            parts_.push_back({all[i], shares[i]});
+}
+
+template <class Value> std::int64_t Blend::mean(const Value& value, bool& exact) const {
+    if (parts_.size() == 1)
+        return value(*parts_[0].objective);
+    std::int64_t sum = 0;
+    std::int64_t rest = 0; // in parts of a unit
+    for (const Part& part : parts_) {
+        const std::int64_t units = value(*part.objective);
+        const std::int64_t down = units >> 6; // whole = 2^6: rounded down
+        sum += down * part.weight;
+        rest += (units - down * whole) * part.weight;
+    }
+    exact = exact && rest % whole == 0;
+    return sum + rest / whole;
+}
+
+std::int64_t Blend::value(std::int32_t node, const FixedPoint& fixed, bool& exact) const {
+    return mean([&](const Objective& one) { return fixed.floor(one.exact_value(node), exact); },
+                exact);
+}
+
+std::int64_t Blend::constant(const FixedPoint& fixed, bool& exact) const {
+    return mean([&](const Objective& one) { return constant_of(one, fixed, exact); }, exact);
+}
+
+bool Blend::is_held_by(const FixedPoint& fixed) const {
+    return std::ranges::all_of(
+        parts_, [&](const Part& part) { return fixed.holds(part.objective->constant()); });
+}
+
+bool Blend::tie_wins() const {
+    return std::ranges::all_of(parts_, [](const Part& part) { return part.objective->tie_wins(); });
+}
+
+} // namespace carve

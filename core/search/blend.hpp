@@ -1,0 +1,43 @@
+// What a search pushes down: one objective, or a weighted mean of several that must all be won.
+//
+// An attack that brings every one of them down brings any mean of them down; how far the mean can
+// fall says more than how far one can, as leaves that help against one may hurt against another.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/objective.hpp"
+
+namespace carve {
+
+class FixedPoint;
+class Reduction;
+
+class Blend {
+  public:
+    Blend() = default;
+    explicit Blend(const Objective& only) : parts_{{&only, whole}} {}
+    // The mean of which the sum of every tree's least leaf in the reduction is about the largest.
+    Blend(const std::vector<const Objective*>& all, const Reduction& reduction);
+
+    // Of a leaf, and of what all leaves have in common, in units, rounded down; `exact` is cleared
+    // if that took anything.
+    std::int64_t value(std::int32_t node, const FixedPoint& fixed, bool& exact) const;
+    std::int64_t constant(const FixedPoint& fixed, bool& exact) const;
+    bool is_held_by(const FixedPoint& fixed) const;
+    // May an attack that wins leave the mean at zero?
+    bool tie_wins() const;
+
+  private:
+    static constexpr std::int64_t whole = 64;
+    struct Part {
+        const Objective* objective;
+        std::int64_t weight; // all add up to `whole`
+    };
+    template <class Value> std::int64_t mean(const Value& value, bool& exact) const;
+
+    std::vector<Part> parts_;
+};
+
+} // namespace carve
