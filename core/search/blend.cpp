@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "search/reduction.hpp"
@@ -37,58 +38,79 @@ std::vector<std::int64_t> shares_of(const std::vector<double>& numbers, std::int
 
 } // namespace
 
-Blend::Blend(const std::vector<const Objective*>& all, const Reduction& reduction) {
+Blend::Blend(const std::vector<const Objective*>& all, const Reduction& reduction)
+    : all_(all), weights_(all.size(), 1.0 / static_cast<double>(all.size())) {
     constexpr int rounds = 48;
-    const std::size_t count = all.size();
-    std::vector<double> weights(count, 1.0 / static_cast<double>(count));
-    std::vector<double> best = weights;
+    std::vector<double> best = weights_;
     double best_mean = -std::numeric_limits<double>::infinity();
-    std::vector<double> totals(count);
-    // Who can be pushed down far counts for less, who cannot for more, round by round.
+    std::vector<double> totals(all.size());
     for (int round = 0; round < rounds; ++round) {
-        const auto mean_of = [&](std::int32_t node) {
+        const auto mean_of = [&](const auto& value) {
             double mean = 0;
-            for (std::size_t i = 0; i < count; ++i)
-                mean += weights[i] * all[i]->value(node);
+            for (std::size_t i = 0; i < all_.size(); ++i)
+                mean += weights_[i] * value(i);
             return mean;
         };
-        for (std::size_t i = 0; i < count; ++i)
-            totals[i] = all[i]->constant();
+        const auto mean_at = [&](std::int32_t node) {
+            return mean_of([&](std::size_t i) { return all_[i]->value(node); });
+        };
+        for (std::size_t i = 0; i < all_.size(); ++i)
+            totals[i] = all_[i]->constant();
         for (const auto& tree : reduction.trees) {
             std::int32_t least = reduction.leaves[tree.leaf_begin].node;
-            double least_mean = mean_of(least);
+            double least_mean = mean_at(least);
             for (std::int32_t l = tree.leaf_begin + 1; l < tree.leaf_end; ++l) {
                 const std::int32_t node = reduction.leaves[l].node;
-                if (const double mean = mean_of(node); mean < least_mean) {
+                if (const double mean = mean_at(node); mean < least_mean) {
                     least_mean = mean;
                     least = node;
                 }
             }
-            for (std::size_t i = 0; i < count; ++i)
-                totals[i] += all[i]->value(least);
+            for (std::size_t i = 0; i < all_.size(); ++i)
+                totals[i] += all_[i]->value(least);
         }
-        double mean = 0;
-        double size = 0;
-        for (std::size_t i = 0; i < count; ++i) {
-            mean += weights[i] * totals[i];
-            size = std::max(size, std::fabs(totals[i]));
-        }
-        if (mean > best_mean) {
+        if (const double mean = mean_of([&](std::size_t i) { return totals[i]; });
+            mean > best_mean) {
             best_mean = mean;
-            best = weights;
+            best = weights_;
         }
-        if (!(size > 0) || !std::isfinite(size))
-            break;
-        double sum = 0;
-        for (std::size_t i = 0; i < count; ++i)
-            sum += weights[i] *= std::exp(totals[i] / size / std::sqrt(1.0 + round));
-        for (double& weight : weights)
-            weight /= sum;
+        lean_by(totals, 1 / std::sqrt(1.0 + round));
     }
-    const std::vector<std::int64_t> shares = shares_of(best, whole);
-    for (std::size_t i = 0; i < count; ++i)
+    weights_ = best;
+    round();
+}
+
+void Blend::lean(const std::vector<std::int32_t>& leaves, double rate) {
+    std::vector<double> totals;
+    for (const Objective* one : all_) {
+        totals.push_back(one->constant());
+        for (const std::int32_t leaf : leaves)
+            totals.back() += one->value(leaf);
+    }
+    lean_by(totals, rate);
+    round();
+}
+
+// Who can be pushed down far counts for less, who cannot for more.
+void Blend::lean_by(const std::vector<double>& totals, double rate) {
+    double size = 0;
+    for (const double total : totals)
+        size = std::max(size, std::fabs(total));
+    if (!(size > 0) || !std::isfinite(size))
+        return;
+    double sum = 0;
+    for (std::size_t i = 0; i < totals.size(); ++i)
+        sum += weights_[i] *= std::exp(rate * totals[i] / size);
+    for (double& weight : weights_)
+        weight /= sum;
+}
+
+void Blend::round() {
+    const std::vector<std::int64_t> shares = shares_of(weights_, whole);
+    parts_.clear();
+    for (std::size_t i = 0; i < all_.size(); ++i)
         if (shares[i] > 0)
-            parts_.push_back({all[i], shares[i]});
+            parts_.push_back({all_[i], shares[i]});
 }
 
 template <class Value> std::int64_t Blend::mean(const Value& value, bool& exact) const {

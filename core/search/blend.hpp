@@ -20,6 +20,8 @@ class Blend {
     explicit Blend(const Objective& only) : parts_{{&only, whole}} {}
     // The mean of which the sum of every tree's least leaf in the reduction is about the largest.
     Blend(const std::vector<const Objective*>& all, const Reduction& reduction);
+    // Counts those for more that these leaves, one per tree, do not bring down.
+    void lean(const std::vector<std::int32_t>& leaves, double rate);
 
     // Of a leaf, and of what all leaves have in common, in units, rounded down; `exact` is cleared
     // if that took anything.
@@ -36,8 +38,12 @@ class Blend {
         std::int64_t weight; // all add up to `whole`
     };
     template <class Value> std::int64_t mean(const Value& value, bool& exact) const;
+    void lean_by(const std::vector<double>& totals, double rate);
+    void round();
 
-    std::vector<Part> parts_;
+    std::vector<const Objective*> all_;
+    std::vector<double> weights_; // per objective; they add up to 1
+    std::vector<Part> parts_;     // the same, rounded
 };
 
 } // namespace carve

@@ -26,6 +26,10 @@ class Descent {
   public:
     Descent(const Reduction& reduction, Aim& aim);
     ~Descent();
+    // To begin with: all of the reduction, and no multipliers.
+    void prepare();
+    // Improves the multipliers, and says which leaf every tree chooses then; returns the bound.
+    std::int64_t improve(std::vector<std::int32_t>& leaves);
     // Looks for attacks below the cutoff, all of which are known to be at least `bound`; false iff
     // interrupted.
     bool run(std::int64_t bound);
@@ -47,9 +51,8 @@ class Descent {
     struct Smaller; // a reduction and its descent
     enum class Step { closed, split, found, interrupted };
 
-    // As part of another descent, at some depth of it.
-    bool run(std::int64_t bound, std::size_t depth, const Dual& dual, const Origin& origin);
-    bool walk(std::int64_t inherited);
+    // To begin with as part of another descent, at some depth of it.
+    void prepare(std::size_t depth, const Dual& dual, const Origin& origin);
     Step explore(std::size_t depth, std::int64_t inherited, std::int64_t& bound, Cut& cut);
     // Ascends the dual, and tries the attacks that it suggests.
     Step ascend(std::size_t depth, std::int64_t& bound);

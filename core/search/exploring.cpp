@@ -26,21 +26,36 @@ Descent::Descent(const Reduction& reduction, Aim& aim)
 
 Descent::~Descent() = default;
 
-bool Descent::run(std::int64_t bound) {
+void Descent::prepare() {
     depth_ = 0;
     domain_.reset();
     dual_.reset();
-    return walk(bound);
 }
 
-bool Descent::run(std::int64_t bound, std::size_t depth, const Dual& dual, const Origin& origin) {
+std::int64_t Descent::improve(std::vector<std::int32_t>& leaves) {
+    constexpr int sweeps = 6;
+    if (!domain_.propagate(*aim_.stopwatch))
+        return reduction_.least;
+    dual_.refresh();
+    for (int i = 0; i < sweeps && !aim_.stopwatch->expired(); ++i) {
+        dual_.reprice();
+        dual_.sweep(*aim_.stopwatch);
+    }
+    const std::int64_t bound = dual_.evaluate();
+    leaves = reduction_.home;
+    for (std::size_t t = 0; t < reduction_.trees.size(); ++t)
+        leaves[reduction_.trees[t].id] =
+            reduction_.leaves[dual_.leaf(static_cast<std::int32_t>(t))].node;
+    return bound;
+}
+
+void Descent::prepare(std::size_t depth, const Dual& dual, const Origin& origin) {
     depth_ = depth;
     domain_.reset();
     dual_.reset(dual, origin);
-    return walk(bound);
 }
 
-bool Descent::walk(std::int64_t inherited) {
+bool Descent::run(std::int64_t inherited) {
     frames_.clear();
     position_.reset();
     tried_.clear();
@@ -266,7 +281,8 @@ Descent::Step Descent::go_on_smaller(std::size_t depth, std::int64_t& bound) {
     if (!smaller_)
         smaller_ = std::make_unique<Smaller>(reduction_, aim_);
     smaller_->reduction.compact(reduction_, domain_, smaller_->origin);
-    const bool finished = smaller_->descent.run(bound, depth, dual_, smaller_->origin);
+    smaller_->descent.prepare(depth, dual_, smaller_->origin);
+    const bool finished = smaller_->descent.run(bound);
     bound = units::unbounded; // what was closed is noted already
     return !finished ? Step::interrupted : aim_.found() ? Step::found : Step::closed;
 }

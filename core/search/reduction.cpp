@@ -308,6 +308,8 @@ bool Reduction::turn_to(const Blend& blend) {
         least += low;
         doubt += exact ? 0 : 3;
     }
+    if (numbered_)
+        find_step();
     return true;
 }
 

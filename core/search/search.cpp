@@ -62,10 +62,35 @@ Outcome Search::run(Instance& instance, const Objective& objective, Goal goal,
 }
 
 bool Search::turn_to_rivals() {
-    const Blend blend(aim_.rivals, reduction_);
-    too_large_ = !reduction_.turn_to(blend);
-    aim_.need = blend.tie_wins() ? 1 : 0;
-    return !too_large_;
+    constexpr int rounds = 12;
+    Blend blend(aim_.rivals, reduction_);
+    const auto turn = [&](const Blend& to) {
+        too_large_ = !reduction_.turn_to(to);
+        aim_.need = to.tie_wins() ? 1 : 0;
+        return !too_large_;
+    };
+    if (!turn(blend))
+        return false;
+    if (reduction_.least >= aim_.need ||
+        reduction_.number(*aim_.instance, *aim_.stopwatch) != Reduction::Built::whole)
+        return true; // descend says what that means
+    descent_.prepare();
+    Blend best = blend;
+    std::int64_t best_bound = -units::unbounded;
+    std::vector<std::int32_t> leaves;
+    for (int round = 0; round < rounds && !aim_.stopwatch->expired(); ++round) {
+        const std::int64_t bound = descent_.improve(leaves);
+        if (bound > best_bound) {
+            best_bound = bound;
+            best = blend;
+        }
+        if (bound >= aim_.need)
+            break;
+        blend.lean(leaves, 0.5);
+        if (!turn(blend))
+            return false;
+    }
+    return turn(best);
 }
 
 bool Search::descend(std::int64_t cutoff) {
@@ -81,6 +106,8 @@ bool Search::descend(std::int64_t cutoff) {
         return false;
     }
     aim_.cutoff = reduction_.total_below(cutoff) + 1;
+    if (aim_.rivals.empty())
+        descent_.prepare();
     const bool finished = descent_.run(reduction_.least);
     if (aim_.closed_at < units::unbounded)
         aim_.closed_at = reduction_.total_from(aim_.closed_at);
