@@ -56,16 +56,27 @@ class Reach {
         : ensemble_(ensemble), costs_(costs),
           spent_(static_cast<std::size_t>(ensemble.n_features), 0.0),
           interval_(static_cast<std::size_t>(ensemble.n_features)),
-          owner_(static_cast<std::size_t>(ensemble.n_features), nobody) {}
+          owner_(static_cast<std::size_t>(ensemble.n_features), nobody),
+          entries_(static_cast<std::size_t>(ensemble.depth) + 1) {}
 
     // Calls visit(leaf, cost) for every leaf with cost <= capacity + slack, the leaf the instance
     // itself falls into first. Returns false, having stopped early, iff `claim` is set and a
     // feature the attacker can use in this tree was claimed by another tree since `release`.
     template <class Visit> bool walk(int tree, Instance& instance, bool claim, Visit&& visit) {
-        const bool careful =
-            instance.has_missing || ensemble_.tangled[static_cast<std::size_t>(tree)] != 0;
-        return careful ? walk_as<true>(tree, instance, claim, visit)
-                       : walk_as<false>(tree, instance, claim, visit);
+        const auto always = [](std::int32_t, double) { return true; };
+        return is_tangled(tree, instance) ? walk_as<true>(tree, instance, claim, visit, always)
+                                          : walk_as<false>(tree, instance, claim, visit, always);
+    }
+    // The same without claims, leaving out subtrees for which worth(node, least cost) is false.
+    // Asked when the leaf of the instance itself has been visited.
+    template <class Visit, class Worth>
+    void walk_worthwhile(int tree, Instance& instance, Visit&& visit, Worth&& worth) {
+        if (is_tangled(tree, instance))
+            walk_as<true>(tree, instance, false, visit, worth);
+        else if (ensemble_.repeats[static_cast<std::size_t>(tree)] != 0)
+            walk_as<false>(tree, instance, false, visit, worth);
+        else
+            walk_plainly(tree, instance, visit, worth);
     }
 
     // Forget which tree uses which feature.
@@ -99,8 +110,19 @@ class Reach {
         double cost; // of going there
     };
 
-    template <bool careful, class Visit>
-    bool walk_as(int tree, Instance& instance, bool claim, Visit& visit);
+    struct Entry { // to a subtree that is still to be walked
+        std::int32_t node;
+        double cost;
+    };
+
+    bool is_tangled(int tree, const Instance& instance) const {
+        return instance.has_missing || ensemble_.tangled[static_cast<std::size_t>(tree)] != 0;
+    }
+    template <bool careful, class Visit, class Worth>
+    bool walk_as(int tree, Instance& instance, bool claim, Visit& visit, Worth& worth);
+    // Of trees in which no path tests a feature twice: costs just add up.
+    template <class Visit, class Worth>
+    void walk_plainly(int tree, Instance& instance, Visit& visit, Worth& worth);
     Fork fork_at(std::int32_t split, const Instance& instance, double cost) const;
     bool claims(std::int32_t feature, int tree);
     void unwind(std::size_t size);
@@ -113,6 +135,7 @@ class Reach {
     std::vector<std::int32_t> claimed_;
     std::vector<Pending> pending_;
     std::vector<Undo> trail_;
+    std::vector<Entry> entries_;
 };
 
 inline bool Reach::claims(std::int32_t feature, int tree) {
@@ -133,8 +156,46 @@ inline void Reach::unwind(std::size_t size) {
     }
 }
 
-template <bool careful, class Visit>
-bool Reach::walk_as(int tree, Instance& instance, bool claim, Visit& visit) {
+template <class Visit, class Worth>
+void Reach::walk_plainly(int tree, Instance& instance, Visit& visit, Worth& worth) {
+    const Node* const nodes = ensemble_.nodes.data();
+    const double* const routed = instance.routed;
+    const Instance::Spans spans = instance.spans();
+    const double affordable = costs_.capacity() + costs_.slack();
+    Entry* const bottom = entries_.data(); // one per split on a path, at most
+    Entry* top = bottom;
+    std::int32_t here = ensemble_.roots[static_cast<std::size_t>(tree)];
+    double cost = 0;
+    for (;;) {
+        for (;;) {
+            const Node& node = nodes[here];
+            if (node.is_leaf())
+                break;
+            const bool home_left = routed[node.feature] <= node.threshold;
+            const std::int32_t on = home_left ? here + 1 : node.right;
+            if (spans.may_cross(node.feature, node.threshold)) {
+                const double to =
+                    home_left ? ensemble_.next_above(node.feature, node.threshold) : node.threshold;
+                const double far_cost =
+                    cost + costs_.of(node.feature, to - instance.x[node.feature]);
+                if (far_cost <= affordable && instance.can_cross(node.feature, node.threshold, to))
+                    *top++ = {home_left ? node.right : here + 1, far_cost};
+            }
+            here = on;
+        }
+        visit(here, cost);
+        do {
+            if (top == bottom)
+                return;
+            --top;
+        } while (!worth(top->node, top->cost));
+        here = top->node;
+        cost = top->cost;
+    }
+}
+
+template <bool careful, class Visit, class Worth>
+bool Reach::walk_as(int tree, Instance& instance, bool claim, Visit& visit, Worth& worth) {
     const Node* const nodes = ensemble_.nodes.data();
     const double affordable = costs_.capacity() + costs_.slack();
     std::int32_t here = ensemble_.roots[static_cast<std::size_t>(tree)];
@@ -151,6 +212,8 @@ bool Reach::walk_as(int tree, Instance& instance, bool claim, Visit& visit) {
         const Node& node = nodes[here];
         if (node.is_leaf()) {
             visit(here, cost);
+            while (!pending_.empty() && !worth(pending_.back().node, pending_.back().cost))
+                pending_.pop_back();
             if (pending_.empty())
                 break;
             const Pending& next = pending_.back();
@@ -196,13 +259,13 @@ bool Reach::walk_as(int tree, Instance& instance, bool claim, Visit& visit) {
                 continue;
             }
         }
+        const double to =
+            home_left ? ensemble_.next_above(node.feature, node.threshold) : node.threshold;
         if (!instance.may_cross(node.feature, node.threshold) ||
-            !crosses(instance.limits(node.feature), node.threshold)) {
+            !instance.can_cross(node.feature, node.threshold, to)) {
             here = home_left ? here + 1 : node.right;
             continue;
         }
-        const double to =
-            home_left ? ensemble_.next_above(node.feature, node.threshold) : node.threshold;
         const double feature_cost = costs_.of(node.feature, to - instance.x[feature]);
         const double far_cost = cost + (feature_cost - spent_[feature]);
         if (far_cost <= affordable) {

@@ -15,7 +15,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 LargeSpreadSolver::LargeSpreadSolver(const Ensemble& ensemble, const Attacker& attacker,
                                      const Mode& mode)
     : ensemble_(ensemble), attacker_(attacker), per_instance_(mode.per_instance),
-      costs_(ensemble, attacker), reach_(ensemble, costs_),
+      costs_(ensemble, attacker), reach_(ensemble, costs_), changes_(ensemble, attacker),
       home_(static_cast<std::size_t>(ensemble.n_trees())), leaf_(home_),
       move_of_(static_cast<std::size_t>(ensemble.n_features), -1),
       stack_(static_cast<std::size_t>(ensemble.depth) + 1),
@@ -38,8 +38,15 @@ bool LargeSpreadSolver::is_large_spread() {
 }
 
 Outcome LargeSpreadSolver::attack(const Objective& objective, Goal, const Stopwatch& limit) {
-    return attacker_.norm == norm_inf ? attack_by_limits(objective)
-                                      : attack_by_cost(objective, limit);
+    if (attacker_.norm == norm_inf)
+        return attack_by_limits(objective);
+    return changes_.apply(*instance_, objective) ? attack_by_changes(objective)
+                                                 : attack_by_cost(objective, limit);
+}
+
+Outcome LargeSpreadSolver::attack_by_changes(const Objective& objective) {
+    changes_.attack(*instance_, objective, home_, leaf_);
+    return conclude(objective, total_of(objective, home_), total_of(objective, leaf_));
 }
 
 Outcome LargeSpreadSolver::conclude(const Objective& objective, const LongSum& margin,
@@ -89,7 +96,10 @@ Outcome LargeSpreadSolver::attack_by_limits(const Objective& objective) {
                 }
                 const bool home_left = routed[node.feature] <= node.threshold;
                 if (spans.may_cross(node.feature, node.threshold) &&
-                    crosses(instance.limits(node.feature), node.threshold))
+                    instance.can_cross(node.feature, node.threshold,
+                                       home_left
+                                           ? ensemble_.next_above(node.feature, node.threshold)
+                                           : node.threshold))
                     *top++ = home_left ? node.right : here + 1;
                 here = home_left ? here + 1 : node.right;
             }
@@ -116,7 +126,7 @@ LongSum LargeSpreadSolver::collect(const Objective& objective) {
         std::int32_t home = -1;
         double home_value = 0;
         options_.clear();
-        reach_.walk(tree, *instance_, false, [&](std::int32_t leaf, double cost) {
+        const auto visit = [&](std::int32_t leaf, double cost) {
             const double value = objective.value(leaf);
             if (home < 0) {
                 home = leaf;
@@ -125,6 +135,9 @@ LongSum LargeSpreadSolver::collect(const Objective& objective) {
                        (!objective.single_output() && objective.less(leaf, home))) {
                 options_.push_back({cost, home_value - value, leaf});
             }
+        };
+        reach_.walk_worthwhile(tree, *instance_, visit, [&](std::int32_t node, double) {
+            return objective.least(node) < home_value;
         });
         home_[static_cast<std::size_t>(tree)] = home;
         objective.add(margin, home);
@@ -144,8 +157,13 @@ LongSum LargeSpreadSolver::total_of_picks(const Objective& objective) {
     leaf_ = home_;
     for (const auto& [tree, leaf] : knapsack_.picks)
         leaf_[static_cast<std::size_t>(tree)] = leaf;
+    return total_of(objective, leaf_);
+}
+
+LongSum LargeSpreadSolver::total_of(const Objective& objective,
+                                    const std::vector<std::int32_t>& leaves) {
     LongSum total = objective.start();
-    for (const auto leaf : leaf_)
+    for (const auto leaf : leaves)
         objective.add(total, leaf);
     return total;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "large_spread/changes.hpp"
 #include "large_spread/knapsack.hpp"
 #include "large_spread/reach.hpp"
 #include "model/attacker.hpp"
@@ -55,6 +56,7 @@ class LargeSpreadSolver final : public Solver {
     // Is the ensemble large-spread as far as this instance is concerned?
     bool is_large_spread();
     Outcome attack_by_limits(const Objective& objective);
+    Outcome attack_by_changes(const Objective& objective);
     Outcome attack_by_cost(const Objective& objective, const Stopwatch& limit);
     // Reach of all trees, as a knapsack; fills home_ and returns the total of the instance itself.
     LongSum collect(const Objective& objective);
@@ -67,6 +69,7 @@ class LargeSpreadSolver final : public Solver {
     // An attack in leaf_ is within the budget; its total is `worst`.
     void believe(const Objective& objective, const LongSum& worst, Outcome& outcome) const;
     LongSum total_of_picks(const Objective& objective); // fills leaf_
+    static LongSum total_of(const Objective& objective, const std::vector<std::int32_t>& leaves);
     // Does the choice in leaf_ fit the budget, exactly?
     bool picks_fit();
     double radius_by_limits(const Objective& objective);
@@ -89,6 +92,7 @@ class LargeSpreadSolver final : public Solver {
     double grid_cells_ = 0; // the budget in grid cells; 0: no grid
     Instance* instance_ = nullptr;
     Reach reach_;
+    Changes changes_;
     Knapsack knapsack_;
     std::vector<Option> options_;
     std::vector<std::int32_t> option_leaves_; // of all groups in the knapsack

@@ -108,14 +108,26 @@ Instance::Instance(const Ensemble& ensemble, const Attacker& attacker)
             std::max(attacker.scale_of(feature, false), attacker.scale_of(feature, true));
         return attacker.norm == 0 ? infinity : attacker.budget * larger * wide;
     };
+    const auto sure = [&](std::int32_t feature) {
+        const double smaller =
+            std::min(attacker.scale_of(feature, false), attacker.scale_of(feature, true));
+        if (still(feature) || !(smaller > 0) || !attacker.lower.empty())
+            return -1.0;
+        if (attacker.norm == 0)
+            return largest;
+        const double reach = attacker.budget * smaller; // not where subnormal numbers are near
+        return reach > 1e-280 ? std::min(reach, largest) * (1 - 8 * unit_roundoff) : -1.0;
+    };
     if (attacker.scale.empty() && attacker.scale_up.empty() && attacker.changeable.empty() &&
         ensemble.grid.empty()) {
         span_ = span(0);
+        sure_ = sure(0);
         return;
     }
     for (std::int32_t feature = 0; feature < ensemble.n_features; ++feature) {
         const Grid grid = ensemble.grid_of(feature);
         spans_.push_back(grid == Grid::real ? span(feature) : infinity);
+        sures_.push_back(grid == Grid::real ? sure(feature) : -1);
         const auto f = static_cast<std::size_t>(feature);
         if (grid == Grid::whole) {
             steps_.resize(x_.size(), {0, 0});

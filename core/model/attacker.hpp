@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -130,6 +131,18 @@ class Instance {
     }
     // May the attacker give the feature this value?
     bool allows(std::int32_t feature, double value);
+    // May the attacker give any feature any number? Unless it cannot tell.
+    bool moves_freely() const {
+        return bounds_.lower == nullptr && sures_.empty() &&
+               sure_ == std::numeric_limits<double>::max();
+    }
+    // Can the attacker move the feature across the threshold? `to` is the nearest number of its
+    // grid on the other side. Exact; quick where the answer is clear.
+    bool can_cross(std::int32_t feature, double threshold, double to) {
+        const auto f = static_cast<std::size_t>(feature);
+        const double sure = bounds_.lower != nullptr ? -1 : sures_.empty() ? sure_ : sures_[f];
+        return std::fabs(to - x[f]) <= sure || crosses(limits(feature), threshold);
+    }
     // What the attacker may do to the feature, exactly; found out when first asked for.
     const Limits& limits(std::int32_t feature) {
         const auto f = static_cast<std::size_t>(feature);
@@ -158,6 +171,10 @@ class Instance {
     std::vector<Limits> steps_;            // per feature, if whole: -how many down, how many up
     double span_ = 0;                      // no feature can be moved further than this, …
     std::vector<double> spans_;            // … or a limit for each
+    // Any number of its grid that is no further away is one that the attacker may give a feature;
+    // negative: to be found out.
+    double sure_ = -1;
+    std::vector<double> sures_; // … or a limit for each
 };
 
 // Costs in exact arithmetic, all in one unit: (distance * weight / scale)^p times the product of

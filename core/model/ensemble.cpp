@@ -32,8 +32,23 @@ Ensemble::Ensemble(std::span<const StoredNode> stored, std::span<const std::int3
     for (const double value : base_score)
         magnitude += std::fabs(value);
     tangled.assign(static_cast<std::size_t>(n_trees()), 0);
+    repeats = tangled;
     for (int tree = 0; tree < n_trees(); ++tree)
         inspect_tree(tree);
+    if (n_outputs() == 1)
+        find_extremes();
+}
+
+void Ensemble::find_extremes() {
+    lowest.resize(nodes.size());
+    highest.resize(nodes.size());
+    for (std::size_t here = nodes.size(); here-- > 0;) { // children before their parents
+        const Node& node = nodes[here];
+        const auto right = static_cast<std::size_t>(node.right);
+        lowest[here] = node.is_leaf() ? node.threshold : std::min(lowest[here + 1], lowest[right]);
+        highest[here] =
+            node.is_leaf() ? node.threshold : std::max(highest[here + 1], highest[right]);
+    }
 }
 
 void Ensemble::append_tree(std::span<const StoredNode> stored, std::int32_t root) {
@@ -117,6 +132,8 @@ void Ensemble::inspect_tree(int tree) {
             largest = std::max(largest, sum);
         } else if (!node.is_by_set()) {
             const Interval& interval = intervals[static_cast<std::size_t>(node.feature)];
+            if (std::isfinite(interval.low) || std::isfinite(interval.high))
+                repeats[static_cast<std::size_t>(tree)] = 1;
             if (!(interval.low < node.threshold && node.threshold < interval.high))
                 tangled[static_cast<std::size_t>(tree)] = 1;
         } else {

@@ -123,12 +123,17 @@ class Ensemble : public Form {
     // Per tree: some split is by a set, or is decided by an earlier split on the same path, so that
     // not every leaf can be reached by real values.
     std::vector<std::uint8_t> tangled;
+    std::vector<std::uint8_t> repeats; // per tree: some path tests a feature twice
+    // Per node, of ensembles with one output: the smallest and the largest score below it.
+    std::vector<double> lowest;
+    std::vector<double> highest;
     int depth = 0;        // most splits on a path
     double magnitude = 0; // |base| + |threshold * average| + sum over trees of the largest |score|
 
   private:
     void append_tree(std::span<const StoredNode> stored, std::int32_t root);
     void inspect_tree(int tree);
+    void find_extremes();
 };
 
 } // namespace carve

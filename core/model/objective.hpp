@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,13 @@ class Objective {
     TwoSum exact_value(std::int32_t leaf) const {
         return single_ ? TwoSum{value(leaf), 0.0}
                        : two_sum(ensemble_->score(leaf, plus_), -ensemble_->score(leaf, minus_));
+    }
+    // No leaf below a node has a smaller value.
+    double least(std::int32_t node) const {
+        if (!single_)
+            return -std::numeric_limits<double>::infinity();
+        const auto n = static_cast<std::size_t>(node);
+        return sign_ > 0 ? ensemble_->lowest[n] : -ensemble_->highest[n];
     }
     bool single_output() const { return single_; }
     double sign() const { return sign_; }
