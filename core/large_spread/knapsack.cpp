@@ -13,6 +13,12 @@ void Knapsack::clear(Slack slack) {
 }
 
 void Knapsack::add_group(int group, std::vector<Option>& options, const SameGain& same) {
+    if (options.size() == 1) { // as most groups have it
+        const auto place = static_cast<std::int32_t>(options_.size());
+        options_.push_back(options[0]);
+        groups_.push_back({group, place, place + 1, place, true});
+        return;
+    }
     std::ranges::sort(options, [](const Option& a, const Option& b) {
         return a.cost < b.cost || (a.cost == b.cost && a.gain > b.gain);
     });
@@ -83,15 +89,48 @@ Knapsack::Totals Knapsack::maximise(double capacity, const Stopwatch& stopwatch)
     return found;
 }
 
-void Knapsack::maximise_exactly(double capacity, const Dyadic& exact_capacity,
-                                const ExactLookup& lookup, const Stopwatch& stopwatch) {
+double Knapsack::prepare(double capacity, Slack& slack) {
     collect_increments();
-    const Slack slack = total_slack();
+    slack = total_slack();
     const double bound = relax(capacity + slack.cost);
     const double certain = greedy(capacity - slack.cost).gain;
+    record_choice();
     const double floor = certain - 2 * (slack.gain + price_ * slack.cost);
     most_gain_ = bound + 4 * (slack.gain + price_ * slack.cost);
     reduce(bound, floor);
+    return floor;
+}
+
+std::optional<Wide> Knapsack::maximise_whole(double capacity, const Wide& whole_capacity,
+                                             const WholeLookup& lookup,
+                                             const Stopwatch& stopwatch) {
+    Slack slack;
+    const double floor = prepare(capacity, slack);
+    whole_options_.resize(options_.size());
+    const auto look_up = [&](std::size_t group, std::int32_t option) {
+        if (option != nothing)
+            whole_options_[static_cast<std::size_t>(option)] =
+                lookup(groups_[group].id, options_[static_cast<std::size_t>(option)].leaf);
+    };
+    for (std::size_t c = 0; c < contest_count_; ++c) {
+        const auto group = static_cast<std::size_t>(contests_[c].group);
+        choice_[group] = nothing;
+        for (const std::int32_t option : contests_[c].options)
+            look_up(group, option);
+    }
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+        look_up(g, choice_[g]);
+    const std::int32_t best = run_whole(capacity + slack.cost, floor, whole_capacity, stopwatch);
+    if (best < 0)
+        return {};
+    record_picks(wide_program_, best);
+    return wide_program_.kept[static_cast<std::size_t>(best)].cost;
+}
+
+void Knapsack::maximise_exactly(double capacity, const Dyadic& exact_capacity,
+                                const ExactLookup& lookup, const Stopwatch& stopwatch) {
+    Slack slack;
+    const double floor = prepare(capacity, slack);
     run_exactly(capacity + slack.cost, floor, exact_capacity, {}, lookup, stopwatch);
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "numbers/exact.hpp"
@@ -32,6 +33,12 @@ struct ExactOption {
     Dyadic gain;
 };
 using ExactLookup = std::function<ExactOption(int group, std::int32_t leaf)>;
+// The same in whole numbers: a cost that is not above the true one, a gain that is the true one.
+struct WholeOption {
+    Wide cost;
+    Wide gain;
+};
+using WholeLookup = std::function<WholeOption(int group, std::int32_t leaf)>;
 // Do two leaves of one group gain exactly the same?
 using SameGain = std::function<bool(std::int32_t a, std::int32_t b)>;
 
@@ -83,6 +90,12 @@ class Knapsack {
     };
     Relaxation relaxation(double capacity);
 
+    // Largest gain at cost <= whole_capacity, in whole numbers, whose true values are within the
+    // slack of the options'; `capacity` is about the same. Returns the cost, if it comes to an end;
+    // if it gives up, there is a choice within the capacity, rounded.
+    std::optional<Wide> maximise_whole(double capacity, const Wide& whole_capacity,
+                                       const WholeLookup& lookup, const Stopwatch& stopwatch);
+
     // Largest gain at cost <= exact_capacity, exactly; `capacity` is its rounded value.
     void maximise_exactly(double capacity, const Dyadic& exact_capacity, const ExactLookup& lookup,
                           const Stopwatch& stopwatch);
@@ -131,8 +144,14 @@ class Knapsack {
     template <class Number> struct Program {
         std::vector<State<Number>> kept;
         std::vector<std::int32_t> front;
-        std::vector<State<Number>> candidates;
-        std::vector<std::int32_t> order; // of the candidates
+        // The front with one of a contest's options added to every state, in the same order.
+        struct Branch {
+            State<Number> taken; // the option alone
+            std::size_t next;    // place in the front
+            State<Number> head;  // made of what is there
+        };
+        std::vector<std::int32_t> last_front;
+        std::vector<Branch> branches;
     };
 
     Totals of(std::int32_t option) const {
@@ -153,6 +172,9 @@ class Knapsack {
     double best_reduced(const Group& group) const;
     // Slack of totals made of all increments.
     Slack total_slack() const;
+    // What all exact programs begin with: a bound, a floor below a known choice (which `picks`
+    // then are), and what may be part of a better one; returns the floor.
+    double prepare(double capacity, Slack& slack);
     // Finds what can be part of a choice of gain >= floor, given an upper bound on all gains:
     // settles groups with one option left (choice_), leaves the others to contests_.
     void reduce(double bound, double floor);
@@ -162,6 +184,9 @@ class Knapsack {
     void run(Program<Number>& program, double capacity, const Number& exact_capacity, double floor,
              const Exact& exact, const Stopwatch& stopwatch);
     void run_rounded(double capacity, double floor, const Stopwatch& stopwatch);
+    // Over whole_options_; the state of largest gain, -1 if there is none.
+    std::int32_t run_whole(double capacity, double floor, const Wide& whole_capacity,
+                           const Stopwatch& stopwatch);
     template <class Number> void record_picks(const Program<Number>& program, std::int32_t state);
     void record_choice();
     struct Found {
@@ -190,6 +215,7 @@ class Knapsack {
     std::vector<Contest> contests_;
     std::size_t contest_count_ = 0;          // contests_ keeps its memory from row to row
     std::vector<ExactOption> exact_options_; // filled in where an option is in play
+    std::vector<WholeOption> whole_options_; // the same
     Program<double> rounded_program_;
     Program<Wide> wide_program_; // exact numbers that fit
     Program<Dyadic> exact_program_;

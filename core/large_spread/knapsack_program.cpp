@@ -48,11 +48,9 @@ void Knapsack::run(Program<Number>& program, double capacity, const Number& exac
                    double floor, const Exact& exact, const Stopwatch& stopwatch) {
     auto& kept = program.kept;
     auto& front = program.front;
-    auto& candidates = program.candidates;
-    auto& order = program.order;
+    auto& last_front = program.last_front;
+    auto& branches = program.branches;
     std::uint32_t steps = 0;
-    const auto late = [&] { return ++steps % 4096 == 0 && stopwatch.expired(); };
-    struct Late {};
     gave_up_ = false;
     doubtful_ = -std::numeric_limits<double>::infinity();
     kept.clear();
@@ -80,65 +78,85 @@ void Knapsack::run(Program<Number>& program, double capacity, const Number& exac
     const auto potential = [&](const Totals& begun, double rest) {
         return begun.gain + price_ * (capacity - begun.cost) + rest;
     };
+    using Branch = typename Program<Number>::Branch;
+    bool stopped = false;
+    // Makes the branch's next state that may lead to a best choice; false if there is none left.
+    const auto advance = [&](Branch& branch, double rest) {
+        for (; branch.next < last_front.size(); ++branch.next) {
+            if (++steps % 4096 == 0 && stopwatch.expired())
+                stopped = true;
+            const std::int32_t parent = last_front[branch.next];
+            const State<Number>& from = kept[static_cast<std::size_t>(parent)];
+            const Totals sum{from.rounded.cost + branch.taken.rounded.cost,
+                             from.rounded.gain + branch.taken.rounded.gain};
+            if (stopped || sum.cost > capacity)
+                return false; // as all that follow cost more
+            if (potential(sum, rest) < floor)
+                continue;
+            branch.head.cost = from.cost + branch.taken.cost;
+            if (exact_capacity < branch.head.cost)
+                return false;
+            branch.head.gain = from.gain + branch.taken.gain;
+            branch.head.rounded = sum;
+            branch.head.parent = parent;
+            ++branch.next;
+            return true;
+        }
+        return false;
+    };
     for (std::size_t c = 0; c < contest_count_; ++c) {
         const Contest& contest = contests_[c];
         remaining -= contest.best;
-        candidates.clear();
+        std::swap(front, last_front);
+        front.clear();
+        branches.clear();
         for (const std::int32_t option : contest.options) {
-            const Totals rounded = of(option);
-            State<Number> taken{Number{}, Number{}, rounded, -1, option};
+            branches.push_back({{Number{}, Number{}, of(option), -1, option}, 0, {}});
+            Branch& branch = branches.back();
             if (option != nothing) {
                 const auto& [cost, gain] = exact(option);
-                taken.cost = cost;
-                taken.gain = gain;
+                branch.taken.cost = cost;
+                branch.taken.gain = gain;
             }
-            for (const std::int32_t parent : front) {
-                if (late() || kept.size() + candidates.size() > units::most_states<State<Number>>) {
-                    gave_up_ = true;
-                    return;
-                }
-                const State<Number>& from = kept[static_cast<std::size_t>(parent)];
-                const Totals sum{from.rounded.cost + rounded.cost,
-                                 from.rounded.gain + rounded.gain};
-                if (sum.cost > capacity)
-                    break;
-                if (potential(sum, remaining) < floor)
-                    continue;
-                State<Number> state{from.cost + taken.cost, from.gain + taken.gain, sum, parent,
-                                    option};
-                if (!(exact_capacity < state.cost))
-                    candidates.push_back(std::move(state));
-            }
+            branch.head.option = option;
+            if (!advance(branch, remaining))
+                branches.pop_back();
         }
-        order.resize(candidates.size());
-        std::iota(order.begin(), order.end(), 0);
-        try { // a million states take a second to sort
-            std::ranges::sort(order, [&](std::int32_t i, std::int32_t j) {
-                if (late())
-                    throw Late{};
-                const auto& a = candidates[static_cast<std::size_t>(i)];
-                const auto& b = candidates[static_cast<std::size_t>(j)];
-                return a.cost < b.cost || (a.cost == b.cost && b.gain < a.gain);
-            });
-        } catch (const Late&) {
-            gave_up_ = true;
-            return;
-        }
-        front.clear();
-        for (const std::int32_t index : order) {
-            auto& state = candidates[static_cast<std::size_t>(index)];
-            if (!front.empty()) {
-                const auto& last = kept[static_cast<std::size_t>(front.back())];
-                if (!(last.gain < state.gain)) {
-                    if (last.rounded.gain <= state.rounded.gain + doubt_)
-                        doubtful_ = std::max(doubtful_, potential(state.rounded, remaining));
-                    continue;
-                }
+        while (!branches.empty()) {
+            // The cheapest state of all branches, of those that cost the same the best.
+            auto first = branches.begin();
+            for (auto other = first + 1; other != branches.end(); ++other)
+                if (other->head.cost < first->head.cost ||
+                    (other->head.cost == first->head.cost && first->head.gain < other->head.gain))
+                    first = other;
+            const State<Number>& state = first->head;
+            const bool is_better =
+                front.empty() || kept[static_cast<std::size_t>(front.back())].gain < state.gain;
+            if (is_better) {
+                front.push_back(static_cast<std::int32_t>(kept.size()));
+                kept.push_back(state);
+            } else if (kept[static_cast<std::size_t>(front.back())].rounded.gain <=
+                       state.rounded.gain + doubt_) {
+                doubtful_ = std::max(doubtful_, potential(state.rounded, remaining));
             }
-            front.push_back(static_cast<std::int32_t>(kept.size()));
-            kept.push_back(std::move(state));
+            if (!advance(*first, remaining))
+                branches.erase(first);
+            if (stopped || kept.size() > units::most_states<State<Number>>) {
+                gave_up_ = true;
+                return;
+            }
         }
     }
+    gave_up_ = stopped;
+}
+
+std::int32_t Knapsack::run_whole(double capacity, double floor, const Wide& whole_capacity,
+                                 const Stopwatch& stopwatch) {
+    const auto whole = [this](std::int32_t option) -> const WholeOption& {
+        return whole_options_[static_cast<std::size_t>(option)];
+    };
+    run<Wide>(wide_program_, capacity, whole_capacity, floor, whole, stopwatch);
+    return gave_up_ || wide_program_.front.empty() ? -1 : wide_program_.front.back();
 }
 
 void Knapsack::run_rounded(double capacity, double floor, const Stopwatch& stopwatch) {
@@ -156,6 +174,7 @@ void Knapsack::record_picks(const Program<Number>& program, std::int32_t state) 
     record_choice();
 }
 template void Knapsack::record_picks(const Program<double>& program, std::int32_t state);
+template void Knapsack::record_picks(const Program<Wide>& program, std::int32_t state);
 
 template <class Number>
 std::int32_t Knapsack::select(const Program<Number>& program, const Number* target,

@@ -48,6 +48,21 @@ Reach::Fork Reach::fork_at(std::int32_t split, const Instance& instance, double 
     return {on, in_reach ? (go_left ? node.right : left) : -1, feature_cost, far_cost};
 }
 
+// In a place of its own, not in its callers': all it works with fits into registers.
+Reach::Descent Reach::descend(std::int32_t here, const Instance& instance) {
+    const Node* const nodes = ensemble_.nodes.data();
+    const double* const routed = instance.routed;
+    std::int32_t* end = crossings_.data();
+    const Instance::Spans spans = instance.spans();
+    for (const Node* node = nodes + here; !node->is_leaf(); node = nodes + here) {
+        // Written in any case, and kept if it counts: no branch could be foreseen.
+        *end = here;
+        end += spans.may_cross(node->feature, node->threshold) ? 1 : 0;
+        here = routed[node->feature] <= node->threshold ? here + 1 : node->right;
+    }
+    return {here, end};
+}
+
 void Reach::release() {
     for (const auto feature : claimed_)
         owner_[static_cast<std::size_t>(feature)] = nobody;

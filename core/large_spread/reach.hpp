@@ -57,7 +57,7 @@ class Reach {
           spent_(static_cast<std::size_t>(ensemble.n_features), 0.0),
           interval_(static_cast<std::size_t>(ensemble.n_features)),
           owner_(static_cast<std::size_t>(ensemble.n_features), nobody),
-          entries_(static_cast<std::size_t>(ensemble.depth) + 1) {}
+          entries_(static_cast<std::size_t>(ensemble.depth) + 1), crossings_(entries_.size()) {}
 
     // Calls visit(leaf, cost) for every leaf with cost <= capacity + slack, the leaf the instance
     // itself falls into first. Returns false, having stopped early, iff `claim` is set and a
@@ -67,16 +67,25 @@ class Reach {
         return is_tangled(tree, instance) ? walk_as<true>(tree, instance, claim, visit, always)
                                           : walk_as<false>(tree, instance, claim, visit, always);
     }
-    // The same without claims, leaving out subtrees for which worth(node, least cost) is false.
-    // Asked when the leaf of the instance itself has been visited.
-    template <class Visit, class Worth>
-    void walk_worthwhile(int tree, Instance& instance, Visit&& visit, Worth&& worth) {
-        if (is_tangled(tree, instance))
-            walk_as<true>(tree, instance, false, visit, worth);
-        else if (ensemble_.repeats[static_cast<std::size_t>(tree)] != 0)
-            walk_as<false>(tree, instance, false, visit, worth);
-        else
-            walk_plainly(tree, instance, visit, worth);
+    // Walks all trees in their order, without claims. Of each tree it calls
+    //   visitor.begin(tree, leaf)    the leaf the instance itself falls into
+    //   visitor.worth(node, cost)    is a leaf below the node of interest at that cost or more?
+    //   visitor.visit(leaf, cost)    another leaf in reach, below nodes that are
+    //   visitor.end(tree)
+    template <class Visitor> void walk_all(Instance& instance, Visitor& visitor) {
+        for (int tree = 0; tree < ensemble_.n_trees(); ++tree) {
+            if (is_plain(tree, instance))
+                walk_plainly(tree, instance, visitor);
+            else
+                walk_carefully(tree, instance, visitor);
+            visitor.end(tree);
+        }
+    }
+
+    // Can every leaf be reached, and does every split on the path to it stand for itself?
+    bool is_plain(int tree, const Instance& instance) const {
+        return !is_tangled(tree, instance) &&
+               ensemble_.repeats[static_cast<std::size_t>(tree)] == 0;
     }
 
     // Forget which tree uses which feature.
@@ -120,9 +129,18 @@ class Reach {
     }
     template <bool careful, class Visit, class Worth>
     bool walk_as(int tree, Instance& instance, bool claim, Visit& visit, Worth& worth);
+    template <class Visitor> void walk_carefully(int tree, Instance& instance, Visitor& visitor);
     // Of trees in which no path tests a feature twice: costs just add up.
-    template <class Visit, class Worth>
-    void walk_plainly(int tree, Instance& instance, Visit& visit, Worth& worth);
+    template <class Visitor> void walk_plainly(int tree, Instance& instance, Visitor& visitor);
+    // From a node down to the leaf of the instance.
+    struct Descent {
+        std::int32_t leaf;
+        // Of crossings_: the splits on the way that the attacker may be able to turn round.
+        const std::int32_t* end;
+    };
+    Descent descend(std::int32_t here, const Instance& instance);
+    // Where the attacker can go at a split, having paid `cost`; nowhere: node -1.
+    Entry turn_round(std::int32_t split, double cost, Instance& instance) const;
     Fork fork_at(std::int32_t split, const Instance& instance, double cost) const;
     bool claims(std::int32_t feature, int tree);
     void unwind(std::size_t size);
@@ -135,7 +153,9 @@ class Reach {
     std::vector<std::int32_t> claimed_;
     std::vector<Pending> pending_;
     std::vector<Undo> trail_;
+    // One per split on a path, at most, and a place to write to.
     std::vector<Entry> entries_;
+    std::vector<std::int32_t> crossings_;
 };
 
 inline bool Reach::claims(std::int32_t feature, int tree) {
@@ -156,42 +176,55 @@ inline void Reach::unwind(std::size_t size) {
     }
 }
 
-template <class Visit, class Worth>
-void Reach::walk_plainly(int tree, Instance& instance, Visit& visit, Worth& worth) {
-    const Node* const nodes = ensemble_.nodes.data();
-    const double* const routed = instance.routed;
-    const Instance::Spans spans = instance.spans();
-    const double affordable = costs_.capacity() + costs_.slack();
-    Entry* const bottom = entries_.data(); // one per split on a path, at most
+inline Reach::Entry Reach::turn_round(std::int32_t split, double cost, Instance& instance) const {
+    const Node& node = ensemble_.nodes[static_cast<std::size_t>(split)];
+    const bool home_left = instance.routed[node.feature] <= node.threshold;
+    const double to =
+        home_left ? ensemble_.next_above(node.feature, node.threshold) : node.threshold;
+    const double far_cost = cost + costs_.of(node.feature, to - instance.x[node.feature]);
+    if (far_cost <= costs_.capacity() + costs_.slack() &&
+        instance.can_cross(node.feature, node.threshold, to))
+        return {home_left ? node.right : split + 1, far_cost};
+    return {-1, 0};
+}
+
+template <class Visitor> void Reach::walk_plainly(int tree, Instance& instance, Visitor& visitor) {
+    Descent path = descend(ensemble_.roots[static_cast<std::size_t>(tree)], instance);
+    visitor.begin(tree, path.leaf);
+    Entry* const bottom = entries_.data();
     Entry* top = bottom;
-    std::int32_t here = ensemble_.roots[static_cast<std::size_t>(tree)];
     double cost = 0;
     for (;;) {
-        for (;;) {
-            const Node& node = nodes[here];
-            if (node.is_leaf())
-                break;
-            const bool home_left = routed[node.feature] <= node.threshold;
-            const std::int32_t on = home_left ? here + 1 : node.right;
-            if (spans.may_cross(node.feature, node.threshold)) {
-                const double to =
-                    home_left ? ensemble_.next_above(node.feature, node.threshold) : node.threshold;
-                const double far_cost =
-                    cost + costs_.of(node.feature, to - instance.x[node.feature]);
-                if (far_cost <= affordable && instance.can_cross(node.feature, node.threshold, to))
-                    *top++ = {home_left ? node.right : here + 1, far_cost};
-            }
-            here = on;
+        for (const std::int32_t* split = crossings_.data(); split != path.end; ++split) {
+            *top = turn_round(*split, cost, instance);
+            top += top->node >= 0 ? 1 : 0;
         }
-        visit(here, cost);
         do {
             if (top == bottom)
                 return;
             --top;
-        } while (!worth(top->node, top->cost));
-        here = top->node;
+        } while (!visitor.worth(top->node, top->cost));
         cost = top->cost;
+        path = descend(top->node, instance);
+        visitor.visit(path.leaf, cost);
     }
+}
+
+template <class Visitor>
+void Reach::walk_carefully(int tree, Instance& instance, Visitor& visitor) {
+    bool is_home = true;
+    const auto visit = [&](std::int32_t leaf, double cost) {
+        if (is_home)
+            visitor.begin(tree, leaf);
+        else
+            visitor.visit(leaf, cost);
+        is_home = false;
+    };
+    const auto worth = [&](std::int32_t node, double cost) { return visitor.worth(node, cost); };
+    if (is_tangled(tree, instance))
+        walk_as<true>(tree, instance, false, visit, worth);
+    else
+        walk_as<false>(tree, instance, false, visit, worth);
 }
 
 template <bool careful, class Visit, class Worth>

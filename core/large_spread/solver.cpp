@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "model/states.hpp"
 
@@ -15,9 +16,10 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 LargeSpreadSolver::LargeSpreadSolver(const Ensemble& ensemble, const Attacker& attacker,
                                      const Mode& mode)
     : ensemble_(ensemble), attacker_(attacker), per_instance_(mode.per_instance),
-      costs_(ensemble, attacker), reach_(ensemble, costs_), changes_(ensemble, attacker),
-      home_(static_cast<std::size_t>(ensemble.n_trees())), leaf_(home_),
-      move_of_(static_cast<std::size_t>(ensemble.n_features), -1),
+      costs_(ensemble, attacker), fine_costs_(attacker),
+      values_(ensemble.scores, 2 * ensemble.roots.size()), reach_(ensemble, costs_),
+      changes_(ensemble, attacker), home_(static_cast<std::size_t>(ensemble.n_trees())),
+      leaf_(home_), move_of_(static_cast<std::size_t>(ensemble.n_features), -1),
       stack_(static_cast<std::size_t>(ensemble.depth) + 1),
       routed_(static_cast<std::size_t>(ensemble.n_features)) {
     if (mode.grid >= 0 && attacker.norm > 0)
@@ -121,36 +123,55 @@ LongSum LargeSpreadSolver::collect(const Objective& objective) {
     const SameGain same = [&](std::int32_t a, std::int32_t b) {
         return !objective.less(a, b) && !objective.less(b, a);
     };
-    LongSum margin = objective.start();
-    for (int tree = 0; tree < ensemble_.n_trees(); ++tree) {
+    struct Visitor {
+        const Objective& objective;
+        LargeSpreadSolver& self;
+        const SameGain& same;
+        LongSum margin;
         std::int32_t home = -1;
         double home_value = 0;
-        options_.clear();
-        const auto visit = [&](std::int32_t leaf, double cost) {
-            const double value = objective.value(leaf);
-            if (home < 0) {
-                home = leaf;
-                home_value = value;
-            } else if (value < home_value ||
-                       (!objective.single_output() && objective.less(leaf, home))) {
-                options_.push_back({cost, home_value - value, leaf});
-            }
-        };
-        reach_.walk_worthwhile(tree, *instance_, visit, [&](std::int32_t node, double) {
-            return objective.least(node) < home_value;
-        });
-        home_[static_cast<std::size_t>(tree)] = home;
-        objective.add(margin, home);
-        if (options_.empty())
-            continue;
-        for (Option& option : options_) {
-            option_leaves_.push_back(option.leaf);
-            if (grid_cells_ > 0)
-                option.cost = std::floor(std::max(0.0, option.cost - costs_.slack()) * grid_cells_);
+        double least = 0;    // the smallest value of an option so far …
+        double cheapest = 0; // … and its cost
+
+        void begin(int tree, std::int32_t leaf) {
+            self.home_[static_cast<std::size_t>(tree)] = home = leaf;
+            home_value = objective.value(leaf);
+            objective.add(margin, leaf);
+            self.options_.clear();
+            least = home_value;
+            cheapest = 0;
         }
-        knapsack_.add_group(tree, options_, same);
+        bool worth(std::int32_t node, double cost) const {
+            const double below = objective.least(node);
+            return below < least || (below < home_value && cost <= cheapest + self.costs_.slack());
+        }
+        void visit(std::int32_t leaf, double cost) {
+            const double value = objective.value(leaf);
+            if (value < home_value || (!objective.single_output() && objective.less(leaf, home))) {
+                self.options_.push_back({cost, home_value - value, leaf});
+                if (value < least) {
+                    least = value;
+                    cheapest = cost;
+                }
+            }
+        }
+        void end(int tree) {
+            if (!self.options_.empty())
+                self.add_group(tree, same);
+        }
+    };
+    Visitor visitor{objective, *this, same, objective.start()};
+    reach_.walk_all(*instance_, visitor);
+    return visitor.margin;
+}
+
+void LargeSpreadSolver::add_group(int tree, const SameGain& same) {
+    for (Option& option : options_) {
+        option_leaves_.push_back(option.leaf);
+        if (grid_cells_ > 0)
+            option.cost = std::floor(std::max(0.0, option.cost - costs_.slack()) * grid_cells_);
     }
-    return margin;
+    knapsack_.add_group(tree, options_, same);
 }
 
 LongSum LargeSpreadSolver::total_of_picks(const Objective& objective) {
@@ -184,6 +205,9 @@ Outcome LargeSpreadSolver::attack_by_cost(const Objective& objective, const Stop
     const LongSum margin = collect(objective);
     if (grid_cells_ > 0)
         return attack_on_grid(objective, margin, limit);
+    if (Outcome outcome; fine_costs_.apply() && values_.fits() &&
+                         attack_by_fine_costs(objective, margin, limit, outcome))
+        return outcome;
     // With the capacity widened by the slack, no affordable choice gains more than what is found,
     // rounding of gains aside. If the choice found is affordable itself, and no other comes as
     // close to it as rounding, it is the best one.
@@ -209,6 +233,57 @@ Outcome LargeSpreadSolver::attack_by_cost(const Objective& objective, const Stop
         believe(objective, worst, outcome);
     }
     return outcome;
+}
+
+// Of all choices that do not cost more than the budget, their costs rounded down, the best one is
+// found. If it is affordable, it is the best of all that are.
+bool LargeSpreadSolver::attack_by_fine_costs(const Objective& objective, const LongSum& margin,
+                                             const Stopwatch& limit, Outcome& outcome) {
+    const std::optional<Wide> cost = knapsack_.maximise_whole(
+        costs_.capacity(), fine_costs_.capacity(),
+        [&](int tree, std::int32_t leaf) { return whole_option(objective, tree, leaf); }, limit);
+    if (!cost && !knapsack_.gave_up())
+        return false;
+    const LongSum worst = total_of_picks(objective);
+    const Wide doubt =
+        Wide{FineCosts::error} * Wide{static_cast<std::uint64_t>(ensemble_.depth) * home_.size()};
+    const bool fits = (cost && *cost + doubt < fine_costs_.capacity()) || picks_fit();
+    if (cost && fits)
+        outcome = conclude(objective, margin, worst);
+    if (cost)
+        return fits;
+    const std::vector<std::int32_t> reached = leaf_;
+    outcome = give_up(objective, margin, knapsack_.most_gain());
+    if (fits) {
+        leaf_ = reached;
+        believe(objective, worst, outcome);
+    }
+    return true;
+}
+
+WholeOption LargeSpreadSolver::whole_option(const Objective& objective, int tree,
+                                            std::int32_t leaf) {
+    WholeOption option{0,
+                       objective.difference(home_[static_cast<std::size_t>(tree)], leaf, values_)};
+    if (reach_.is_plain(tree, *instance_)) {
+        // Every split that the path turns round is a move of its own.
+        for (std::int32_t here = leaf; here != ensemble_.roots[static_cast<std::size_t>(tree)];) {
+            const std::int32_t above = ensemble_.parent[static_cast<std::size_t>(here)];
+            const Node& split = ensemble_.nodes[static_cast<std::size_t>(above)];
+            const bool is_left = here < split.right;
+            if ((instance_->routed[split.feature] <= split.threshold) != is_left)
+                option.cost +=
+                    fine_costs_.of(instance_->x[split.feature],
+                                   is_left ? split.threshold
+                                           : ensemble_.next_above(split.feature, split.threshold));
+            here = above;
+        }
+        return option;
+    }
+    demands_of(leaf);
+    for (const Move& move : moves_)
+        option.cost += fine_costs_.of(instance_->x[move.feature], target(move));
+    return option;
 }
 
 // Costs are rounded down and the budget up: what is found bounds the true attack from below.

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "large_spread/changes.hpp"
+#include "large_spread/fine_costs.hpp"
 #include "large_spread/knapsack.hpp"
 #include "large_spread/reach.hpp"
 #include "model/attacker.hpp"
 #include "model/ensemble.hpp"
 #include "model/objective.hpp"
 #include "model/solver.hpp"
+#include "numbers/multiples.hpp"
 #include "running/stopwatch.hpp"
 
 namespace carve {
@@ -60,6 +62,7 @@ class LargeSpreadSolver final : public Solver {
     Outcome attack_by_cost(const Objective& objective, const Stopwatch& limit);
     // Reach of all trees, as a knapsack; fills home_ and returns the total of the instance itself.
     LongSum collect(const Objective& objective);
+    void add_group(int tree, const SameGain& same); // of options_
     // The outcome if the best attack is that in leaf_, whose total is `worst`.
     Outcome conclude(const Objective& objective, const LongSum& margin, const LongSum& worst) const;
     // The outcome if all that is known of the best attack is that it gains at most `gain`.
@@ -75,6 +78,10 @@ class LargeSpreadSolver final : public Solver {
     double radius_by_limits(const Objective& objective);
     double radius_by_cost(const Objective& objective, const Stopwatch& limit);
     double critical_budget(std::int32_t leaf);
+    // The same by whole numbers, where they apply; false if they leave a doubt.
+    bool attack_by_fine_costs(const Objective& objective, const LongSum& margin,
+                              const Stopwatch& limit, Outcome& outcome);
+    WholeOption whole_option(const Objective& objective, int tree, std::int32_t leaf);
     ExactCosts exact_costs();
     ExactOption exact_option(const Objective& objective, const ExactCosts& costs, int tree,
                              std::int32_t leaf);
@@ -89,6 +96,8 @@ class LargeSpreadSolver final : public Solver {
     const Attacker& attacker_;
     bool per_instance_;
     RoundedCosts costs_;
+    FineCosts fine_costs_;
+    Multiples values_;      // of all scores
     double grid_cells_ = 0; // the budget in grid cells; 0: no grid
     Instance* instance_ = nullptr;
     Reach reach_;

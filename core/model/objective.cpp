@@ -158,6 +158,15 @@ Dyadic Objective::difference(std::int32_t a, std::int32_t b) const {
     return difference.magnitude();
 }
 
+Wide Objective::difference(std::int32_t a, std::int32_t b, const Multiples& scores) const {
+    const auto whole = [&](std::int32_t leaf) {
+        return single_ ? scores.of(value(leaf))
+                       : scores.of(ensemble_->score(leaf, plus_)) -
+                             scores.of(ensemble_->score(leaf, minus_));
+    };
+    return less(a, b) ? whole(b) - whole(a) : whole(a) - whole(b);
+}
+
 ExactSum Objective::total(const std::vector<std::int32_t>& leaves) const {
     ExactSum sum;
     for (const double term : constant_)

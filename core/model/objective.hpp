@@ -11,6 +11,7 @@
 
 #include "model/ensemble.hpp"
 #include "numbers/exact.hpp"
+#include "numbers/multiples.hpp"
 
 namespace carve {
 
@@ -49,6 +50,8 @@ class Objective {
     bool less(std::int32_t a, std::int32_t b) const;
     // |value(a) - value(b)|, exactly.
     Dyadic difference(std::int32_t a, std::int32_t b) const;
+    // The same in the units of all scores; the ensemble's.
+    Wide difference(std::int32_t a, std::int32_t b, const Multiples& scores) const;
     double constant() const { return rounded_constant_; }
     // The total value of one leaf per tree, exactly.
     ExactSum total(const std::vector<std::int32_t>& leaves) const;

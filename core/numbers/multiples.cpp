@@ -2,20 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <limits>
 
 #include "numbers/units.hpp"
 
 namespace carve {
-
-namespace {
-
-// |value| = mantissa * 2^exponent
-struct Parts {
-    std::uint64_t mantissa;
-    int exponent;
-};
 
 Parts parts_of(double value) {
     constexpr int mantissa_bits = 52;
@@ -27,8 +18,6 @@ Parts parts_of(double value) {
                        : Parts{fraction | std::uint64_t{1} << mantissa_bits,
                                stored - 1 + units::lowest_exponent};
 }
-
-} // namespace
 
 Multiples::Multiples(std::span<const double> values, std::size_t summands) {
     int lowest = std::numeric_limits<int>::max(); // the place of the last bit that is set

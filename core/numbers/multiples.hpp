@@ -3,11 +3,19 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "numbers/wide.hpp"
 
 namespace carve {
+
+// |value| = mantissa * 2^exponent
+struct Parts {
+    std::uint64_t mantissa;
+    int exponent;
+};
+Parts parts_of(double value);
 
 class Multiples {
   public:
