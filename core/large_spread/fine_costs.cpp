@@ -42,7 +42,7 @@ Wide FineCosts::of(double x, double z) const {
         (near < 0 ? less : sum) += product(near, 1);
     } else {
         sum = product(far, far) + product(near, near);
-        (near < 0 ? less : sum) += product(2 * far, near);
+        (near < 0 ? less : sum) += product(far, 2 * near);
     }
     // Each product is short of the truth by less than a unit.
     less += 2;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "numbers/exact.hpp"
+#include "numbers/multiples.hpp"
 #include "tests/big.hpp"
 #include "tests/check.hpp"
 #include "tests/random.hpp"
@@ -15,7 +16,9 @@
 using carve::Dyadic;
 using carve::ExactSum;
 using carve::LongSum;
+using carve::Multiples;
 using carve::Natural;
+using carve::Wide;
 using carve::tests::Big;
 using carve::tests::nearest_double;
 using carve::tests::Random;
@@ -271,4 +274,49 @@ TEST(an_enclosure_is_tight) {
         CHECK(compare(lower) >= 0 && compare(upper) <= 0);
         CHECK(compare(lower) == 0 ? lower == upper : upper == carve::next_up(lower));
     }
+}
+
+TEST(multiples_of_one_power_of_two_add_up_as_the_doubles_do) {
+    Random random(9);
+    int fit = 0;
+    for (int i = 0; i < 4000; ++i) {
+        const int size = random.between(1, 12);
+        const int spread = random.pick({0, 40, 70, 200});
+        const double scale = random.pick({1.0, 0x1p900, 0x1p-900, smallest});
+        std::vector<double> values;
+        for (int v = 0; v < size; ++v)
+            values.push_back((random.real() - 0.5) * scale *
+                             std::ldexp(1.0, -random.below(spread + 1)));
+        const auto any = [&] { return values[static_cast<std::size_t>(random.below(size))]; };
+        const Multiples multiples(values, values.size());
+        if (!multiples.fits())
+            continue;
+        ++fit;
+        ExactSum first;
+        ExactSum second;
+        Wide whole_first = 0;
+        Wide whole_second = 0;
+        for (int summands = random.between(1, size); summands > 0; --summands) {
+            const double a = any();
+            const double b = any();
+            first.add(a);
+            second.add(b);
+            whole_first += multiples.of(a);
+            whole_second += multiples.of(b);
+        }
+        ExactSum difference = first;
+        difference.subtract(second);
+        const Wide whole = whole_first - whole_second;
+        const bool is_negative = (static_cast<std::uint64_t>(whole >> 127) & 1) != 0;
+        CHECK(difference.sign() == (whole == Wide{0} ? 0 : is_negative ? -1 : 1));
+    }
+    CHECK(fit > 1500 && fit < 4000);
+}
+
+TEST(multiples_do_not_fit_where_the_least_bit_is_too_far_from_the_first) {
+    CHECK(Multiples(std::vector{1.0, 0x1p-100}, 100).fits());
+    CHECK(!Multiples(std::vector{1.0, 0x1p-125}, 100).fits());
+    CHECK(!Multiples(std::vector{largest, smallest}, 1).fits());
+    CHECK(Multiples(std::vector{0.0, -0.0}, 1).fits());
+    CHECK(Multiples(std::vector{0.0}, 1).of(-0.0) == Wide{0});
 }

@@ -16,6 +16,8 @@ using carve::ExactOption;
 using carve::Knapsack;
 using carve::Option;
 using carve::Stopwatch;
+using carve::WholeOption;
+using carve::Wide;
 using carve::tests::Random;
 
 namespace {
@@ -172,6 +174,58 @@ TEST(the_knapsack_is_exact_where_doubles_are_not) {
         const ExactOption total = picked(knapsack, problem);
         CHECK(total.gain == best && total.cost <= capacity);
     }
+}
+
+TEST(the_knapsack_gains_as_much_in_whole_numbers) {
+    Random random(34);
+    Knapsack knapsack;
+    const auto whole = [](const Number& number) {
+        return (Wide{static_cast<std::uint64_t>(number.whole)} << 60) +
+               Wide{static_cast<std::uint64_t>(number.part)};
+    };
+    for (int i = 0; i < 1500; ++i) {
+        const Problem problem = random_problem(random, random.chance(0.7));
+        load(knapsack, problem);
+        const auto lookup = [&](int group, std::int32_t leaf) {
+            const Item& item =
+                problem.groups[static_cast<std::size_t>(group)][static_cast<std::size_t>(leaf)];
+            return WholeOption{whole(item.cost), whole(item.gain)};
+        };
+        const auto cost = knapsack.maximise_whole(problem.capacity.rounded(),
+                                                  whole(problem.capacity), lookup, forever());
+        CHECK(cost.has_value() && !knapsack.gave_up());
+        Wide total = 0;
+        for (const auto& [group, leaf] : knapsack.picks)
+            total += lookup(group, leaf).cost;
+        CHECK(total == *cost && *cost <= whole(problem.capacity));
+        CHECK(picked(knapsack, problem).gain == best_gain(problem));
+    }
+}
+
+TEST(a_knapsack_that_is_stopped_has_a_choice_within_the_capacity) {
+    Random random(35);
+    const std::atomic<bool> cancelled{true};
+    const Stopwatch over(0, cancelled);
+    Knapsack knapsack;
+    knapsack.clear({1e-12, 1e-12});
+    std::vector<double> costs;
+    std::vector<Option> options;
+    for (int group = 0; group < 400; ++group) { // hard: all gain about what they cost
+        costs.push_back(0.5 + random.real());
+        options = {{costs.back(), costs.back() + 1e-6 * random.real(), 0}};
+        knapsack.add_group(group, options, [](std::int32_t, std::int32_t) { return true; });
+    }
+    const auto lookup = [&](int group, std::int32_t) {
+        const auto units =
+            static_cast<std::uint64_t>(costs[static_cast<std::size_t>(group)] * 1e12);
+        return WholeOption{Wide{units}, Wide{units}};
+    };
+    const Wide capacity{static_cast<std::uint64_t>(100.3 * 1e12)};
+    CHECK(!knapsack.maximise_whole(100.3, capacity, lookup, over) && knapsack.gave_up());
+    double cost = 0;
+    for (const auto& [group, leaf] : knapsack.picks)
+        cost += costs[static_cast<std::size_t>(group)];
+    CHECK(50 < cost && cost <= 100.3 && cost <= knapsack.most_gain());
 }
 
 TEST(the_knapsack_finds_the_cheapest_way_to_a_gain) {
