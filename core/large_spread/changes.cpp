@@ -6,20 +6,8 @@
 
 namespace carve {
 
-namespace {
-
-std::vector<double> scores_of(const Ensemble& ensemble) {
-    std::vector<double> scores;
-    for (const Node& node : ensemble.nodes)
-        if (node.is_leaf() && ensemble.n_outputs() == 1)
-            scores.push_back(node.threshold);
-    return scores;
-}
-
-} // namespace
-
-Changes::Changes(const Ensemble& ensemble, const Attacker& attacker)
-    : ensemble_(ensemble), values_(scores_of(ensemble), ensemble.roots.size()) {
+Changes::Changes(const Ensemble& ensemble, const Attacker& attacker, const Multiples& scores)
+    : ensemble_(ensemble), scores_(scores) {
     const auto is_plain = [&](std::size_t tree) {
         return ensemble.tangled[tree] == 0 &&
                ensemble.roots[tree + 1] - ensemble.roots[tree] <= most_nodes;
@@ -29,7 +17,7 @@ Changes::Changes(const Ensemble& ensemble, const Attacker& attacker)
         return node.is_leaf() || std::fabs(node.threshold) < std::numeric_limits<float>::max();
     };
     applies_ = attacker.norm == 0 && attacker.budget < most_changes + 1 &&
-               ensemble.n_outputs() == 1 && values_.fits() &&
+               ensemble.n_outputs() == 1 && scores_.fits() &&
                std::ranges::all_of(ensemble.nodes, has_sides);
     for (std::size_t tree = 0; applies_ && tree + 1 < ensemble.roots.size(); ++tree)
         applies_ = is_plain(tree);
@@ -129,7 +117,7 @@ void Changes::attack(const Instance& instance, const Objective& objective,
         for (std::size_t j = 1; j < width; ++j)
             if (least[j] < lowest) {
                 lowest = least[j];
-                gains[count] = values_.of(least[0]) - values_.of(lowest);
+                gains[count] = scores_.of(least[0]) - scores_.of(lowest);
                 useful[count++] = j;
             }
         for (std::size_t total = k; total > 0; --total)

@@ -18,7 +18,8 @@ namespace carve {
 // One per thread.
 class Changes {
   public:
-    Changes(const Ensemble& ensemble, const Attacker& attacker);
+    // `scores`: those of the ensemble, for differences of sums over its trees.
+    Changes(const Ensemble& ensemble, const Attacker& attacker, const Multiples& scores);
 
     // Is this a case for a pass? Of few changes, small trees, and values that are whole numbers in
     // one unit; of an instance that may be changed at will, against one output.
@@ -37,7 +38,7 @@ class Changes {
 
     const Ensemble& ensemble_;
     int budget_ = 0; // k
-    Multiples values_;
+    const Multiples& scores_;
     bool applies_;
     // Of every tree's nodes, numbered within the tree: the last one on the path to it that stands
     // right below a split by the same feature; 0, the root, where there is none.

@@ -4,7 +4,7 @@
 // Solved by its linear relaxation: with the relaxation's price (gain per cost) at hand, an option
 // that loses more than the gap between the upper bound and a known solution cannot be part of a
 // better one. What remains, usually a handful of groups, goes through dynamic programming over
-// Pareto-optimal (cost, gain) states; in floating point, or exactly where the caller asks for it.
+// Pareto-optimal (cost, gain) states; in floating point, in whole numbers, or exactly.
 //
 // knapsack.cpp              problems and answers
 // knapsack_relaxation.cpp   the relaxation, and choices made along it

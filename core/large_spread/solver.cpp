@@ -17,8 +17,8 @@ LargeSpreadSolver::LargeSpreadSolver(const Ensemble& ensemble, const Attacker& a
                                      const Mode& mode)
     : ensemble_(ensemble), attacker_(attacker), per_instance_(mode.per_instance),
       costs_(ensemble, attacker), fine_costs_(attacker),
-      values_(ensemble.scores, 2 * ensemble.roots.size()), reach_(ensemble, costs_),
-      changes_(ensemble, attacker), home_(static_cast<std::size_t>(ensemble.n_trees())),
+      scores_(ensemble.scores, 2 * ensemble.roots.size()), reach_(ensemble, costs_),
+      changes_(ensemble, attacker, scores_), home_(static_cast<std::size_t>(ensemble.n_trees())),
       leaf_(home_), move_of_(static_cast<std::size_t>(ensemble.n_features), -1),
       stack_(static_cast<std::size_t>(ensemble.depth) + 1),
       routed_(static_cast<std::size_t>(ensemble.n_features)) {
@@ -205,7 +205,7 @@ Outcome LargeSpreadSolver::attack_by_cost(const Objective& objective, const Stop
     const LongSum margin = collect(objective);
     if (grid_cells_ > 0)
         return attack_on_grid(objective, margin, limit);
-    if (Outcome outcome; fine_costs_.apply() && values_.fits() &&
+    if (Outcome outcome; fine_costs_.apply() && scores_.fits() &&
                          attack_by_fine_costs(objective, margin, limit, outcome))
         return outcome;
     // With the capacity widened by the slack, no affordable choice gains more than what is found,
@@ -264,7 +264,7 @@ bool LargeSpreadSolver::attack_by_fine_costs(const Objective& objective, const L
 WholeOption LargeSpreadSolver::whole_option(const Objective& objective, int tree,
                                             std::int32_t leaf) {
     WholeOption option{0,
-                       objective.difference(home_[static_cast<std::size_t>(tree)], leaf, values_)};
+                       objective.difference(home_[static_cast<std::size_t>(tree)], leaf, scores_)};
     if (reach_.is_plain(tree, *instance_)) {
         // Every split that the path turns round is a move of its own.
         for (std::int32_t here = leaf; here != ensemble_.roots[static_cast<std::size_t>(tree)];) {

@@ -97,7 +97,7 @@ class LargeSpreadSolver final : public Solver {
     bool per_instance_;
     RoundedCosts costs_;
     FineCosts fine_costs_;
-    Multiples values_;      // of all scores
+    Multiples scores_;      // all of the ensemble's
     double grid_cells_ = 0; // the budget in grid cells; 0: no grid
     Instance* instance_ = nullptr;
     Reach reach_;

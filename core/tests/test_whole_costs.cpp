@@ -74,8 +74,9 @@ TEST(changes_counted_in_a_pass_bring_the_total_down_as_far_as_walks_do) {
         Instance other(ensemble, bounded);
         one.load(row.data());
         other.load(row.data());
-        passes += Changes(ensemble, free).apply(one, objective) ? 1 : 0;
-        CHECK(!Changes(ensemble, bounded).apply(other, objective));
+        const Multiples scores(ensemble.scores, 2 * ensemble.roots.size());
+        passes += Changes(ensemble, free, scores).apply(one, objective) ? 1 : 0;
+        CHECK(!Changes(ensemble, bounded, scores).apply(other, objective));
         LargeSpreadSolver pass(ensemble, free, {});
         LargeSpreadSolver walk(ensemble, bounded, {});
         CHECK(pass.load(one) && walk.load(other));
