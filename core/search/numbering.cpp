@@ -216,6 +216,9 @@ Reduction::Built Reduction::number(const Instance& instance, const Stopwatch& st
     index_slots();
     forget();
     find_step();
+    constexpr std::size_t worth_keeping = 1 << 18; // demands, for the next instance
+    if (demands_.capacity() > worth_keeping)
+        std::vector<Demand>().swap(demands_);
     numbered_ = true;
     return Built::whole;
 }
