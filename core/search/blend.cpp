@@ -38,13 +38,15 @@ std::vector<std::int64_t> shares_of(const std::vector<double>& numbers, std::int
 
 } // namespace
 
-Blend::Blend(const std::vector<const Objective*>& all, const Reduction& reduction)
+Blend::Blend(const std::vector<const Objective*>& all, const Reduction& reduction,
+             const Stopwatch& stopwatch)
     : all_(all), weights_(all.size(), 1.0 / static_cast<double>(all.size())) {
     constexpr int rounds = 48;
     std::vector<double> best = weights_;
     double best_mean = -std::numeric_limits<double>::infinity();
     std::vector<double> totals(all.size());
-    for (int round = 0; round < rounds; ++round) {
+    std::uint32_t looked_at = 0;
+    for (int round = 0; round < rounds && !stopwatch.expired(); ++round) {
         const auto mean_of = [&](const auto& value) {
             double mean = 0;
             for (std::size_t i = 0; i < all_.size(); ++i)
@@ -57,6 +59,8 @@ Blend::Blend(const std::vector<const Objective*>& all, const Reduction& reductio
         for (std::size_t i = 0; i < all_.size(); ++i)
             totals[i] = all_[i]->constant();
         for (const auto& tree : reduction.trees) {
+            if (++looked_at % 64 == 0 && stopwatch.expired())
+                break;
             std::int32_t least = reduction.leaves[tree.leaf_begin].node;
             double least_mean = mean_at(least);
             for (std::int32_t l = tree.leaf_begin + 1; l < tree.leaf_end; ++l) {

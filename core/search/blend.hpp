@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/objective.hpp"
+#include "running/stopwatch.hpp"
 
 namespace carve {
 
@@ -18,8 +19,10 @@ class Blend {
   public:
     Blend() = default;
     explicit Blend(const Objective& only) : parts_{{&only, whole}} {}
-    // The mean of which the sum of every tree's least leaf in the reduction is about the largest.
-    Blend(const std::vector<const Objective*>& all, const Reduction& reduction);
+    // The mean of which the sum of every tree's least leaf in the reduction is about the largest;
+    // as far as time allows.
+    Blend(const std::vector<const Objective*>& all, const Reduction& reduction,
+          const Stopwatch& stopwatch);
     // Counts those for more that these leaves, one per tree, do not bring down.
     void lean(const std::vector<std::int32_t>& leaves, double rate);
 

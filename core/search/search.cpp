@@ -63,7 +63,7 @@ Outcome Search::run(Instance& instance, const Objective& objective, Goal goal,
 
 bool Search::turn_to_rivals() {
     constexpr int rounds = 12;
-    Blend blend(aim_.rivals, reduction_);
+    Blend blend(aim_.rivals, reduction_, *aim_.stopwatch);
     const auto turn = [&](const Blend& to) {
         too_large_ = !reduction_.turn_to(to);
         aim_.need = to.tie_wins() ? 1 : 0;

@@ -227,7 +227,7 @@ TEST(a_mean_of_objectives_is_not_above_what_it_is_the_mean_of) {
         Reduction reduction(ensemble, anything);
         if (reduction.prune(instance, rivals[0], true, forever) != Reduction::Built::whole)
             continue;
-        const Blend blend(all, reduction);
+        const Blend blend(all, reduction, forever);
         bool exact = true;
         for (const auto& leaf : reduction.leaves) {
             std::int64_t low = units::unbounded;
