@@ -254,6 +254,7 @@ void Reduction::settle(std::int32_t tree, const Objective& objective, bool keep,
         masks_.resize(before.masks);
         return;
     }
+    is_rounded = is_rounded || !exact;
     trees.push_back({tree, begin, end, 0, 0, high - low});
 }
 
@@ -272,6 +273,7 @@ Reduction::Built Reduction::prune(Instance& instance, const Objective& objective
         return Built::too_large;
     constant = blend_.constant(fixed, exact);
     doubt = exact ? 0 : 3;
+    is_rounded = false;
     least = constant;
     for (std::int32_t tree = 0; tree < ensemble_.n_trees(); ++tree) {
         const Sizes before{crossed_.size(), masks_.size()};

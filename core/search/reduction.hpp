@@ -159,6 +159,7 @@ class Reduction {
     std::int64_t constant = 0;         // of the objective and of the trees that are not in `trees`
     std::int64_t least = 0;            // constant + sum over trees of the smallest value
     std::int64_t doubt = 0;            // 0 <= true total - total in units <= doubt
+    bool is_rounded = false;           // are values in `trees`, not constants alone?
     FixedPoint fixed;
 
     std::vector<Tree> trees;

@@ -115,7 +115,7 @@ bool Search::descend(std::int64_t cutoff) {
 }
 
 bool Search::settle() {
-    if (reduction_.doubt == 0)
+    if (!reduction_.is_rounded) // totals differ from those in units by the same
         return true;
     const Goal goal = aim_.goal;
     const std::int64_t closed_at = aim_.closed_at;

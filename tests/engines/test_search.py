@@ -11,12 +11,13 @@ import pytest
 
 import carvegbm as cg
 import oracle
-from answers import check_margin
+from answers import are_neighbours, check_margin
 from asking import product_attacker
 from carvegbm import _core
 from carvegbm.ensemble import NODE, Ensemble
 from crowded import crowded_case
 from generators import NORMS, Case
+from plain_trees import stump
 
 STATUS = ("robust", "fragile", "vulnerable", "broken", "unknown")
 ENGINE_SEARCH = 2
@@ -318,3 +319,18 @@ def test_threads_do_not_change_verdicts():
     )
     for name in ("status", "right", "margin", "worst_lower", "worst_upper"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+
+
+def test_votes_that_tie_take_no_time_beside_a_base_that_is_rounded():
+    """Attacks of as many votes are as good as each other, whatever the last digits of the base."""
+    n = 80
+    rng = np.random.default_rng(2)
+    distances = rng.uniform(0.1, 0.3, n).round(3)
+    votes = Ensemble.from_trees(
+        [stump(f, float(t), 1.0, -1.0) for f, t in enumerate(distances)],
+        n_features=n,
+        base_score=0.1,
+    )
+    attacker = cg.Attacker(1, float(distances.sum() * 0.45))
+    result = cg.verify(votes, [[0.0] * n], [1], attacker, engine="search", exact_margin=True)
+    assert are_neighbours(result.worst_margin_lower[0], result.worst_margin_upper[0])
