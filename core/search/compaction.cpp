@@ -35,7 +35,6 @@ void Reduction::compact(const Reduction& whole, const Domain& domain, Origin& or
         }
     }
     index_slots();
-    find_step();
     least = constant;
     for (const Tree& tree : trees) {
         std::int64_t low = leaves[tree.leaf_begin].value;

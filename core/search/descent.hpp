@@ -24,7 +24,8 @@ namespace carve {
 
 class Descent {
   public:
-    Descent(const Reduction& reduction, Aim& aim);
+    // `memory`: bytes for multipliers to come back to; parts take half as much each.
+    Descent(const Reduction& reduction, Aim& aim, std::size_t memory = 64 << 20);
     ~Descent();
     // To begin with: all of the reduction, and no multipliers.
     void prepare();
@@ -80,6 +81,7 @@ class Descent {
 
     const Reduction& reduction_;
     Aim& aim_;
+    std::size_t memory_;
     Domain domain_;
     Dual dual_;
     Position position_;

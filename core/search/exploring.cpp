@@ -9,20 +9,19 @@ namespace carve {
 namespace {
 constexpr int root_sweeps = 60;
 constexpr int node_sweeps = 8;
-constexpr std::size_t snapshot_memory = 64 << 20; // bytes, for the whole reduction
 } // namespace
 
 struct Descent::Smaller {
-    Smaller(const Reduction& whole, Aim& aim)
-        : reduction(whole, Reduction::Compact{}), descent(reduction, aim) {}
+    Smaller(const Reduction& whole, Aim& aim, std::size_t memory)
+        : reduction(whole, Reduction::Compact{}), descent(reduction, aim, memory) {}
     Reduction reduction;
     Origin origin;
     Descent descent;
 };
 
-Descent::Descent(const Reduction& reduction, Aim& aim)
-    : reduction_(reduction), aim_(aim), domain_(reduction), dual_(reduction, domain_),
-      position_(reduction) {}
+Descent::Descent(const Reduction& reduction, Aim& aim, std::size_t memory)
+    : reduction_(reduction), aim_(aim), memory_(memory), domain_(reduction),
+      dual_(reduction, domain_), position_(reduction) {}
 
 Descent::~Descent() = default;
 
@@ -59,7 +58,7 @@ bool Descent::run(std::int64_t inherited) {
     frames_.clear();
     position_.reset();
     tried_.clear();
-    const std::size_t most_snapshots = snapshot_memory / (dual_.snapshot_bytes() + 1);
+    const std::size_t most_snapshots = memory_ / (dual_.snapshot_bytes() + 1);
     for (;;) {
         std::int64_t bound = inherited;
         Cut cut{};
@@ -279,7 +278,7 @@ bool Descent::is_small() const {
 
 Descent::Step Descent::go_on_smaller(std::size_t depth, std::int64_t& bound) {
     if (!smaller_)
-        smaller_ = std::make_unique<Smaller>(reduction_, aim_);
+        smaller_ = std::make_unique<Smaller>(reduction_, aim_, memory_ / 2);
     smaller_->reduction.compact(reduction_, domain_, smaller_->origin);
     smaller_->descent.prepare(depth, dual_, smaller_->origin);
     const bool finished = smaller_->descent.run(bound);

@@ -39,7 +39,7 @@ std::int64_t reached(const Question& question, const Reduction& reduction,
     std::vector<std::int32_t> leaves = whole.home;
     for (const auto& tree : whole.trees)
         leaves[static_cast<std::size_t>(tree.id)] = ensemble.leaf_of(tree.id, routed.data());
-    return whole.total_of(leaves, objective);
+    return whole.total_of(leaves);
 }
 
 // The least total of the affordable attacks in a domain; the reduction knows it of each.
@@ -99,7 +99,7 @@ TEST(compact_reductions_have_the_attacks_of_their_domains) {
     int moved = 0; // features that cannot stay where they are
     for (int i = 0; i < 500; ++i) {
         const tests::Shape shape{
-            random.between(2, 6), random.between(1, 3), random.between(1, 4), false, 1,
+            random.between(2, 10), random.between(1, 4), random.between(1, 3), false, 1,
             random.chance(0.5)};
         const Ensemble ensemble = tests::random_ensemble(random, shape);
         const Attacker attacker =

@@ -1,5 +1,5 @@
-// What the search is made of: minima of runs, totals of points, lattices of totals, reductions of
-// what is left, means of objectives; each against its definition.
+// What the search is made of: totals of points, lattices of totals, means of objectives; each
+// against its definition.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -7,8 +7,6 @@
 
 #include "model/objective.hpp"
 #include "search/blend.hpp"
-#include "search/domain.hpp"
-#include "search/minima.hpp"
 #include "search/position.hpp"
 #include "search/reduction.hpp"
 #include "tests/check.hpp"
@@ -24,10 +22,9 @@ const Stopwatch forever(std::numeric_limits<double>::infinity(), nobody_cancels)
 
 // A numbered reduction of a random question, and what it is of.
 struct Question {
-    Question(Random& random, int norm, int trees = 5, int depth = 3)
-        : ensemble(
-              tests::random_ensemble(random, {random.between(2, trees), depth, random.between(1, 3),
-                                              false, 1, random.chance(0.5)})),
+    Question(Random& random, int norm)
+        : ensemble(tests::random_ensemble(random, {random.between(2, 5), 3, random.between(1, 3),
+                                                   false, 1, random.chance(0.5)})),
           attacker(tests::random_attacker(random, ensemble, norm)),
           row(tests::random_rows(random, ensemble, 1)), instance(ensemble, attacker),
           objective(Objective::binary(ensemble, true)), reduction(ensemble, attacker) {
@@ -93,22 +90,6 @@ std::size_t points_of(const Reduction& reduction) {
 
 } // namespace
 
-TEST(the_least_of_every_run_is_found) {
-    Random random(30);
-    Minima minima;
-    for (int round = 0; round < 50; ++round) {
-        std::vector<std::int64_t> numbers(static_cast<std::size_t>(random.between(1, 40)));
-        for (auto& number : numbers)
-            number = random.between(-20, 20);
-        const auto count = static_cast<std::int32_t>(numbers.size());
-        minima.build(numbers.data(), count);
-        for (std::int32_t first = 0; first < count; ++first)
-            for (std::int32_t last = first; last < count; ++last)
-                CHECK(minima.least(first, last) ==
-                      *std::min_element(numbers.begin() + first, numbers.begin() + last + 1));
-    }
-}
-
 TEST(a_position_knows_its_total_and_what_every_move_adds) {
     Random random(31);
     int moves = 0;
@@ -159,56 +140,6 @@ TEST(no_total_is_between_two_neighbours_of_the_lattice) {
         });
     }
     CHECK(coarse > 20);
-}
-
-// What is closed is closed by proof; so here only by cuts and what follows from them.
-TEST(a_compact_reduction_has_the_totals_of_the_domain_that_it_is_of) {
-    Random random(33);
-    int compared = 0;
-    for (const int norm : {norm_inf, 0, 1, 2, 3})
-        for (int i = 0; i < 600; ++i) {
-            Question question(random, norm, 12, 4);
-            const Reduction& whole = question.reduction;
-            if (!question.built || whole.features.empty() || points_of(whole) > 2000)
-                continue;
-            Domain domain(whole);
-            domain.reset();
-            for (int cuts = random.between(1, 3); cuts > 0; --cuts) {
-                const std::int32_t f = random.below(static_cast<int>(whole.features.size()));
-                const std::int32_t at = random.between(domain.low(f), domain.high(f));
-                if (random.chance(0.5))
-                    domain.restrict(f, at, domain.high(f));
-                else
-                    domain.restrict(f, domain.low(f), at);
-            }
-            if (!domain.propagate(forever))
-                continue;
-            std::int64_t least = units::unbounded;
-            for_every_point(whole, [&](const std::vector<std::int32_t>& cells) {
-                for (std::size_t f = 0; f < cells.size(); ++f)
-                    if (cells[f] < domain.low(static_cast<std::int32_t>(f)) ||
-                        cells[f] > domain.high(static_cast<std::int32_t>(f)))
-                        return;
-                least = std::min(least, routed_total(question, whole, cells));
-            });
-            Reduction part(whole, Reduction::Compact{});
-            Origin origin;
-            part.compact(whole, domain, origin);
-            CHECK(part.leaves.size() <= whole.leaves.size());
-            CHECK(part.least <= least);
-            Position position(part);
-            std::int64_t least_of_part = units::unbounded;
-            for_every_point(part, [&](const std::vector<std::int32_t>& cells) {
-                for (std::size_t f = 0; f < cells.size(); ++f)
-                    position.move(static_cast<std::int32_t>(f), cells[f]);
-                const std::int64_t total = routed_total(question, part, cells);
-                CHECK(position.total() == total);
-                least_of_part = std::min(least_of_part, total);
-            });
-            CHECK(least_of_part == least);
-            ++compared;
-        }
-    CHECK(compared > 1000);
 }
 
 TEST(a_mean_of_objectives_is_not_above_what_it_is_the_mean_of) {
