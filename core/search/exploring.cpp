@@ -146,7 +146,7 @@ Descent::Step Descent::ascend(std::size_t depth, std::int64_t& bound) {
     const bool root = depth == 0;
     if (root && !reduction_.has_costs()) {
         poll(trial_);
-        consider(trial_, true);
+        consider(trial_, false);
         if (aim_.found())
             return Step::found;
     }
@@ -167,8 +167,8 @@ Descent::Step Descent::ascend(std::size_t depth, std::int64_t& bound) {
             trial_.push_back(dual_.vote(static_cast<std::int32_t>(f)));
         if (tries && trial_ != tried_) {
             tried_ = trial_;
-            consider(trial_, !root || i % 8 == 7);
-            if (root && i == 7 && !aim_.found()) {
+            consider(trial_, !root || i % 8 == 3);
+            if (root && i == 3 && !aim_.found()) {
                 trial_.clear();
                 for (const auto& feature : reduction_.features)
                     trial_.push_back(feature.start);
