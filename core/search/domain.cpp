@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace carve {
 
@@ -19,12 +20,7 @@ void Domain::reset() {
         set_box(static_cast<std::int32_t>(box_.size()) - 1, feature.open);
     }
     order_.resize(r.leaves.size());
-    place_.resize(r.leaves.size());
-    for (const auto& tree : r.trees)
-        for (std::int32_t i = tree.leaf_begin; i < tree.leaf_end; ++i) {
-            order_[i] = i;
-            place_[i] = i - tree.leaf_begin;
-        }
+    std::iota(order_.begin(), order_.end(), 0);
     count_.clear();
     for (const auto& tree : r.trees)
         count_.push_back(tree.leaf_end - tree.leaf_begin);
@@ -73,8 +69,6 @@ void Domain::kill(std::int32_t tree, std::int32_t i) {
     std::int32_t* const order = order_.data() + reduction_.trees[tree].leaf_begin;
     const std::int32_t last = --count_[tree];
     std::swap(order[i], order[last]);
-    place_[order[i]] = i;
-    place_[order[last]] = last;
     leave_slots(order[last]);
     --all_alive_;
     dirty_[tree] = 1;

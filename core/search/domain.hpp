@@ -27,9 +27,6 @@ class Domain {
     std::int32_t alive(std::int32_t tree, std::int32_t i) const {
         return order_[reduction_.trees[tree].leaf_begin + i];
     }
-    bool is_alive(std::int32_t tree, std::int32_t leaf) const {
-        return place_[leaf] < count_[tree];
-    }
     std::int64_t all_alive() const { return all_alive_; }
     // The leaves alive with a demand on a slot.
     std::span<const Reduction::User> users(std::int32_t slot) const {
@@ -80,7 +77,6 @@ class Domain {
     std::vector<Range> box_;
     std::vector<Range> open_;
     std::vector<std::int32_t> order_;
-    std::vector<std::int32_t> place_; // per leaf: where it is in the order of its tree
     std::vector<std::int32_t> count_;
     std::int64_t all_alive_ = 0;
     std::vector<Reduction::User> users_;   // as in the reduction, per slot those alive first
