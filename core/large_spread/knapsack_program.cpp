@@ -2,7 +2,6 @@
 // states that are made of it; over doubles, Wide or Dyadic numbers.
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "large_spread/knapsack.hpp"

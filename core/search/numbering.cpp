@@ -1,6 +1,5 @@
 // The reduction's cells, slots and ranges: what prune found, numbered.
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "search/reduction.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "model/states.hpp"
