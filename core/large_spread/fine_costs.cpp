@@ -4,12 +4,9 @@
 
 #include "numbers/exact.hpp"
 #include "numbers/multiples.hpp"
+#include "numbers/units.hpp"
 
 namespace carve {
-
-namespace {
-constexpr int fineness = 110; // bits of the budget's own cost, or one more or two
-} // namespace
 
 FineCosts::FineCosts(const Attacker& attacker)
     : applies_((attacker.norm == 1 || attacker.norm == 2) && attacker.has_one_unit() &&
@@ -17,7 +14,7 @@ FineCosts::FineCosts(const Attacker& attacker)
       norm_(attacker.norm) {
     if (!applies_)
         return;
-    exponent_ = norm_ * std::ilogb(attacker.budget) - fineness;
+    exponent_ = norm_ * std::ilogb(attacker.budget) - units::fine_cost_bits;
     capacity_ =
         norm_ == 1 ? product(attacker.budget, 1) : product(attacker.budget, attacker.budget);
 }

@@ -73,6 +73,15 @@ inline int exponent(std::int64_t wanted) {
 
 inline constexpr int wide_bits = 127;
 
+// Fine costs need not add up to so little. With units of 2^-110 of the budget's leading power of
+// two, to the p-th power, p <= 2, the budget's own cost is below 2^112. An option, and a move of
+// one, costs no more than the budget, rounding aside: below 2^113. What is in every choice that is
+// worth a look is part of one within the budget. So a program adds an option to what is within the
+// budget, and no more. Gains are differences of scores, whose sums Multiples fits into wide_bits.
+
+inline constexpr int fine_cost_bits = 110;
+static_assert(fine_cost_bits + 4 < wide_bits);
+
 // States are numbered, and limited by memory.
 inline constexpr std::size_t most_state_bytes = std::size_t{1} << 28;
 template <class State> inline constexpr std::size_t most_states = most_state_bytes / sizeof(State);
@@ -87,15 +96,19 @@ static_assert(most_state_bytes < static_cast<std::size_t>(most_places));
 //   spread        of a tree: largest less smallest value   <= 2 max |value|
 //   multipliers   |theta| <= 4 spread of its tree, at most F of them to a tree:
 //                 sum over trees and features of |theta|   <= F 4 (2 V)  <  2^59
+//                 (where the search turns to another mean of rivals, they are those of the last
+//                 one: V counts the scores of all outputs, and bounds every mean's values)
 //   need          what a tree loses by a cell              <= 2 spread
-//   constant      of the objective, checked at run time    <  3 * 2^57
+//   constant      of the objective, checked at run time    <  3 * 2^57; values of trees that have
+//                 one leaf left may be part of it, and are then none of the values above
 //   price         lambda capacity                          <= 2^59, and lambda <= 2^54; what
 //                 is committed costs no more than the capacity and two slacks, < 17/16 of it
 //
-// Rounding down takes a unit or two from each value, of which there are fewer than 2^31, as there
-// are slots; and V is a rounded sum, off by at most 2^-20 of itself. Every bound is one
-// objective's constant, less the price of the capacity, plus per tree a value and multipliers, plus
-// per feature the price of a cell less multipliers:
+// Rounding down takes up to two units from each value, three from a mean's, of which there are
+// fewer than 2^31, as there are slots; and V is a rounded sum, off by at most 2^-20 of itself. What
+// a cell costs a feature and its trees is shared out: all shares of it add up to no more. Every
+// bound is one objective's constant, less the price of the capacity, plus per tree a value and
+// multipliers, plus per feature the price of a cell less multipliers:
 //
 //   |bound| <= constant + values + 2 multipliers + 17/16 price < never.
 
@@ -103,9 +116,9 @@ inline constexpr int value_bits = 56;
 inline constexpr int most_multiplier = 4; // spreads
 inline constexpr int most_need = 2;       // spreads
 inline constexpr std::int64_t most_values =
-    two_to(value_bits) + two_to(value_bits - 20) + 2 * most_places;
+    two_to(value_bits) + two_to(value_bits - 20) + 3 * most_places;
 inline constexpr std::int64_t most_multipliers =
-    2 * most_multiplier * (two_to(value_bits) + two_to(value_bits - 20) + most_places);
+    2 * most_multiplier * (two_to(value_bits) + two_to(value_bits - 20) + 2 * most_places);
 inline constexpr std::int64_t most_constant = 3 * two_to(57);
 inline constexpr std::int64_t most_price = two_to(59);
 inline constexpr std::int64_t most_lambda = two_to(54);
@@ -131,8 +144,9 @@ constexpr int bits_of_values(std::size_t features) { return value_bits - std::bi
 // As every feature has a place, there are always some left.
 static_assert(bits_of_values(static_cast<std::size_t>(most_places) - 1) >= 25);
 
-// More than this many demands of leaves (16 MB per million) are not worth searching; entries,
-// users, ranges and slots are no more, and segments no more than three times as many.
+// More than this many demands of leaves (some 100 MB per million, with all that is made of them)
+// are not worth searching; entries, users, ranges and slots are no more, and segments no more than
+// three times as many.
 inline constexpr std::size_t most_demands = 12'000'000;
 static_assert(3 * most_demands < static_cast<std::size_t>(most_places));
 // Nor more than this many words of states that leaves ask for (8 MB per million): a feature of a
