@@ -45,8 +45,8 @@ Blend::Blend(const std::vector<const Objective*>& all, const Reduction& reductio
     std::vector<double> best = weights_;
     double best_mean = -std::numeric_limits<double>::infinity();
     std::vector<double> totals(all.size());
-    std::uint32_t looked_at = 0;
-    for (int round = 0; round < rounds && !stopwatch.expired(); ++round) {
+    bool late = false;
+    for (int round = 0; round < rounds && !late; ++round) {
         const auto mean_of = [&](const auto& value) {
             double mean = 0;
             for (std::size_t i = 0; i < all_.size(); ++i)
@@ -59,7 +59,8 @@ Blend::Blend(const std::vector<const Objective*>& all, const Reduction& reductio
         for (std::size_t i = 0; i < all_.size(); ++i)
             totals[i] = all_[i]->constant();
         for (const auto& tree : reduction.trees) {
-            if (++looked_at % 64 == 0 && stopwatch.expired())
+            late = late || ((tree.id & 15) == 0 && stopwatch.expired());
+            if (late)
                 break;
             std::int32_t least = reduction.leaves[tree.leaf_begin].node;
             double least_mean = mean_at(least);
@@ -74,7 +75,7 @@ Blend::Blend(const std::vector<const Objective*>& all, const Reduction& reductio
                 totals[i] += all_[i]->value(least);
         }
         if (const double mean = mean_of([&](std::size_t i) { return totals[i]; });
-            mean > best_mean) {
+            !late && mean > best_mean) {
             best_mean = mean;
             best = weights_;
         }

@@ -20,7 +20,7 @@ class Blend {
     Blend() = default;
     explicit Blend(const Objective& only) : parts_{{&only, whole}} {}
     // The mean of which the sum of every tree's least leaf in the reduction is about the largest;
-    // as far as time allows.
+    // the best found so far if time is up.
     Blend(const std::vector<const Objective*>& all, const Reduction& reduction,
           const Stopwatch& stopwatch);
     // Counts those for more that these leaves, one per tree, do not bring down.

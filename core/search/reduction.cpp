@@ -288,15 +288,17 @@ Reduction::Built Reduction::prune(Instance& instance, const Objective& objective
     return Built::whole;
 }
 
-bool Reduction::turn_to(const Blend& blend) {
+Reduction::Built Reduction::turn_to(const Blend& blend, const Stopwatch& stopwatch) {
     if (!blend.is_held_by(fixed))
-        return false;
+        return Built::too_large;
     blend_ = blend;
     bool exact = true;
     constant = blend_.constant(fixed, exact);
     doubt = exact ? 0 : 3;
     least = constant;
     for (Tree& tree : trees) {
+        if ((tree.id & 15) == 0 && stopwatch.expired())
+            return Built::interrupted;
         std::int64_t low = units::unbounded;
         std::int64_t high = -units::unbounded;
         exact = true;
@@ -311,7 +313,7 @@ bool Reduction::turn_to(const Blend& blend) {
     }
     if (numbered_)
         find_step();
-    return true;
+    return Built::whole;
 }
 
 } // namespace carve

@@ -124,9 +124,8 @@ class Reduction {
     // Trees whose leaves all have the same value become constants, unless `keep_all`.
     Built prune(Instance& instance, const Objective& objective, bool keep_all,
                 const Stopwatch& stopwatch);
-    // After prune with `keep_all`: look at this instead of the objective; false iff it does not
-    // fit.
-    bool turn_to(const Blend& blend);
+    // After prune with `keep_all`: look at this instead of the objective.
+    Built turn_to(const Blend& blend, const Stopwatch& stopwatch);
     // Completes what prune began, once: cells, slots, ranges.
     Built number(const Instance& instance, const Stopwatch& stopwatch);
     // Becomes what is left of a whole, numbered reduction of the same instance in a domain of it:

@@ -21,12 +21,10 @@ Outcome Search::run(Instance& instance, const Objective& objective, Goal goal,
                      objective.enclose(aim_.best_total).upper};
     const auto built = reduction_.prune(instance, objective, !others.empty(), stopwatch);
     too_large_ = built == Reduction::Built::too_large;
-    if (built != Reduction::Built::whole) {
+    if (built != Reduction::Built::whole || (!others.empty() && !turn_to_rivals())) {
         outcome.verdict = aim_.wins ? Verdict::wins : Verdict::undecided;
         return outcome;
     }
-    if (!others.empty() && !turn_to_rivals())
-        return outcome;
     aim_.best = reduction_.total_of(reduction_.home);
     aim_.closed_at = units::unbounded;
     // Who wins comes first, and takes little of the time that the least total takes; totals in
@@ -65,9 +63,10 @@ bool Search::turn_to_rivals() {
     constexpr int rounds = 12;
     Blend blend(aim_.rivals, reduction_, *aim_.stopwatch);
     const auto turn = [&](const Blend& to) {
-        too_large_ = !reduction_.turn_to(to);
+        const auto turned = reduction_.turn_to(to, *aim_.stopwatch);
+        too_large_ = turned == Reduction::Built::too_large;
         aim_.need = to.tie_wins() ? 1 : 0;
-        return !too_large_;
+        return turned == Reduction::Built::whole;
     };
     if (!turn(blend))
         return false;

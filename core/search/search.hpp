@@ -36,7 +36,7 @@ class Search {
     bool too_large() const { return too_large_; }
 
   private:
-    bool turn_to_rivals(); // false iff what they are does not fit
+    bool turn_to_rivals(); // false iff what they are does not fit, or time is up
     // The search proper, for attacks whose total is below the cutoff; false iff interrupted.
     bool descend(std::int64_t cutoff);
     // Search again, for attacks that units are too coarse to tell from the best; true iff the best

@@ -173,3 +173,20 @@ TEST(a_mean_of_objectives_is_not_above_what_it_is_the_mean_of) {
         }
     }
 }
+
+TEST(a_reduction_turns_to_no_mean_when_time_is_up) {
+    Random random(35);
+    const Ensemble ensemble = tests::random_ensemble(random, {3, 3, 3, false, 4});
+    const Objective first = Objective::rivals(ensemble, 1, 0);
+    const Objective second = Objective::rivals(ensemble, 2, 0);
+    const Attacker anything = tests::random_attacker(random, ensemble, norm_inf);
+    const std::vector<double> row = tests::random_rows(random, ensemble, 1);
+    Instance instance(ensemble, anything);
+    instance.load(row.data());
+    Reduction reduction(ensemble, anything);
+    CHECK(reduction.prune(instance, first, true, forever) == Reduction::Built::whole);
+    const Stopwatch over(0, nobody_cancels);
+    const Blend blend({&first, &second}, reduction, over);
+    CHECK(reduction.turn_to(blend, over) == Reduction::Built::interrupted);
+    CHECK(reduction.turn_to(blend, forever) == Reduction::Built::whole);
+}
