@@ -107,19 +107,10 @@ std::optional<Wide> Knapsack::maximise_whole(double capacity, const Wide& whole_
     Slack slack;
     const double floor = prepare(capacity, slack);
     whole_options_.resize(options_.size());
-    const auto look_up = [&](std::size_t group, std::int32_t option) {
-        if (option != nothing)
-            whole_options_[static_cast<std::size_t>(option)] =
-                lookup(groups_[group].id, options_[static_cast<std::size_t>(option)].leaf);
-    };
-    for (std::size_t c = 0; c < contest_count_; ++c) {
-        const auto group = static_cast<std::size_t>(contests_[c].group);
-        choice_[group] = nothing;
-        for (const std::int32_t option : contests_[c].options)
-            look_up(group, option);
-    }
-    for (std::size_t g = 0; g < groups_.size(); ++g)
-        look_up(g, choice_[g]);
+    for_all_in_play([&](int group, std::int32_t option) {
+        whole_options_[static_cast<std::size_t>(option)] =
+            lookup(group, options_[static_cast<std::size_t>(option)].leaf);
+    });
     const std::int32_t best = run_whole(capacity + slack.cost, floor, whole_capacity, stopwatch);
     if (best < 0)
         return {};

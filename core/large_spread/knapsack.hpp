@@ -178,6 +178,20 @@ class Knapsack {
     // Finds what can be part of a choice of gain >= floor, given an upper bound on all gains:
     // settles groups with one option left (choice_), leaves the others to contests_.
     void reduce(double bound, double floor);
+    // After it: calls visit(group's id, option) for every option of a contest and every one
+    // settled.
+    template <class Visit> void for_all_in_play(const Visit& visit) {
+        for (std::size_t c = 0; c < contest_count_; ++c) {
+            const auto group = static_cast<std::size_t>(contests_[c].group);
+            choice_[group] = nothing;
+            for (const std::int32_t option : contests_[c].options)
+                if (option != nothing)
+                    visit(groups_[group].id, option);
+        }
+        for (std::size_t group = 0; group < groups_.size(); ++group)
+            if (choice_[group] != nothing)
+                visit(groups_[group].id, choice_[group]);
+    }
     // Runs the program over the contests; drops states that cost more than the capacity or cannot
     // lead to a gain >= floor.
     template <class Number, class Exact>

@@ -199,23 +199,13 @@ Knapsack::Found Knapsack::run_exactly(double capacity, double floor, const Dyadi
     int cost_exponent = exact_capacity.exponent();
     int gain_exponent =
         target.gain != nullptr ? target.gain->exponent() : std::numeric_limits<int>::max();
-    const auto look_up = [&](std::size_t group, std::int32_t option) {
-        if (option == nothing)
-            return;
+    for_all_in_play([&](int group, std::int32_t option) {
         ExactOption& exact = exact_options_[static_cast<std::size_t>(option)];
-        exact = lookup(groups_[group].id, options_[static_cast<std::size_t>(option)].leaf);
+        exact = lookup(group, options_[static_cast<std::size_t>(option)].leaf);
         cost_exponent = std::min(cost_exponent, exact.cost.exponent());
         gain_exponent = std::min(gain_exponent, exact.gain.exponent());
         in_play.push_back(option);
-    };
-    for (std::size_t c = 0; c < contest_count_; ++c) {
-        const auto group = static_cast<std::size_t>(contests_[c].group);
-        choice_[group] = nothing;
-        for (const std::int32_t option : contests_[c].options)
-            look_up(group, option);
-    }
-    for (std::size_t g = 0; g < groups_.size(); ++g)
-        look_up(g, choice_[g]);
+    });
     const Dyadic limit = exact_capacity.with_exponent(cost_exponent);
     const Dyadic goal =
         target.gain != nullptr ? target.gain->with_exponent(gain_exponent) : Dyadic{};

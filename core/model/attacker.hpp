@@ -131,7 +131,7 @@ class Instance {
     }
     // May the attacker give the feature this value?
     bool allows(std::int32_t feature, double value);
-    // May the attacker give any feature any number? Unless it cannot tell.
+    // May the attacker give any feature any number? False, too, where that is not known.
     bool moves_freely() const {
         return bounds_.lower == nullptr && sures_.empty() &&
                sure_ == std::numeric_limits<double>::max();

@@ -125,7 +125,7 @@ template <class Value> std::int64_t Blend::mean(const Value& value, bool& exact)
     std::int64_t rest = 0; // in parts of a unit
     for (const Part& part : parts_) {
         const std::int64_t units = value(*part.objective);
-        const std::int64_t down = units >> 6; // whole = 2^6: rounded down
+        const std::int64_t down = units >> whole_bits; // rounded down
         sum += down * part.weight;
         rest += (units - down * whole) * part.weight;
     }

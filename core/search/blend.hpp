@@ -35,7 +35,8 @@ class Blend {
     bool tie_wins() const;
 
   private:
-    static constexpr std::int64_t whole = 64;
+    static constexpr int whole_bits = 6;
+    static constexpr std::int64_t whole = std::int64_t{1} << whole_bits;
     struct Part {
         const Objective* objective;
         std::int64_t weight; // all add up to `whole`

@@ -20,11 +20,10 @@ void Descent::poll(std::vector<std::int32_t>& cells) {
             for (std::int32_t e = leaf.entry_begin; e < leaf.entry_end; ++e) {
                 if (reduction_.entries[e].slot != s)
                     continue;
-                const Reduction::Range& range = reduction_.ranges[reduction_.entries[e].range];
-                const std::int32_t* const begin = reduction_.segment_begin.data() + slot.first;
-                votes[begin[range.low]] += tree.spread;
-                if (range.high + 1 < slot.count)
-                    votes[begin[range.high + 1]] -= tree.spread;
+                const Reduction::Range asked =
+                    reduction_.cells_of(slot, reduction_.ranges[reduction_.entries[e].range]);
+                votes[asked.low] += tree.spread;
+                votes[asked.high + 1] -= tree.spread;
             }
         }
         for (std::int32_t cell = 1; cell < feature.count; ++cell)
@@ -42,17 +41,10 @@ void Descent::place(const std::vector<std::int32_t>& cells) {
         position_.move(static_cast<std::int32_t>(f), cells[f]);
 }
 
-double Descent::cost_of(const std::vector<std::int32_t>& cells) const {
-    double cost = 0;
-    for (std::size_t f = 0; f < cells.size(); ++f)
-        cost += reduction_.cost[reduction_.features[f].first + cells[f]];
-    return cost;
-}
-
 // Takes moves back, the least useful for their cost first, until the rest is affordable, as the
 // cells nearest to the instance are.
 void Descent::repair(std::vector<std::int32_t>& cells) {
-    double cost = cost_of(cells);
+    double cost = reduction_.cost_of(cells);
     while (!reduction_.affordable(cells, cost)) {
         std::int32_t worst = -1;
         double worst_rate = std::numeric_limits<double>::infinity();
@@ -69,20 +61,19 @@ void Descent::repair(std::vector<std::int32_t>& cells) {
             }
         }
         if (worst < 0) {
-            for (std::size_t f = 0; f < cells.size(); ++f)
-                cells[f] = reduction_.features[f].start;
+            choose(cells, [&](std::int32_t f) { return reduction_.features[f].start; });
             place(cells);
             return;
         }
         cells[worst] = reduction_.features[worst].start;
         position_.move(worst, cells[worst]);
-        cost = cost_of(cells);
+        cost = reduction_.cost_of(cells);
     }
 }
 
 // Moves one feature at a time, as long as that helps.
 void Descent::polish(std::vector<std::int32_t>& cells) {
-    double cost = cost_of(cells);
+    double cost = reduction_.cost_of(cells);
     for (int round = 0; round < 32; ++round) {
         std::int64_t best = 0;
         double best_rate = 0;
@@ -111,7 +102,7 @@ void Descent::polish(std::vector<std::int32_t>& cells) {
             break;
         cells[best_feature] = best_cell;
         position_.move(best_feature, best_cell);
-        cost = cost_of(cells);
+        cost = reduction_.cost_of(cells);
     }
 }
 
@@ -122,6 +113,18 @@ void Descent::consider(std::vector<std::int32_t>& cells, bool thoroughly) {
     if (thoroughly && !aim_.found()) {
         polish(cells);
         aim_.keep(reduction_, cells, position_.total());
+    }
+}
+
+void Descent::try_votes(bool root, int sweep) {
+    choose(trial_, [&](std::int32_t f) { return dual_.vote(f); });
+    if (trial_ == tried_)
+        return;
+    tried_ = trial_;
+    consider(trial_, !root || sweep % 8 == 3);
+    if (root && sweep == 3 && !aim_.found()) {
+        choose(trial_, [&](std::int32_t f) { return reduction_.features[f].start; });
+        consider(trial_, true);
     }
 }
 

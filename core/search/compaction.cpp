@@ -14,6 +14,7 @@ void Reduction::compact(const Reduction& whole, const Domain& domain, Origin& or
     home = whole.home;
     settled = whole.settled;
     constant = whole.constant;
+    least = 0;
     doubt = whole.doubt;
     trees.clear();
     leaves.clear();
@@ -34,15 +35,8 @@ void Reduction::compact(const Reduction& whole, const Domain& domain, Origin& or
             constant += leaf.value;
         }
     }
+    least += constant;
     index_slots();
-    least = constant;
-    for (const Tree& tree : trees) {
-        std::int64_t low = leaves[tree.leaf_begin].value;
-        for (std::int32_t i = tree.leaf_begin; i < tree.leaf_end; ++i)
-            low = std::min(low, leaves[i].value);
-        least += low;
-    }
-    numbered_ = true;
 }
 
 // Of a feature, cells remain that leaves alive tell apart, and on either side one for all that is
@@ -134,6 +128,7 @@ void Reduction::add_alive(const Reduction& whole, const Domain& domain, std::int
     }
     tree.leaf_end = static_cast<std::int32_t>(leaves.size());
     tree.spread = high - low;
+    least += low;
     trees.push_back(tree);
     add_slots(trees.back());
 }

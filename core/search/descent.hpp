@@ -70,12 +70,18 @@ class Descent {
     double priced_out(double extra) const;
 
     // Candidates: cells per feature.
+    template <class CellOf> void choose(std::vector<std::int32_t>& cells, const CellOf& cell_of) {
+        cells.clear();
+        for (std::size_t f = 0; f < reduction_.features.size(); ++f)
+            cells.push_back(cell_of(static_cast<std::int32_t>(f)));
+    }
+    // After a sweep: what the features vote for and, at times at the root, what is near it or home.
+    void try_votes(bool root, int sweep);
     // Per feature, the cell that the trees' own choices ask for most, as far as that pays.
     void poll(std::vector<std::int32_t>& cells);
     // Tries them, with moves taken back until the rest is affordable.
     void consider(std::vector<std::int32_t>& cells, bool thoroughly);
     void place(const std::vector<std::int32_t>& cells);
-    double cost_of(const std::vector<std::int32_t>& cells) const;
     void repair(std::vector<std::int32_t>& cells);
     void polish(std::vector<std::int32_t>& cells);
 

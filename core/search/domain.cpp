@@ -43,12 +43,7 @@ void Domain::set_box(std::int32_t feature, const Range& cells) {
     for (std::int32_t i = f.slot_begin; i < f.slot_end; ++i) {
         const std::int32_t s = reduction_.slots_of_feature[i];
         const auto& slot = reduction_.slots[s];
-        const std::int32_t* const begin = reduction_.segment_begin.data() + slot.first;
-        Range open{0, slot.count - 1};
-        while (open.low + 1 < slot.count && begin[open.low + 1] <= cells.low)
-            ++open.low;
-        while (open.high > open.low && begin[open.high] > cells.high)
-            --open.high;
+        const Range open = reduction_.segments_of(slot, cells);
         if (open.low != open_[s].low || open.high != open_[s].high)
             dirty_[slot.tree] = 1;
         open_[s] = open;
@@ -108,11 +103,9 @@ void Domain::undo(const Mark& mark) {
 }
 
 Reduction::Range Domain::cells_of(const Reduction::Slot& slot, const Range& segments) const {
-    const std::int32_t* const begin = reduction_.segment_begin.data() + slot.first;
+    const Range cells = reduction_.cells_of(slot, segments);
     const Range& box = box_[slot.feature];
-    const std::int32_t last =
-        segments.high + 1 < slot.count ? begin[segments.high + 1] - 1 : box.high;
-    return {std::max(begin[segments.low], box.low), std::min(last, box.high)};
+    return {std::max(cells.low, box.low), std::min(cells.high, box.high)};
 }
 
 bool Domain::tighten_by_cost() {

@@ -77,16 +77,6 @@ void Dual::set_lambda(double lambda) {
         std::ceil(lambda_ * reduction_.capacity() * (whole ? 1 : 1 + 0x1p-40)));
 }
 
-Range Dual::open_segments(const Reduction::Slot& slot, const Range& cells) const {
-    const std::int32_t* const begin = reduction_.segment_begin.data() + slot.first;
-    Range open{0, slot.count - 1};
-    while (open.low + 1 < slot.count && begin[open.low + 1] <= cells.low)
-        ++open.low;
-    while (open.high > open.low && begin[open.high] > cells.high)
-        --open.high;
-    return open;
-}
-
 std::int64_t Dual::price_slot(const Reduction::Slot& slot, const Range& open,
                               std::int64_t* range) const {
     const std::int64_t* const theta = theta_.data() + slot.first;
@@ -189,7 +179,8 @@ std::int64_t Dual::evaluate_if(std::int32_t f, std::int32_t low, std::int32_t hi
         const std::int32_t s = reduction_.slots_of_feature[i];
         const auto& slot = reduction_.slots[s];
         fresh_.resize(slot.range_end - slot.range_begin);
-        const std::int64_t base = price_slot(slot, open_segments(slot, cells), fresh_.data());
+        const std::int64_t base =
+            price_slot(slot, reduction_.segments_of(slot, cells), fresh_.data());
         std::int64_t least = least_elsewhere(s);
         for (const auto& user : domain_.users(s)) {
             const std::int64_t now = fresh_[user.range - slot.range_begin];

@@ -80,8 +80,6 @@ class Dual {
     // The least energy of the leaves alive that do not look at the slot.
     std::int64_t least_elsewhere(std::int32_t slot);
     std::int64_t evaluate_feature(std::int32_t feature, const Reduction::Range& cells) const;
-    Reduction::Range open_segments(const Reduction::Slot& slot,
-                                   const Reduction::Range& cells) const;
     // Calls visit(segment, its cells) for the open segments of a slot, within the box.
     template <typename Visit>
     void for_segments(std::int32_t s, const Reduction::Range& box, Visit&& visit) const {

@@ -161,19 +161,8 @@ Descent::Step Descent::ascend(std::size_t depth, std::int64_t& bound) {
         bound = std::max(bound, dual_.evaluate());
         if (aim_.closes(bound))
             return Step::closed;
-        const bool tries = root || (aim_.nodes % 4 == 0 && i % 4 == 3);
-        trial_.clear();
-        for (std::size_t f = 0; tries && f < reduction_.features.size(); ++f)
-            trial_.push_back(dual_.vote(static_cast<std::int32_t>(f)));
-        if (tries && trial_ != tried_) {
-            tried_ = trial_;
-            consider(trial_, !root || i % 8 == 3);
-            if (root && i == 3 && !aim_.found()) {
-                trial_.clear();
-                for (const auto& feature : reduction_.features)
-                    trial_.push_back(feature.start);
-                consider(trial_, true);
-            }
+        if (root || (aim_.nodes % 4 == 0 && i % 4 == 3)) {
+            try_votes(root, i);
             if (aim_.found())
                 return Step::found;
             if (aim_.closes(bound))
@@ -192,11 +181,9 @@ Descent::Step Descent::ascend(std::size_t depth, std::int64_t& bound) {
 
 // One cell per feature is left.
 Descent::Step Descent::leave(std::int64_t& bound) {
-    trial_.clear();
-    for (std::size_t f = 0; f < reduction_.features.size(); ++f)
-        trial_.push_back(domain_.low(static_cast<std::int32_t>(f)));
+    choose(trial_, [&](std::int32_t f) { return domain_.low(f); });
     bound = units::unbounded;
-    if (reduction_.affordable(trial_, cost_of(trial_))) {
+    if (reduction_.affordable(trial_, reduction_.cost_of(trial_))) {
         place(trial_);
         bound = position_.total();
         aim_.keep(reduction_, trial_, bound);

@@ -315,6 +315,23 @@ void Reduction::add_slots(Tree& tree) {
     tree.slot_end = static_cast<std::int32_t>(slots.size());
 }
 
+Reduction::Range Reduction::segments_of(const Slot& slot, const Range& cells) const {
+    const std::int32_t* const begin = segment_begin.data() + slot.first;
+    Range segments{0, slot.count - 1};
+    while (segments.low + 1 < slot.count && begin[segments.low + 1] <= cells.low)
+        ++segments.low;
+    while (segments.high > segments.low && begin[segments.high] > cells.high)
+        --segments.high;
+    return segments;
+}
+
+double Reduction::cost_of(const std::vector<std::int32_t>& cells) const {
+    double total = 0;
+    for (std::size_t f = 0; f < cells.size(); ++f)
+        total += cost[features[f].first + cells[f]];
+    return total;
+}
+
 bool Reduction::affordable(const std::vector<std::int32_t>& cells, double total) const {
     if (!has_costs() || total <= capacity() - slack_)
         return true;

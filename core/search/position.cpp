@@ -15,13 +15,9 @@ void Position::start() {
     allowed_.resize(reduction_.ranges.size());
     missed_.assign(reduction_.leaves.size(), 0);
     for (const auto& slot : reduction_.slots) {
-        const std::int32_t* const begin = reduction_.segment_begin.data() + slot.first;
         const auto& feature = reduction_.features[slot.feature];
-        for (std::int32_t r = slot.range_begin; r < slot.range_end; ++r) {
-            const auto& [low, high] = reduction_.ranges[r];
-            allowed_[r] = {begin[low],
-                           high + 1 < slot.count ? begin[high + 1] - 1 : feature.count - 1};
-        }
+        for (std::int32_t r = slot.range_begin; r < slot.range_end; ++r)
+            allowed_[r] = reduction_.cells_of(slot, reduction_.ranges[r]);
         for (std::int32_t u = slot.user_begin; u < slot.user_end; ++u) {
             const auto& user = reduction_.users[u];
             missed_[user.leaf] += !holds(allowed_[user.range], feature.start);

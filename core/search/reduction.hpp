@@ -31,10 +31,10 @@ class Domain;
 struct Origin {
     std::vector<std::int32_t> tree;
     std::vector<std::int32_t> feature;
-    std::vector<std::int32_t> cell;   // per cell: the first of those that it joins
-    std::vector<std::int32_t> joined; // per cell of the whole: where it is now
-    std::vector<std::int32_t>
-        feature_of; // per feature of the whole: its place; -1 if there is none
+    std::vector<std::int32_t> cell; // per cell: the first of those that it joins
+    // Of the whole, per cell, and per feature: where it is now; a feature that is nowhere: -1.
+    std::vector<std::int32_t> joined;
+    std::vector<std::int32_t> feature_of;
 };
 
 // Totals as multiples of 2^-shift, as fine as 64 bits allow for sums over all trees and features
@@ -144,6 +144,16 @@ class Reduction {
 
     // The value that stands for a cell: the one nearest to the instance.
     double value(const Feature& feature, std::int32_t cell) const;
+    // The cells of these segments of a slot, and the segments that these cells are part of.
+    Range cells_of(const Slot& slot, const Range& segments) const {
+        const std::int32_t* const begin = segment_begin.data() + slot.first;
+        const std::int32_t end = segments.high + 1 < slot.count ? begin[segments.high + 1]
+                                                                : features[slot.feature].count;
+        return {begin[segments.low], end - 1};
+    }
+    Range segments_of(const Slot& slot, const Range& cells) const;
+    // The sum of the rounded costs of cells, one per feature.
+    double cost_of(const std::vector<std::int32_t>& cells) const;
     // Are these cells, one per feature, an attack within the budget? Exact; `cost` is the sum of
     // their rounded costs.
     bool affordable(const std::vector<std::int32_t>& cells, double cost) const;

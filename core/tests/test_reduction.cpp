@@ -1,22 +1,15 @@
 // What is in reach is numbered as a whole, or said to be too large.
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
-#include "model/objective.hpp"
-#include "search/reduction.hpp"
-#include "tests/check.hpp"
-#include "tests/problems.hpp"
+#include "tests/reductions.hpp"
 
 using namespace carve;
+using tests::forever;
 using tests::Random;
 
 namespace {
-
-const std::atomic<bool> nobody_cancels{false};
-const Stopwatch forever(std::numeric_limits<double>::infinity(), nobody_cancels);
 
 // Stumps that ask three features of 8 states for {0, …, i}, twice, and a tree whose last leaf asks
 // each of them for the even states, which are no runs in the order of the stumps.
@@ -86,22 +79,16 @@ TEST(random_reductions_are_whole_or_too_large) {
     Random random(61);
     int large = 0;
     for (int i = 0; i < 300; ++i) {
-        const tests::Shape shape{random.between(2, 5), 3, random.between(2, 4), false, 1, true};
-        const Ensemble ensemble = tests::random_ensemble(random, shape);
-        const Attacker attacker =
-            tests::random_attacker(random, ensemble, random.pick({norm_inf, 0, 1, 2}));
-        const Objective objective = Objective::binary(ensemble, true);
-        const std::vector<double> row = tests::random_rows(random, ensemble, 1);
-        Instance instance(ensemble, attacker);
-        instance.load(row.data());
-        Reduction all(ensemble, attacker);
-        CHECK(all.prune(instance, objective, false, forever) == Reduction::Built::whole);
-        CHECK(all.number(instance, forever) == Reduction::Built::whole);
+        tests::Question question(random,
+                                 {random.between(2, 5), 3, random.between(2, 4), false, 1, true},
+                                 random.pick({norm_inf, 0, 1, 2}));
+        const Reduction& all = question.reduction;
         Reduction some(
-            ensemble, attacker,
+            question.ensemble, question.attacker,
             static_cast<std::size_t>(random.below(static_cast<int>(all.entries.size()) + 1)));
-        if (some.prune(instance, objective, false, forever) == Reduction::Built::whole &&
-            some.number(instance, forever) == Reduction::Built::whole)
+        if (some.prune(question.instance, question.objective, false, forever) ==
+                Reduction::Built::whole &&
+            some.number(question.instance, forever) == Reduction::Built::whole)
             CHECK(some.leaves.size() == all.leaves.size());
         else
             ++large;

@@ -1,84 +1,30 @@
 // What the search is made of: totals of points, lattices of totals, means of objectives; each
 // against its definition.
 #include <algorithm>
-#include <atomic>
-#include <limits>
 #include <vector>
 
-#include "model/objective.hpp"
 #include "search/blend.hpp"
 #include "search/position.hpp"
-#include "search/reduction.hpp"
-#include "tests/check.hpp"
-#include "tests/problems.hpp"
+#include "tests/reductions.hpp"
 
 using namespace carve;
+using tests::forever;
+using tests::Question;
 using tests::Random;
 
 namespace {
 
-const std::atomic<bool> nobody_cancels{false};
-const Stopwatch forever(std::numeric_limits<double>::infinity(), nobody_cancels);
-
-// A numbered reduction of a random question, and what it is of.
-struct Question {
-    Question(Random& random, int norm)
-        : ensemble(tests::random_ensemble(random, {random.between(2, 5), 3, random.between(1, 3),
-                                                   false, 1, random.chance(0.5)})),
-          attacker(tests::random_attacker(random, ensemble, norm)),
-          row(tests::random_rows(random, ensemble, 1)), instance(ensemble, attacker),
-          objective(Objective::binary(ensemble, true)), reduction(ensemble, attacker) {
-        instance.load(row.data());
-        built = reduction.prune(instance, objective, false, forever) == Reduction::Built::whole &&
-                reduction.number(instance, forever) == Reduction::Built::whole;
-    }
-    Ensemble ensemble;
-    Attacker attacker;
-    std::vector<double> row;
-    Instance instance;
-    Objective objective;
-    Reduction reduction;
-    bool built = false;
-};
-
-double cost_of(const Reduction& reduction, const std::vector<std::int32_t>& cells) {
-    double cost = 0;
-    for (std::size_t f = 0; f < cells.size(); ++f)
-        cost += reduction.cost[reduction.features[f].first + cells[f]];
-    return cost;
+Question small_question(Random& random, int norm) {
+    return {random,
+            {random.between(2, 5), 3, random.between(1, 3), false, 1, random.chance(0.5)},
+            norm};
 }
 
 // Calls visit(cells) for every choice of open cells that the budget affords.
-template <class Visit> void for_every_point(const Reduction& reduction, Visit&& visit) {
-    std::vector<std::int32_t> cells;
-    for (const auto& feature : reduction.features)
-        cells.push_back(feature.open.low);
-    for (;;) {
-        if (reduction.affordable(cells, cost_of(reduction, cells)))
-            visit(cells);
-        std::size_t f = 0;
-        while (f < cells.size() && cells[f] == reduction.features[f].open.high) {
-            cells[f] = reduction.features[f].open.low;
-            ++f;
-        }
-        if (f == cells.size())
-            return;
-        ++cells[f];
-    }
-}
-
-// The total at a point, by routing.
-std::int64_t routed_total(const Question& question, const Reduction& reduction,
-                          const std::vector<std::int32_t>& cells) {
-    std::vector<double> routed(question.instance.routed,
-                               question.instance.routed + question.ensemble.n_features);
-    for (std::size_t f = 0; f < cells.size(); ++f)
-        if (const auto& feature = reduction.features[f]; cells[f] != feature.home)
-            routed[feature.id] = reduction.value(feature, cells[f]);
-    std::vector<std::int32_t> leaves;
-    for (int tree = 0; tree < question.ensemble.n_trees(); ++tree)
-        leaves.push_back(question.ensemble.leaf_of(tree, routed.data()));
-    return question.reduction.total_of(leaves);
+template <class Visit> void for_every_point(const Reduction& reduction, const Visit& visit) {
+    tests::for_every_point(
+        reduction, [&](std::int32_t f) { return reduction.features[f].open.low; },
+        [&](std::int32_t f) { return reduction.features[f].open.high; }, visit);
 }
 
 std::size_t points_of(const Reduction& reduction) {
@@ -95,23 +41,23 @@ TEST(a_position_knows_its_total_and_what_every_move_adds) {
     int moves = 0;
     for (const int norm : {norm_inf, 0, 1, 2})
         for (int i = 0; i < 100; ++i) {
-            Question question(random, norm);
+            const Question question = small_question(random, norm);
             const Reduction& reduction = question.reduction;
-            if (!question.built || points_of(reduction) > 2000)
+            if (points_of(reduction) > 2000)
                 continue;
             Position position(reduction);
             for_every_point(reduction, [&](const std::vector<std::int32_t>& cells) {
                 for (std::size_t f = 0; f < cells.size(); ++f)
                     position.move(static_cast<std::int32_t>(f), cells[f]);
-                CHECK(position.total() == routed_total(question, reduction, cells));
+                CHECK(position.total() == question.reached(reduction, cells));
                 for (std::size_t f = 0; f < cells.size(); ++f) {
                     const std::vector<std::int64_t> profile =
                         position.profile(static_cast<std::int32_t>(f));
                     std::vector<std::int32_t> moved = cells;
                     for (moved[f] = 0; moved[f] < reduction.features[f].count; ++moved[f]) {
-                        if (!reduction.affordable(moved, cost_of(reduction, moved)))
+                        if (!reduction.affordable(moved, reduction.cost_of(moved)))
                             continue;
-                        const std::int64_t there = routed_total(question, reduction, moved);
+                        const std::int64_t there = question.reached(reduction, moved);
                         CHECK(position.total() + profile[moved[f]] == there);
                         ++moves;
                     }
@@ -125,9 +71,9 @@ TEST(no_total_is_between_two_neighbours_of_the_lattice) {
     Random random(32);
     int coarse = 0;
     for (int i = 0; i < 300; ++i) {
-        Question question(random, random.pick({norm_inf, 0, 1}));
+        const Question question = small_question(random, random.pick({norm_inf, 0, 1}));
         const Reduction& reduction = question.reduction;
-        if (!question.built || reduction.trees.empty() || points_of(reduction) > 2000)
+        if (reduction.trees.empty() || points_of(reduction) > 2000)
             continue;
         const std::int64_t one = reduction.total_of(reduction.home);
         const std::int64_t step = reduction.total_from(one + 1) - one;
@@ -136,7 +82,7 @@ TEST(no_total_is_between_two_neighbours_of_the_lattice) {
         CHECK(reduction.total_from(one - step + 1) == one);
         coarse += step > 1;
         for_every_point(reduction, [&](const std::vector<std::int32_t>& cells) {
-            CHECK((routed_total(question, reduction, cells) - one) % step == 0);
+            CHECK((question.reached(reduction, cells) - one) % step == 0);
         });
     }
     CHECK(coarse > 20);
@@ -185,7 +131,7 @@ TEST(a_reduction_turns_to_no_mean_when_time_is_up) {
     instance.load(row.data());
     Reduction reduction(ensemble, anything);
     CHECK(reduction.prune(instance, first, true, forever) == Reduction::Built::whole);
-    const Stopwatch over(0, nobody_cancels);
+    const Stopwatch over(0, tests::nobody_cancels);
     const Blend blend({&first, &second}, reduction, over);
     CHECK(reduction.turn_to(blend, over) == Reduction::Built::interrupted);
     CHECK(reduction.turn_to(blend, forever) == Reduction::Built::whole);
