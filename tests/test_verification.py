@@ -28,6 +28,15 @@ def verified(**options):
     return cg.verify(MODEL, X, Y, ATTACKER, **options)
 
 
+def random_stumps(n):
+    """A stump for every feature, at random."""
+    rng = np.random.default_rng(0)
+    trees = [
+        stump(f, rng.uniform(0.2, 0.8), *np.sort(rng.normal(size=2)).tolist()) for f in range(n)
+    ]
+    return ensemble(*trees, n_features=n)
+
+
 def half_known():
     """Four instances: robust, two unknown (one right, one wrong), vulnerable."""
     rows = [[0.1, 0.1], [0.45, 0.1], [0.45, 0.1], [0.1, 0.1]]
@@ -113,11 +122,49 @@ def test_methods_of_the_paper_agree(norm):
     rows = np.random.default_rng(0).random((200, 3))
     labels = model.decide(rows)
     attacker = cg.Attacker(norm, 1 if norm == 0 else 0.2)
-    efficient = cg.verify(model, rows, labels, attacker)
-    basic = cg.verify(model, rows, labels, attacker, method="basic")
-    assert {"robust", "fragile"} <= set(efficient.status.tolist())
-    np.testing.assert_array_equal(efficient.status, basic.status)
-    np.testing.assert_allclose(efficient.worst_margin, basic.worst_margin)
+    for exact in (False, True):
+        options = {"exact_margin": exact}
+        efficient = cg.verify(model, rows, labels, attacker, **options)
+        basic = cg.verify(model, rows, labels, attacker, method="basic", **options)
+        assert {"robust", "fragile"} <= set(efficient.status.tolist())
+        np.testing.assert_array_equal(efficient.status, basic.status)
+        np.testing.assert_array_equal(efficient.worst_margin, basic.worst_margin)
+    assert not np.isnan(efficient.worst_margin).any()
+
+
+@pytest.mark.parametrize("norm", [1, 2, 3])
+def test_a_first_look_decides_as_the_worst_margin_does(norm):
+    """Of norms 1, 2, … the worst margin is found only where somebody asks for it."""
+    model = random_stumps(40)
+    rows = np.random.default_rng(1).random((300, 40))
+    labels = model.decide(rows)
+    labels[::7] = 1 - labels[::7]
+    attacker = cg.Attacker(norm, 0.3)
+    quick = cg.verify(model, rows, labels, attacker, engine="large-spread")
+    exact = cg.verify(model, rows, labels, attacker, engine="large-spread", exact_margin=True)
+    assert set(exact.status.tolist()) == {"robust", "fragile", "vulnerable", "broken"}
+    np.testing.assert_array_equal(quick.status, exact.status)
+    np.testing.assert_array_equal(quick.margin, exact.margin)
+    assert not np.isnan(exact.worst_margin).any()
+    unknown = np.isnan(quick.worst_margin)
+    assert unknown.any()
+    np.testing.assert_array_equal(quick.worst_margin[~unknown], exact.worst_margin[~unknown])
+    assert (quick.worst_margin_lower <= exact.worst_margin_upper).all()
+    assert (exact.worst_margin_lower <= quick.worst_margin_upper).all()
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_witnesses_of_large_spread_models_are_the_best_attacks(norm):
+    model = random_stumps(40)
+    rows = np.random.default_rng(2).random((100, 40))
+    labels = model.decide(rows)
+    attacker = cg.Attacker(norm, 0.3)
+    found = cg.attack(model, rows, labels, attacker, engine="large-spread")
+    worst = cg.verify(model, rows, labels, attacker, exact_margin=True).worst_margin
+    assert found.success.sum() > 20
+    raw = model.raw_score(found.witnesses[found.success])
+    margins = np.where(labels[found.success] == 1, raw, -raw)
+    np.testing.assert_allclose(margins, worst[found.success], rtol=1e-12, atol=1e-12)
 
 
 def test_grid_is_never_robust_where_the_exact_verdict_is_not():

@@ -139,7 +139,10 @@ def robust_refit(parts: list[tuple[Floats, Labels]]) -> Any:
     figure, rows = plt.subplots(
         2, 1, figsize=(7.2, 4.0), sharex=True, sharey=True, layout="constrained"
     )
-    results = [("before the refit", model.verify(*test)), ("after it", better.verify(*test))]
+    results = [
+        (name, each.verify(*test, exact_margin=True))
+        for name, each in (("before the refit", model), ("after it", better))
+    ]
     everything = np.concatenate([result.worst_margin for _, result in results])
     edge = 0.25
     bins = np.arange(np.floor(everything.min() / edge), np.ceil(everything.max() / edge) + 1) * edge

@@ -116,17 +116,15 @@ double LargeSpreadSolver::radius_by_cost(const Objective& objective, const Stopw
 }
 
 double LargeSpreadSolver::critical_budget(std::int32_t leaf) {
-    demands_of(leaf);
     double budget = 0;
-    for (const Move& move : moves_) {
-        const double x = instance_->x[move.feature];
-        const double z = target(move);
+    for (const auto& [feature, z] : demands_.of(leaf, *instance_)) {
+        const double x = instance_->x[feature];
         if (attacker_.has_one_unit() && attacker_.states.empty()) {
             const auto gap = z > x ? two_sum(z, -x) : two_sum(x, -z);
             budget = std::max(budget, gap.error > 0 ? std::nextafter(gap.sum, infinity) : gap.sum);
         } else {
-            const ExactCosts costs(attacker_, {&move.feature, 1});
-            budget = std::max(budget, costs.smallest_budget(costs.of(move.feature, x, z)));
+            const ExactCosts costs(attacker_, {&feature, 1});
+            budget = std::max(budget, costs.smallest_budget(costs.of(feature, x, z)));
         }
     }
     return budget;

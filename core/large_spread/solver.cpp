@@ -5,8 +5,6 @@
 #include <limits>
 #include <optional>
 
-#include "model/states.hpp"
-
 namespace carve {
 
 namespace {
@@ -18,8 +16,8 @@ LargeSpreadSolver::LargeSpreadSolver(const Ensemble& ensemble, const Attacker& a
     : ensemble_(ensemble), attacker_(attacker), per_instance_(mode.per_instance),
       costs_(ensemble, attacker), fine_costs_(attacker),
       scores_(ensemble.scores, 2 * ensemble.roots.size()), reach_(ensemble, costs_),
-      changes_(ensemble, attacker, scores_), home_(static_cast<std::size_t>(ensemble.n_trees())),
-      leaf_(home_), move_of_(static_cast<std::size_t>(ensemble.n_features), -1),
+      first_look_(ensemble, costs_), changes_(ensemble, attacker, scores_),
+      home_(static_cast<std::size_t>(ensemble.n_trees())), leaf_(home_), demands_(ensemble),
       stack_(static_cast<std::size_t>(ensemble.depth) + 1),
       routed_(static_cast<std::size_t>(ensemble.n_features)) {
     if (mode.grid >= 0 && attacker.norm > 0)
@@ -39,11 +37,26 @@ bool LargeSpreadSolver::is_large_spread() {
     return true;
 }
 
-Outcome LargeSpreadSolver::attack(const Objective& objective, Goal, const Stopwatch& limit) {
+Outcome LargeSpreadSolver::attack(const Objective& objective, Goal goal, const Stopwatch& limit) {
     if (attacker_.norm == norm_inf)
         return attack_by_limits(objective);
-    return changes_.apply(*instance_, objective) ? attack_by_changes(objective)
-                                                 : attack_by_cost(objective, limit);
+    if (changes_.apply(*instance_, objective))
+        return attack_by_changes(objective);
+    Outcome outcome;
+    const bool may_do = goal == Goal::decide && attacker_.norm > 0 && grid_cells_ == 0;
+    if (may_do && decide_at_first_look(objective, outcome))
+        return outcome;
+    return attack_by_cost(objective, limit);
+}
+
+bool LargeSpreadSolver::decide_at_first_look(const Objective& objective, Outcome& outcome) {
+    const LongSum margin = first_look_.walk(reach_, *instance_, objective, home_);
+    outcome = give_up(objective, margin, first_look_.most_gain());
+    if (outcome.least.lower > 0)
+        outcome.verdict = Verdict::never;
+    else if (first_look_.choose(leaf_))
+        believe(objective, total_of(objective, leaf_), outcome);
+    return outcome.verdict != Verdict::undecided;
 }
 
 Outcome LargeSpreadSolver::attack_by_changes(const Objective& objective) {
@@ -192,10 +205,9 @@ LongSum LargeSpreadSolver::total_of(const Objective& objective,
 bool LargeSpreadSolver::picks_fit() {
     std::vector<std::int32_t> features;
     for (const auto& [tree, leaf] : knapsack_.picks) {
-        demands_of(leaf);
-        for (const Move& move : moves_) {
+        for (const Move& move : demands_.of(leaf, *instance_)) {
             features.push_back(move.feature);
-            routed_[static_cast<std::size_t>(move.feature)] = target(move);
+            routed_[static_cast<std::size_t>(move.feature)] = move.to;
         }
     }
     return attacker_.affords(features, instance_->x, routed_.data());
@@ -280,9 +292,8 @@ WholeOption LargeSpreadSolver::whole_option(const Objective& objective, int tree
         }
         return option;
     }
-    demands_of(leaf);
-    for (const Move& move : moves_)
-        option.cost += fine_costs_.of(instance_->x[move.feature], target(move));
+    for (const Move& move : demands_.of(leaf, *instance_))
+        option.cost += fine_costs_.of(instance_->x[move.feature], move.to);
     return option;
 }
 
@@ -320,50 +331,12 @@ Outcome LargeSpreadSolver::give_up(const Objective& objective, const LongSum& ma
     return outcome;
 }
 
-void LargeSpreadSolver::demands_of(std::int32_t leaf) {
-    moves_.clear();
-    states_.clear();
-    for (std::int32_t here = leaf; ensemble_.parent[static_cast<std::size_t>(here)] >= 0;) {
-        const std::int32_t above = ensemble_.parent[static_cast<std::size_t>(here)];
-        const Node& split = ensemble_.nodes[static_cast<std::size_t>(above)];
-        const double value = instance_->routed[split.axis()];
-        if (value == value && split.is_by_set()) {
-            if (ensemble_.lists(split, value) != (here == above + 1))
-                states_.push_back(split.axis());
-        } else if (value == value) {
-            std::int32_t& position = move_of_[static_cast<std::size_t>(split.feature)];
-            if (position < 0) {
-                position = static_cast<std::int32_t>(moves_.size());
-                moves_.push_back({split.feature, -infinity, infinity});
-            }
-            Move& move = moves_[static_cast<std::size_t>(position)];
-            if (here == above + 1)
-                move.high = std::min(move.high, split.threshold);
-            else
-                move.low = std::max(move.low, split.threshold);
-        }
-        here = above;
-    }
-    for (const Move& move : moves_)
-        move_of_[static_cast<std::size_t>(move.feature)] = -1;
-    std::erase_if(moves_, [&](const Move& move) {
-        const double value = instance_->routed[move.feature];
-        return move.low < value && value <= move.high;
-    });
-    std::ranges::sort(states_);
-    states_.erase(std::ranges::unique(states_).begin(), states_.end());
-    for (const auto feature : states_) // "not above -inf, so down to `high`" is any state
-        moves_.push_back({feature, -infinity, open_state(ensemble_, *instance_, leaf, feature)});
-}
-
 ExactCosts LargeSpreadSolver::exact_costs() {
     std::vector<std::int32_t> features;
     if (!attacker_.has_one_unit()) {
-        for (const auto leaf : option_leaves_) {
-            demands_of(leaf);
-            for (const Move& move : moves_)
+        for (const auto leaf : option_leaves_)
+            for (const Move& move : demands_.of(leaf, *instance_))
                 features.push_back(move.feature);
-        }
     } else if (ensemble_.n_features > 0) {
         features.push_back(0); // all scales are 1
     }
@@ -373,10 +346,8 @@ ExactCosts LargeSpreadSolver::exact_costs() {
 ExactOption LargeSpreadSolver::exact_option(const Objective& objective, const ExactCosts& costs,
                                             int tree, std::int32_t leaf) {
     ExactOption option;
-    demands_of(leaf);
-    for (const Move& move : moves_)
-        option.cost =
-            option.cost + costs.of(move.feature, instance_->x[move.feature], target(move));
+    for (const Move& move : demands_.of(leaf, *instance_))
+        option.cost = option.cost + costs.of(move.feature, instance_->x[move.feature], move.to);
     option.gain = objective.difference(home_[static_cast<std::size_t>(tree)], leaf);
     return option;
 }
@@ -386,9 +357,8 @@ void LargeSpreadSolver::perturb(double* z, std::vector<std::int32_t>& changed) {
     for (std::size_t tree = 0; tree < leaf_.size(); ++tree) {
         if (leaf_[tree] == home_[tree])
             continue;
-        demands_of(leaf_[tree]);
-        for (const Move& move : moves_) {
-            z[move.feature] = target(move);
+        for (const Move& move : demands_.of(leaf_[tree], *instance_)) {
+            z[move.feature] = move.to;
             changed.push_back(move.feature);
         }
     }

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "large_spread/changes.hpp"
+#include "large_spread/demands.hpp"
 #include "large_spread/fine_costs.hpp"
+#include "large_spread/first_look.hpp"
 #include "large_spread/knapsack.hpp"
 #include "large_spread/reach.hpp"
 #include "model/attacker.hpp"
@@ -44,11 +46,6 @@ class LargeSpreadSolver final : public Solver {
     double radius(const Objective& objective, const Stopwatch& limit);
 
   private:
-    struct Move { // a path's demand on one feature: low < z <= high; if finite, z = high
-        std::int32_t feature;
-        double low;
-        double high;
-    };
     struct Event { // from `budget` on, `leaf` of `tree` is in reach
         double budget;
         std::int32_t tree;
@@ -59,6 +56,8 @@ class LargeSpreadSolver final : public Solver {
     bool is_large_spread();
     Outcome attack_by_limits(const Objective& objective);
     Outcome attack_by_changes(const Objective& objective);
+    // Without the worst margin; false if it takes a closer look.
+    bool decide_at_first_look(const Objective& objective, Outcome& outcome);
     Outcome attack_by_cost(const Objective& objective, const Stopwatch& limit);
     // Reach of all trees, as a knapsack; fills home_ and returns the total of the instance itself.
     LongSum collect(const Objective& objective);
@@ -85,12 +84,6 @@ class LargeSpreadSolver final : public Solver {
     ExactCosts exact_costs();
     ExactOption exact_option(const Objective& objective, const ExactCosts& costs, int tree,
                              std::int32_t leaf);
-    void demands_of(std::int32_t leaf); // fills moves_ with those the instance does not meet
-    double target(const Move& move) const {
-        return instance_->routed[move.feature] <= move.low
-                   ? ensemble_.next_above(move.feature, move.low)
-                   : move.high;
-    }
 
     const Ensemble& ensemble_;
     const Attacker& attacker_;
@@ -101,15 +94,14 @@ class LargeSpreadSolver final : public Solver {
     double grid_cells_ = 0; // the budget in grid cells; 0: no grid
     Instance* instance_ = nullptr;
     Reach reach_;
+    FirstLook first_look_;
     Changes changes_;
     Knapsack knapsack_;
     std::vector<Option> options_;
     std::vector<std::int32_t> option_leaves_; // of all groups in the knapsack
     std::vector<std::int32_t> home_;          // per tree: the leaf the instance falls into
     std::vector<std::int32_t> leaf_;          // per tree: the leaf of the best attack
-    std::vector<Move> moves_;
-    std::vector<std::int32_t> states_;  // finite features that a path asks to change
-    std::vector<std::int32_t> move_of_; // per feature: its position in moves_, or -1
+    Demands demands_;
     std::vector<std::int32_t> stack_;
     std::vector<Event> events_;
     std::vector<double> routed_;

@@ -45,9 +45,9 @@ class Solver {
     // changes.
     virtual void perturb(double* z, std::vector<std::int32_t>& changed) = 0;
 
-    // Thorough: by the way of every attack, it finds the margin of the instance itself and the
-    // least total, whatever the goal, and rests on a sum that needs no witness. To predict first,
-    // or to build z where nobody asks for it, would take as long as the attack.
+    // Thorough: by the way of every attack, it finds the margin of the instance itself, and rests
+    // on a sum that needs no witness. To predict first, or to build z where nobody asks for it,
+    // would take as long as the attack.
     virtual bool is_thorough() const { return false; }
 
     virtual bool attacks_jointly() const { return false; }

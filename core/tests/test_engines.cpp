@@ -44,7 +44,8 @@ bool holds(const Enclosure& bounds, const Enclosure& truth) {
 struct Counts {
     int wins = 0;
     int never = 0;
-    int both = 0; // engines decided
+    int both = 0;   // engines decided
+    int looked = 0; // decided without the least total
 };
 
 void compare(Random& random, const Ensemble& ensemble, const Attacker& attacker,
@@ -85,19 +86,26 @@ void compare(Random& random, const Ensemble& ensemble, const Attacker& attacker,
     if (!solver.load(instance))
         return;
     ++counts.both;
-    const Outcome found = solver.attack(objective, Goal::minimise, forever);
-    CHECK(found.verdict == (wins ? Verdict::wins : Verdict::never) && found.has_attack == wins);
-    CHECK(found.least.lower == objective.enclose(truth).lower &&
-          found.least.upper == objective.enclose(truth).upper);
-    std::vector<double> z = row;
-    std::vector<std::int32_t> changed;
-    solver.perturb(z.data(), changed);
-    CHECK(attacker.affords(changed, row.data(), z.data()));
-    instance.load(z.data());
-    std::vector<std::int32_t> leaves;
-    for (int tree = 0; tree < ensemble.n_trees(); ++tree)
-        leaves.push_back(ensemble.leaf_of(tree, instance.routed));
-    CHECK(objective.wins(objective.total(leaves).sign()) == wins);
+    const Enclosure least = objective.enclose(truth);
+    for (const Goal goal : {Goal::decide, Goal::minimise}) {
+        instance.load(row.data());
+        CHECK(solver.load(instance));
+        const Outcome found = solver.attack(objective, goal, forever);
+        CHECK(found.verdict == (wins ? Verdict::wins : Verdict::never) && found.has_attack == wins);
+        CHECK(holds(found.least, least));
+        const bool known = holds(least, found.least);
+        CHECK(known || goal == Goal::decide);
+        counts.looked += known ? 0 : 1;
+        std::vector<double> z = row;
+        std::vector<std::int32_t> changed;
+        solver.perturb(z.data(), changed);
+        CHECK(attacker.affords(changed, row.data(), z.data()));
+        instance.load(z.data());
+        std::vector<std::int32_t> leaves;
+        for (int tree = 0; tree < ensemble.n_trees(); ++tree)
+            leaves.push_back(ensemble.leaf_of(tree, instance.routed));
+        CHECK(objective.wins(objective.total(leaves).sign()) == wins);
+    }
 }
 
 } // namespace
@@ -124,6 +132,7 @@ void compare_all(Random& random, bool mixed) {
                     counts);
         }
         CHECK(counts.wins > 100 && counts.never > 40 && counts.both > 100);
+        CHECK(norm > 0 ? counts.looked > 30 : counts.looked == 0);
     }
 }
 
@@ -155,6 +164,8 @@ TEST(engines_agree_on_larger_ensembles) {
             CHECK(solver.load(instance));
             const Outcome one = solver.attack(objective, Goal::minimise, forever);
             CHECK(one.verdict != Verdict::undecided);
+            const Outcome quick = solver.attack(objective, Goal::decide, forever);
+            CHECK(quick.verdict == one.verdict && holds(quick.least, one.least));
             for (const bool compact : {false, true}) {
                 Search search(ensemble, attacker);
                 if (compact)

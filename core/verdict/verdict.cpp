@@ -13,9 +13,10 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 Judge::Judge(const Problem& problem, Solver& solver, const Options& options)
     : problem_(problem), solver_(solver), thorough_(solver.is_thorough()),
-      exact_margin_(options.exact_margin), checks_sums_(options.basic && options.grid < 0),
-      builds_(options.witness || !thorough_), rivals_(problem),
-      contests_(static_cast<std::size_t>(problem.objectives.classes() - 1)) {}
+      exact_margin_(options.exact_margin),
+      goal_(options.exact_margin || (thorough_ && options.witness) ? Goal::minimise : Goal::decide),
+      checks_sums_(options.basic && options.grid < 0), builds_(options.witness || !thorough_),
+      rivals_(problem), contests_(static_cast<std::size_t>(problem.objectives.classes() - 1)) {}
 
 Decision Judge::decide(Instance& instance, int label, const Stopwatch& stopwatch) {
     instance_ = &instance;
@@ -66,10 +67,9 @@ Outcome Judge::attack(const Objective& against, Goal goal, const Stopwatch& limi
 
 void Judge::attack_right() {
     // Who can take over comes first: the least margin may take all of the time.
-    if (!thorough_ && (!exact_margin_ || rivals_.size() > 1))
+    if (!thorough_ && exact_margin_ && rivals_.size() > 1)
         attack_rivals(Goal::decide);
-    if (thorough_ || exact_margin_)
-        attack_rivals(Goal::minimise);
+    attack_rivals(goal_);
     found_.worst.lower = std::ranges::min(contests_, {}, &Contest::lower).lower;
     found_.status = flips_ ? Status::fragile : any_open() ? Status::unknown : Status::robust;
 }
@@ -95,7 +95,7 @@ void Judge::attack_rivals(Goal goal) {
                 build();
                 keep_witness(beats(against));
             }
-            if (goal == Goal::decide)
+            if (goal == Goal::decide && !thorough_)
                 return Turn::stop;
         }
         return contest.open ? Turn::open : Turn::done;
@@ -117,7 +117,8 @@ void Judge::attack_wrong() {
     bool impossible = false;
     int hardest = -1;
     double hardest_upper = -infinity;
-    const Goal goal = exact_margin_ ? Goal::minimise : Goal::decide;
+    // The best attack on one of many rivals is the likeliest to beat the others, too.
+    const Goal goal = thorough_ && !single ? Goal::minimise : goal_;
     turns_.take(rivals_.size(), *stopwatch_, [&](std::size_t i, const Stopwatch& limit) {
         const int rival = rivals_[i].id;
         const Objective& against = objective(rival, label_);

@@ -72,6 +72,7 @@ class Judge {
     Solver& solver_;
     bool thorough_;
     bool exact_margin_;
+    Goal goal_;        // of a thorough solver: its attack is the best one where it is shown
     bool checks_sums_; // the basic algorithm beside the efficient one
     bool builds_;      // all witnesses; else those only that a verdict rests on
     Rivals rivals_;

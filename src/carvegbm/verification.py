@@ -70,8 +70,8 @@ def verify(
         not large-spread for the attacker: refuse it, or check the condition for every instance
         and leave those undecided for which it does not hold. `engine="large-spread"` raises.
     exact_margin : bool, default False
-        Let search find the worst margin itself and not only its sign; takes longer. (The
-        large-spread engine finds it unless it runs out of time, or works on a `grid`.)
+        Find the worst margin itself and not only its sign; takes longer. (The large-spread engine
+        finds it in any case for norm inf, and for norm 0 in small trees; on a `grid` it does not.)
     progress : bool or callable, optional
         A bar on a terminal by default; a callable gets the number of finished rows.
 

@@ -222,6 +222,14 @@ def test_grid_of_no_decimals_is_a_grid(cli: Any, refuses: Any, model: str, data:
         refuses(*arguments, "--grid", grid, words=["--grid", grid])
 
 
+def test_worst_margins_are_there_for_who_asks(cli: Any) -> None:
+    arguments = ["verify", "sample", "--norm", "1", "--budget", "0.02", "--json"]
+    quick, exact = (json.loads(cli(*arguments, *more)[1]) for more in ([], ["--exact-margin"]))
+    assert quick["status"] == exact["status"]
+    assert None in quick["worst_margin"]
+    assert None not in exact["worst_margin"]
+
+
 def test_basic_method_and_grid(cli: Any) -> None:
     exact = json.loads(cli(*SAMPLE, "--json")[1])["status"]
     assert json.loads(cli(*SAMPLE, "--json", "--method", "basic")[1])["status"] == exact

@@ -127,9 +127,9 @@ def test_large_programs_agree_with_the_large_spread_engine(norm):
         x = rng.uniform(size=n_trees * width)
         attacker = cg.Attacker(norm, 5 if norm == 0 else 0.25)
         free = Ensemble.from_trees(trees, n_features=len(x))
-        worst = cg.verify(free, [x], [1], attacker).worst_margin[0]
-        if free.decide([x])[0] == 0:
-            worst = -cg.verify(free, [x], [0], attacker).worst_margin[0]
+        (side,) = free.decide([x])
+        (worst,) = cg.verify(free, [x], [side], attacker, exact_margin=True).worst_margin
+        worst = worst if side == 1 else -worst
         threshold = worst + rng.choice([-1e-3, -1e-12, 0.0, 1e-12, 1e-3])
         model = Ensemble.from_trees(trees, n_features=len(x), threshold=threshold)
         (label,) = model.decide([x])

@@ -40,6 +40,7 @@ def verify(
     rows: options.RowCount = None,
     method: options.Method = "efficient",
     grid: options.Grid = None,
+    exact_margin: options.ExactMargin = False,
     engine: options.Engine = "auto",
     timeout: options.Timeout = 10.0,
     on_violation: options.OnViolation = None,
@@ -74,7 +75,9 @@ def verify(
     against = attacking.attacker()
     reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
     given = inputs.load_inputs(model, data, reading)
-    settings = Settings(engine, timeout, threads, on_violation, is_basic(method), grid)
+    settings = Settings(
+        engine, timeout, threads, on_violation, is_basic(method), grid, exact_margin
+    )
     problem = Problem(given.model, against)
     question = Question(problem, given.X, given.y, settings, witnesses is not None)
     result: Verification | None = None

@@ -34,6 +34,7 @@ class LargeSpread:
             seconds,
             check_threads(settings.threads),
             witness=task.witness,
+            exact_margin=settings.exact_margin,
             per_instance=self.per_instance and task.asks != "radius",
             basic=settings.basic,
             grid=-1 if settings.grid is None else int(settings.grid),

@@ -151,6 +151,13 @@ Grid = Annotated[
         help="Conservative mode: round costs to L decimals, never optimistic.",
     ),
 ]
+ExactMargin = Annotated[
+    bool,
+    typer.Option(
+        "--exact-margin",
+        help="Find worst margins, and not only their signs; takes longer.",
+    ),
+]
 OnViolation = Annotated[
     Literal["raise", "unknown"] | None,
     typer.Option(
