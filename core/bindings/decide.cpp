@@ -78,21 +78,22 @@ void bind_decide(nb::module_& module) {
         .def(
             "__init__",
             [](Options* self, int solver, const Vector<double>& seconds, int threads, bool witness,
-               bool exact_margin, bool per_instance, bool basic, int grid) {
+               bool any_witness, bool exact_margin, bool per_instance, bool basic, int grid) {
                 if (solver < 0 || solver > static_cast<int>(Engine::search))
                     throw std::invalid_argument("solver must be one of Solver");
                 new (self) Options{static_cast<Engine>(solver),
                                    copy(seconds),
                                    threads,
                                    witness,
+                                   any_witness,
                                    exact_margin,
                                    per_instance,
                                    basic,
                                    grid};
             },
             "solver"_a, "seconds"_a, "threads"_a, nb::kw_only(), "witness"_a = false,
-            "exact_margin"_a = false, "per_instance"_a = false, "basic"_a = false, "grid"_a = -1,
-            "seconds: a limit per row; threads: 0 for all cores")
+            "any_witness"_a = false, "exact_margin"_a = false, "per_instance"_a = false,
+            "basic"_a = false, "grid"_a = -1, "seconds: a limit per row; threads: 0 for all cores")
         .def(
             "bound",
             [](Options& self, const Bounds& lower, const Bounds& upper) {

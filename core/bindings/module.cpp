@@ -9,6 +9,7 @@ NB_MODULE(_core, module) {
     bind_problem(module);
     bind_decisions(module);
     bind_decide(module);
+    bind_proofs(module);
     bind_training(module);
     bind_witnesses(module);
     bind_growing(module);

@@ -7,6 +7,7 @@ void bind_ensemble(nanobind::module_& module);
 void bind_problem(nanobind::module_& module); // after the ensemble
 void bind_decisions(nanobind::module_& module);
 void bind_decide(nanobind::module_& module); // after the problem and the decisions
+void bind_proofs(nanobind::module_& module); // after the decisions
 void bind_training(nanobind::module_& module);
 void bind_witnesses(nanobind::module_& module);
 void bind_growing(nanobind::module_& module); // after the ensemble and the problem

@@ -1,6 +1,7 @@
 #include "large_spread/first_look.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace carve {
@@ -13,10 +14,20 @@ constexpr double lowest_price = 1.0 / 64;
 
 FirstLook::FirstLook(const Ensemble& ensemble, const RoundedCosts& costs)
     : costs_(costs), choices_(static_cast<std::size_t>(ensemble.n_trees())) {
-    double price = lowest_price * ensemble.magnitude / costs.capacity();
+    lowest_ = std::exp2(std::round(std::log2(lowest_price * ensemble.magnitude)));
+    set_prices();
+}
+
+void FirstLook::set_prices() {
+    for (std::size_t i = 0; i < count; ++i)
+        prices_[i] = std::ldexp(lowest_, static_cast<int>(i));
+}
+
+void FirstLook::set_prices(double about, double ratio) {
+    double price = about / (ratio * std::sqrt(ratio));
     for (double& each : prices_) {
         each = price;
-        price *= 2;
+        price *= ratio;
     }
 }
 
@@ -69,13 +80,14 @@ LongSum FirstLook::walk(Reach& reach, Instance& instance, const Objective& objec
     return visitor.margin;
 }
 
-double FirstLook::most_gain() const {
+FirstLook::Most FirstLook::most_gain() const {
     // The costs of an affordable choice, and of the nodes where the walk turned back from it, are
     // off by the slack; so are the prices of single leaves, which are rounded as often.
     const double capacity = costs_.capacity() + 4 * costs_.slack();
-    double most = std::numeric_limits<double>::infinity();
+    Most most{std::numeric_limits<double>::infinity(), 0};
     for (std::size_t i = 0; i < count; ++i)
-        most = std::min(most, surplus_[i] + prices_[i] * capacity);
+        if (const double gain = surplus_[i] + prices_[i] * capacity; gain < most.gain)
+            most = {gain, prices_[i]};
     return most;
 }
 

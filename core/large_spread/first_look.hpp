@@ -23,12 +23,20 @@ class FirstLook {
   public:
     FirstLook(const Ensemble& ensemble, const RoundedCosts& costs);
 
+    // The prices of the whole capacity to look at: powers of two, as a rule; or four about one.
+    void set_prices();
+    void set_prices(double about, double ratio);
     // Walks all trees; fills `home` with the leaves of the instance itself, and returns their
     // total.
     LongSum walk(Reach& reach, Instance& instance, const Objective& objective,
                  std::vector<std::int32_t>& home);
-    // No affordable choice gains more; objective.rounding_error() aside.
-    double most_gain() const;
+    // No affordable choice gains more; objective.rounding_error() aside. And the price that says
+    // so.
+    struct Most {
+        double gain;
+        double price;
+    };
+    Most most_gain() const;
     // An affordable choice that gains much, per tree; false if there is none.
     bool choose(std::vector<std::int32_t>& leaf) const;
 
@@ -43,6 +51,7 @@ class FirstLook {
     struct Visitor;
 
     const RoundedCosts& costs_;
+    double lowest_ = 0;           // price
     PerPrice prices_;             // rising
     std::vector<Choice> choices_; // per tree
     PerPrice surplus_;            // of all trees

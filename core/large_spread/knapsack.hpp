@@ -87,6 +87,7 @@ class Knapsack {
         double gain = 0;
         Pick last{-1, -1};
         double share = 0;
+        double price = 0; // gain per cost of that last step; 0 if all is affordable
     };
     Relaxation relaxation(double capacity);
 

@@ -104,6 +104,7 @@ Knapsack::Relaxation Knapsack::relaxation(double capacity) {
         const Increment& step = *(end - 1);
         if (cost + step.cost > capacity) {
             found.share = (capacity - cost) / step.cost;
+            found.price = step.efficiency;
             found.gain += found.share * step.gain;
             found.last = {groups_[static_cast<std::size_t>(step.group)].id,
                           options_[static_cast<std::size_t>(step.option)].leaf};

@@ -51,7 +51,7 @@ Outcome LargeSpreadSolver::attack(const Objective& objective, Goal goal, const S
 
 bool LargeSpreadSolver::decide_at_first_look(const Objective& objective, Outcome& outcome) {
     const LongSum margin = first_look_.walk(reach_, *instance_, objective, home_);
-    outcome = give_up(objective, margin, first_look_.most_gain());
+    outcome = give_up(objective, margin, first_look_.most_gain().gain);
     if (outcome.least.lower > 0)
         outcome.verdict = Verdict::never;
     else if (first_look_.choose(leaf_))

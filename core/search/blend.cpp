@@ -151,4 +151,12 @@ bool Blend::tie_wins() const {
     return std::ranges::all_of(parts_, [](const Part& part) { return part.objective->tie_wins(); });
 }
 
+std::vector<std::int64_t> Blend::weights(const std::vector<const Objective*>& all) const {
+    std::vector<std::int64_t> found(all.size(), 0);
+    for (const Part& part : parts_)
+        found[static_cast<std::size_t>(std::ranges::find(all, part.objective) - all.begin())] +=
+            part.weight;
+    return found;
+}
+
 } // namespace carve

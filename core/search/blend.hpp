@@ -33,9 +33,11 @@ class Blend {
     bool is_held_by(const FixedPoint& fixed) const;
     // May an attack that wins leave the mean at zero?
     bool tie_wins() const;
+    // Of every objective, in their order: its part in the mean, of 2^whole_bits.
+    static constexpr int whole_bits = 6;
+    std::vector<std::int64_t> weights(const std::vector<const Objective*>& all) const;
 
   private:
-    static constexpr int whole_bits = 6;
     static constexpr std::int64_t whole = std::int64_t{1} << whole_bits;
     struct Part {
         const Objective* objective;

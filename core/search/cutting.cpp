@@ -1,19 +1,12 @@
-// Where the search cuts a domain in two.
-//
-// A good cut leaves little on either side. A leaf weighs what its tree would lose at least in being
-// denied it, compared with the tree's other leaves; a cut of a feature denies leaves that lie on
-// its other side, and those that the budget does not pay for any more. The cut whose two sides are
-// denied the most, as a product, is taken. (Bounds of the dual say less: where they are far from
-// the truth, they are about the same on both sides of every cut.)
-#include <algorithm>
+#include "search/cutting.hpp"
 
-#include "search/descent.hpp"
+#include <algorithm>
 
 namespace carve {
 
 // What each leaf alive is worth to the attacker: how far below the largest value of its tree it is,
 // as a share of all of these, times the tree's spread.
-void Descent::weigh_leaves() {
+void Cutting::weigh_leaves() {
     weight_.assign(reduction_.leaves.size(), 0.0);
     for (std::int32_t t = 0; t < static_cast<std::int32_t>(reduction_.trees.size()); ++t) {
         const auto value = [&](std::int32_t i) {
@@ -38,7 +31,7 @@ void Descent::weigh_leaves() {
 }
 
 // Sorts the leaves by what the budget leaves once they are paid for.
-void Descent::price_leaves() {
+void Cutting::price_leaves() {
     room_.clear();
     for (std::int32_t t = 0; t < static_cast<std::int32_t>(reduction_.trees.size()); ++t)
         for (std::int32_t i = 0; i < domain_.alive_count(t); ++i) {
@@ -58,16 +51,17 @@ void Descent::price_leaves() {
 }
 
 // The weight of the leaves that are out of reach once so much more is spent.
-double Descent::priced_out(double extra) const {
+double Cutting::priced_out(double extra) const {
     const auto end = std::ranges::lower_bound(room_, extra, {}, &Room::left);
     return end == room_.begin() ? 0 : (end - 1)->weight;
 }
 
-bool Descent::choose_cut(std::int64_t bound, Cut& cut) {
+std::optional<Cutting::Place> Cutting::choose() {
     weigh_leaves();
     if (reduction_.has_costs())
         price_leaves();
     double best = -1;
+    std::optional<Place> place;
     for (std::int32_t f = 0; f < static_cast<std::int32_t>(reduction_.features.size()); ++f) {
         const std::int32_t low = domain_.low(f);
         const std::int32_t high = domain_.high(f);
@@ -104,20 +98,11 @@ bool Descent::choose_cut(std::int64_t bound, Cut& cut) {
             const double score = (left + 1) * (right + 1);
             if (score > best) {
                 best = score;
-                cut = {f, last, 0, 0};
+                place = {f, last};
             }
         }
     }
-    if (best < 0)
-        return false;
-    dual_.refresh();
-    dual_.evaluate();
-    const auto bound_if = [&](std::int32_t low, std::int32_t high) {
-        return std::max(bound, dual_.evaluate_if(cut.feature, low, high));
-    };
-    cut.left = bound_if(domain_.low(cut.feature), cut.last);
-    cut.right = bound_if(cut.last + 1, domain_.high(cut.feature));
-    return true;
+    return place;
 }
 
 } // namespace carve

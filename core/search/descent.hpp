@@ -6,7 +6,6 @@
 // alive, the domain becomes a reduction of its own, in which the descent goes on.
 //
 // exploring.cpp    the tree of domains, and what closes one
-// cutting.cpp      where a domain is cut
 // candidates.cpp   attacks to try
 #pragma once
 
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "search/aim.hpp"
+#include "search/cutting.hpp"
 #include "search/domain.hpp"
 #include "search/dual.hpp"
 #include "search/position.hpp"
@@ -65,9 +65,6 @@ class Descent {
     Step go_on_smaller(std::size_t depth, std::int64_t& bound);
 
     bool choose_cut(std::int64_t bound, Cut& cut);
-    void weigh_leaves();
-    void price_leaves();
-    double priced_out(double extra) const;
 
     // Candidates: cells per feature.
     template <class CellOf> void choose(std::vector<std::int32_t>& cells, const CellOf& cell_of) {
@@ -90,6 +87,7 @@ class Descent {
     std::size_t memory_;
     Domain domain_;
     Dual dual_;
+    Cutting cutting_;
     Position position_;
     std::size_t depth_ = 0; // of the first domain
     std::vector<Frame> frames_;
@@ -98,14 +96,6 @@ class Descent {
 
     std::vector<std::int32_t> trial_;
     std::vector<std::int32_t> tried_; // the last candidate
-    std::vector<double> weight_;      // per leaf
-    struct Room {
-        double left;   // of the budget, once a leaf is paid for
-        double weight; // of the leaves that leave no more
-    };
-    std::vector<Room> room_;
-    std::vector<double> ending_; // per cell of the feature at hand
-    std::vector<double> beginning_;
 };
 
 } // namespace carve

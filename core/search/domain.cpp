@@ -174,6 +174,10 @@ bool Domain::propagate_tree(std::int32_t t) {
     }
     if (count_[t] == 0)
         return false;
+    if (conclusions_ == Conclusions::reach) {
+        dirty_[t] = 0;
+        return true;
+    }
     const std::int32_t slots = tree.slot_end - tree.slot_begin;
     hull_.assign(slots, {std::numeric_limits<std::int32_t>::max(), -1});
     asked_.assign(slots, 0);

@@ -15,7 +15,10 @@ namespace carve {
 
 class Domain {
   public:
-    explicit Domain(const Reduction& reduction) : reduction_(reduction) {}
+    // What propagate concludes: all that it can, or only what is out of reach.
+    enum class Conclusions : std::uint8_t { all, reach };
+    explicit Domain(const Reduction& reduction, Conclusions conclusions = Conclusions::all)
+        : reduction_(reduction), conclusions_(conclusions) {}
     void reset();
 
     std::int32_t low(std::int32_t feature) const { return box_[feature].low; }
@@ -55,7 +58,7 @@ class Domain {
     void restrict(std::int32_t feature, std::int32_t low, std::int32_t high);
     // Let the i-th leaf alive die.
     void kill(std::int32_t tree, std::int32_t i);
-    // Draws all conclusions; false iff nothing is left, or time is up.
+    // Draws conclusions; false iff nothing is left, or time is up.
     bool propagate(const Stopwatch& stopwatch);
 
     struct Mark {
@@ -74,6 +77,7 @@ class Domain {
     bool propagate_tree(std::int32_t tree);
 
     const Reduction& reduction_;
+    Conclusions conclusions_;
     std::vector<Range> box_;
     std::vector<Range> open_;
     std::vector<std::int32_t> order_;

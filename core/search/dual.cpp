@@ -322,6 +322,27 @@ void Dual::sweep(const Stopwatch& stopwatch) {
     }
 }
 
+void Dual::round(int bits) {
+    const std::int64_t unit = std::int64_t{1} << bits;
+    std::ranges::fill(shared_, 0);
+    for (std::size_t s = 0; s < reduction_.slots.size(); ++s) {
+        const auto& slot = reduction_.slots[s];
+        const auto& feature = reduction_.features[slot.feature];
+        const std::int32_t near =
+            std::clamp(feature.home, domain_.low(slot.feature), domain_.high(slot.feature));
+        const std::int64_t home =
+            theta_[slot.first + reduction_.segments_of(slot, {near, near}).low];
+        for (std::int32_t i = 0; i < slot.count; ++i) {
+            std::int64_t& theta = theta_[slot.first + i];
+            theta = ((theta - home + unit / 2) >> bits) * unit;
+            const Range cells = reduction_.cells_of(slot, {i, i});
+            for (std::int32_t c = cells.low; c <= cells.high; ++c)
+                shared_[feature.first + c] += theta;
+        }
+    }
+    set_lambda(std::floor(std::ldexp(lambda_, -bits)) * static_cast<double>(unit));
+}
+
 void Dual::save(Snapshot& snapshot) const {
     snapshot.lambda = lambda_;
     snapshot.theta = theta_;

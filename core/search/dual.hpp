@@ -56,9 +56,17 @@ class Dual {
         std::vector<std::int64_t> theta;
         std::vector<std::int64_t> shared;
     };
+    // Rounds all multipliers, those of a slot relative to that nearest to the instance, and the
+    // price to multiples of 2^bits.
+    void round(int bits);
     void save(Snapshot& snapshot) const;
     void restore(const Snapshot& snapshot);
     std::size_t snapshot_bytes() const { return 8 * (theta_.size() + shared_.size()); }
+
+    double lambda() const { return lambda_; } // a whole number
+    std::int64_t theta(const Reduction::Slot& slot, std::int32_t segment) const {
+        return theta_[slot.first + segment];
+    }
 
     std::int32_t leaf(std::int32_t tree) const { return leaf_[tree]; }
     // The cell in which the feature and its trees together do best.

@@ -21,7 +21,7 @@ struct Descent::Smaller {
 
 Descent::Descent(const Reduction& reduction, Aim& aim, std::size_t memory)
     : reduction_(reduction), aim_(aim), memory_(memory), domain_(reduction),
-      dual_(reduction, domain_), position_(reduction) {}
+      dual_(reduction, domain_), cutting_(reduction, domain_), position_(reduction) {}
 
 Descent::~Descent() = default;
 
@@ -136,6 +136,20 @@ Descent::Step Descent::explore(std::size_t depth, std::int64_t inherited, std::i
     if (is_small())
         return go_on_smaller(depth, bound);
     return choose_cut(bound, cut) ? Step::split : leave(bound);
+}
+
+bool Descent::choose_cut(std::int64_t bound, Cut& cut) {
+    const auto place = cutting_.choose();
+    if (!place)
+        return false;
+    dual_.refresh();
+    dual_.evaluate();
+    const auto bound_if = [&](std::int32_t low, std::int32_t high) {
+        return std::max(bound, dual_.evaluate_if(place->feature, low, high));
+    };
+    const auto& [f, last] = *place;
+    cut = {f, last, bound_if(domain_.low(f), last), bound_if(last + 1, domain_.high(f))};
+    return true;
 }
 
 Descent::Step Descent::ascend(std::size_t depth, std::int64_t& bound) {

@@ -33,6 +33,17 @@ std::int64_t Reduction::total_of(const std::vector<std::int32_t>& nodes) const {
     return total;
 }
 
+std::vector<std::pair<std::int32_t, std::int32_t>>
+Reduction::states_of(std::int32_t feature, const Instance& instance) const {
+    std::vector<std::pair<std::int32_t, std::int32_t>> found;
+    for (const auto& [place, cell] : cells_[feature]->members())
+        found.emplace_back(found.empty()
+                               ? static_cast<std::int32_t>(instance.routed[features[feature].id])
+                               : static_cast<std::int32_t>(place),
+                           cell);
+    return found;
+}
+
 std::int32_t Reduction::cell_above(const Feature& feature, double threshold) const {
     const auto begin = cuts.begin() + feature.first_cut;
     const auto found = std::lower_bound(begin, begin + (feature.count - 1), threshold);

@@ -52,6 +52,7 @@ class FixedPoint {
     }
     // The largest double <= so many units.
     double lower(std::int64_t units) const;
+    int shift() const { return shift_; }
 
   private:
     bool is_finite_; // the ensemble's magnitude
@@ -142,6 +143,10 @@ class Reduction {
     // The total of these leaves, one per tree of the ensemble, in units.
     std::int64_t total_of(const std::vector<std::int32_t>& nodes) const;
 
+    // The states of a finite feature, and the cells they are in: the instance's own first, then
+    // those that the attacker may choose.
+    std::vector<std::pair<std::int32_t, std::int32_t>> states_of(std::int32_t feature,
+                                                                 const Instance& instance) const;
     // The value that stands for a cell: the one nearest to the instance.
     double value(const Feature& feature, std::int32_t cell) const;
     // The cells of these segments of a slot, and the segments that these cells are part of.

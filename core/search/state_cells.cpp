@@ -60,6 +60,7 @@ StateCells::StateCells(std::span<const std::uint64_t> allowed, const std::vector
         for (std::size_t i = 0; i < asked.size(); ++i)
             member[i / 64] |= static_cast<std::uint64_t>(holds(asked[i].mask, place)) << (i % 64);
         const auto [found, is_new] = cell_of.emplace(std::move(member), place_.size());
+        members_.emplace_back(place, static_cast<std::int32_t>(found->second));
         if (!is_new)
             continue;
         members.push_back(&found->first);
@@ -93,6 +94,11 @@ StateCells::StateCells(std::span<const std::uint64_t> allowed, const std::vector
         states_.push_back(cell == 0 ? -1 : static_cast<double>(place_[cell]));
     }
     place_ = sorted;
+    std::vector<std::int32_t> rank(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i)
+        rank[order[i]] = static_cast<std::int32_t>(i);
+    for (auto& [place, cell] : members_)
+        cell = rank[static_cast<std::size_t>(cell)];
 }
 
 // How many runs of cells all leaves together ask for.

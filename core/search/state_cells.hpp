@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace carve {
@@ -32,6 +33,8 @@ class StateCells {
     std::int32_t home() const { return home_; }
     // A state that stands for the cell; of that of the instance, -1.
     double state(std::int32_t cell) const { return states_[static_cast<std::size_t>(cell)]; }
+    // The places of all states, the instance's own (after all others) first, and their cells.
+    const std::vector<std::pair<std::size_t, std::int32_t>>& members() const { return members_; }
     // The cells of a mask, which must be one of those asked for.
     std::vector<Run> runs(StateMask mask) const;
 
@@ -41,6 +44,7 @@ class StateCells {
 
     std::vector<double> states_;
     std::int32_t home_ = 0;
+    std::vector<std::pair<std::size_t, std::int32_t>> members_;
     std::vector<std::size_t> place_; // per cell: the bit of a mask that stands for it
 };
 

@@ -14,9 +14,10 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 Judge::Judge(const Problem& problem, Solver& solver, const Options& options)
     : problem_(problem), solver_(solver), thorough_(solver.is_thorough()),
       exact_margin_(options.exact_margin),
-      goal_(options.exact_margin || (thorough_ && options.witness) ? Goal::minimise : Goal::decide),
+      goal_(options.exact_margin ? Goal::minimise : Goal::decide),
       checks_sums_(options.basic && options.grid < 0), builds_(options.witness || !thorough_),
-      rivals_(problem), contests_(static_cast<std::size_t>(problem.objectives.classes() - 1)) {}
+      shows_best_(thorough_ && options.witness && !options.any_witness), rivals_(problem),
+      contests_(static_cast<std::size_t>(problem.objectives.classes() - 1)) {}
 
 Decision Judge::decide(Instance& instance, int label, const Stopwatch& stopwatch) {
     instance_ = &instance;
@@ -54,7 +55,9 @@ void Judge::predict() {
 }
 
 Outcome Judge::attack(const Objective& against, Goal goal, const Stopwatch& limit) {
-    const Outcome outcome = solver_.attack(against, goal, limit);
+    Outcome outcome = solver_.attack(against, goal, limit);
+    if (shows_best_ && goal == Goal::decide && outcome.has_attack)
+        outcome = solver_.attack(against, Goal::minimise, limit);
     if (checks_sums_ && outcome.verdict != Verdict::undecided) {
         build();
         if (beats(against) != outcome.has_attack)

@@ -72,9 +72,10 @@ class Judge {
     Solver& solver_;
     bool thorough_;
     bool exact_margin_;
-    Goal goal_;        // of a thorough solver: its attack is the best one where it is shown
+    Goal goal_;        // of attacks
     bool checks_sums_; // the basic algorithm beside the efficient one
     bool builds_;      // all witnesses; else those only that a verdict rests on
+    bool shows_best_;  // of witnesses
     Rivals rivals_;
     Turns turns_;
 

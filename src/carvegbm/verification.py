@@ -6,6 +6,7 @@ table and saves to JSON, CSV or Parquet.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -18,8 +19,10 @@ from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
 from carvegbm.engines.decisions import ENGINES
 from carvegbm.errors import CarveError
+from carvegbm.keeping.files import check_output
 from carvegbm.problem import Problem
 from carvegbm.progress import Progress, showing
+from carvegbm.proofs.proving import check_provable, write_proof
 from carvegbm.results import Result, are_neighbours, describe_interval
 from carvegbm.statuses import MEANINGS, STATUSES, named
 
@@ -39,6 +42,7 @@ def verify(
     grid: int | None = None,
     on_violation: OnViolation | None = None,
     exact_margin: bool = False,
+    proof: Any = None,
     progress: Progress = None,
 ) -> Verification:
     """Decide for every instance whether the attacker can flip the model's decision.
@@ -72,6 +76,9 @@ def verify(
     exact_margin : bool, default False
         Find the worst margin itself and not only its sign; takes longer. (The large-spread engine
         finds it in any case for norm inf, and for norm 0 in small trees; on a `grid` it does not.)
+    proof : path, optional
+        A file to write proofs of all statuses to, for `carvegbm_check` or anyone else to check.
+        What cannot be proved within `timeout` seconds more is marked, and warned of.
     progress : bool or callable, optional
         A bar on a terminal by default; a callable gets the number of finished rows.
 
@@ -92,9 +99,18 @@ def verify(
         engine, timeout, threads, on_violation, is_basic(method), grid, exact_margin
     )
     problem = Problem(model, require_attacker(attacker, y))
-    task, rows = Task(problem, settings), problem.rows(X, y, threads)
+    target = None if proof is None else check_output(proof, None)
+    asks_proof = target is not None
+    task = Task(problem, settings, witness=asks_proof, any_witness=asks_proof)
+    rows = problem.rows(X, y, threads)
+    if target is not None:
+        check_provable(rows)
     with showing(progress, len(rows), "verifying") as listen:
         found = decide(task, rows, listen)
+    if target is not None:
+        proved = write_proof(target, task, rows, found, own_labels=y is None)
+        if proved.unproved:
+            warnings.warn(proved.warning(target), stacklevel=2)
     return Verification.of(found, problem.attacker)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from carvegbm.cli.shared import inputs, options, output
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import check_apart
+from carvegbm.keeping.files import check_apart, check_output
 
 if TYPE_CHECKING:
     from carvegbm.engines import Decisions
@@ -48,6 +48,7 @@ def verify(
     out: options.Output = None,
     resume: options.Resume = False,
     witnesses: options.Witnesses = None,
+    proof: options.Proof = None,
     json: options.Json = False,
 ) -> None:
     """Decide for every instance whether an attacker can change the model's answer.
@@ -61,14 +62,19 @@ def verify(
     from carvegbm.engines import Settings
     from carvegbm.keeping.journal import journal_path
     from carvegbm.problem import Problem
+    from carvegbm.proofs.proving import check_provable, write_proof
     from carvegbm.verification import Verification, is_basic
 
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
     read = inputs.files_read(model=model, data=data, label=label, attacking=attacking)
     inputs.check_outputs({"--output": out, "--witnesses": witnesses}, read)
+    if proof is not None:
+        check_output(proof, None)
+        check_apart({"--proof": proof}, {**read, "--output": out, "--witnesses": witnesses})
     if out is not None:
         check_apart(
-            {"the journal of --output": journal_path(out)}, {**read, "--witnesses": witnesses}
+            {"the journal of --output": journal_path(out)},
+            {**read, "--witnesses": witnesses, "--proof": proof},
         )
     if resume and out is None:
         raise CarveError("--resume continues a run that --output began; give --output as well")
@@ -79,12 +85,21 @@ def verify(
         engine, timeout, threads, on_violation, is_basic(method), grid, exact_margin
     )
     problem = Problem(given.model, against)
-    question = Question(problem, given.X, given.y, settings, witnesses is not None)
+    with_witnesses = witnesses is not None or proof is not None
+    question = Question(
+        problem, given.X, given.y, settings, with_witnesses, any_witness=witnesses is None
+    )
+    if proof is not None:
+        check_provable(question.rows)
     result: Verification | None = None
 
     def finish(found: Decisions) -> None:
         nonlocal result
         result = Verification.of(found, against)
+        if proof is not None:
+            proved = write_proof(proof, question.task, question.rows, found)
+            if proved.unproved:
+                output.note(proved.warning(proof))
         if witnesses is not None:
             Attack.of(found, problem, question.rows).save(witnesses)
         if out is not None:
@@ -99,7 +114,7 @@ def verify(
     output.print_table(title, _table(result), align="<>><")
     if result.counts["unknown"]:
         output.note(result.summary())
-    output.say_written(out, witnesses)
+    output.say_written(out, witnesses, proof)
 
 
 def _table(result: Verification) -> list[tuple[str, ...]]:

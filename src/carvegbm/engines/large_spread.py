@@ -34,6 +34,7 @@ class LargeSpread:
             seconds,
             check_threads(settings.threads),
             witness=task.witness,
+            any_witness=task.any_witness,
             exact_margin=settings.exact_margin,
             per_instance=self.per_instance and task.asks != "radius",
             basic=settings.basic,

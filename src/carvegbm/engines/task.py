@@ -96,6 +96,8 @@ class Task:
     settings: Settings
     asks: Asks = "verdict"
     witness: bool = False
+    any_witness: bool = False
+    """Whichever is found first, where it takes longer to find the best."""
     limit: npt.NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:

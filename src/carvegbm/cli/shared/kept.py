@@ -46,11 +46,12 @@ class Question:
     y: npt.NDArray[Any]
     settings: Settings
     witness: bool = False
+    any_witness: bool = False
 
     @property
     def task(self) -> Task:
         """The same, as engines take it."""
-        return Task(self.problem, self.settings, witness=self.witness)
+        return Task(self.problem, self.settings, witness=self.witness, any_witness=self.any_witness)
 
     @cached_property
     def rows(self) -> Rows:
@@ -63,6 +64,8 @@ class Question:
 
         attacker = self.problem.attacker
         settings = {**vars(self.settings), "witness": self.witness}
+        if self.witness and self.any_witness:
+            settings["any_witness"] = True
         del settings["threads"]  # what is decided does not depend on them
         return {
             "format of the journal": _FORMAT,

@@ -140,6 +140,12 @@ Witnesses = Annotated[
     Path | None,
     typer.Option(metavar="FILE.npz", help="Write the witnesses and their distances."),
 ]
+Proof = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write proofs of all statuses, for carvegbm check or anyone else."
+    ),
+]
 Method = Annotated[
     Literal["efficient", "basic"], typer.Option(help="Algorithm; both give the same answers.")
 ]

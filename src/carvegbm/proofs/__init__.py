@@ -1,0 +1,1 @@
+"""Proofs of verdicts, and the files that hold them."""
