@@ -16,6 +16,7 @@ import typer
 from carvegbm.cli import (
     attack,
     attacker,
+    check,
     convert,
     demo,
     info,
@@ -43,6 +44,7 @@ app = typer.Typer(
 )
 for command in (
     verify,
+    check,
     attack,
     radius,
     attacker,

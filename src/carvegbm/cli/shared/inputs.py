@@ -59,7 +59,7 @@ def load_model(model: str, classes: str | None = None, n_features: int | None = 
     """The model of that path, or the shipped one."""
     from carvegbm import load
 
-    return load(_model_path(model), classes=options.names(classes), n_features=n_features)
+    return load(model_path(model), classes=options.names(classes), n_features=n_features)
 
 
 def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
@@ -158,7 +158,7 @@ def files_read(
 
     found = {}
     if model is not None:  # the commands that know the word sample
-        found["MODEL"], data = str(_model_path(model)), str(data_path(data))
+        found["MODEL"], data = str(model_path(model)), str(data_path(data))
     for name, path in (("DATA", data), ("--valid", valid)):
         for count, file in enumerate([] if path is None else files_of(path, label)):
             found[name if count == 0 else f"the labels of {name}"] = file
@@ -176,7 +176,8 @@ def check_outputs(
     check_apart(written, read)
 
 
-def _model_path(model: str) -> str | Path:
+def model_path(model: str) -> str | Path:
+    """The model of that path, or the shipped one."""
     return _FOLDER / "sample_model.txt" if model == SAMPLE else model
 
 

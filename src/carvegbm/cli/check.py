@@ -1,0 +1,52 @@
+"""The command check: proofs that verify wrote, by a checker that shares nothing with the rest."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from carvegbm.cli.shared import inputs, options
+from carvegbm.errors import CarveError
+
+_EXAMPLE = "carvegbm check verdicts.proof model.txt data.csv"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("check", epilog=f"Example: {_EXAMPLE}")(check)
+
+
+def check(
+    proof: Annotated[
+        str, typer.Argument(metavar="PROOF", help="The file that verify --proof wrote.")
+    ],
+    model: options.Model,
+    data: options.Data = None,
+    *,
+    label: options.Label = None,
+    classes: options.Classes = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the summary only.")] = False,
+) -> None:
+    """Check proofs of verdicts.
+
+    Every status in PROOF is proved again for MODEL and DATA by a program of one file,
+    carvegbm_check.py, which uses nothing else of this package. The exit code is 0 if all of them
+    are proved, 1 if one is not, 2 if the files are damaged or do not belong together.
+    """
+    import carvegbm_check
+
+    try:
+        report = carvegbm_check.check(
+            proof,
+            inputs.model_path(model),
+            inputs.data_path(data),
+            label=label,
+            classes=options.names(classes),
+            told=len if quiet else typer.echo,
+        )
+    except carvegbm_check.RefusedError as error:
+        raise CarveError(str(error)) from None
+    typer.echo(report)
+    if not report.is_proved:
+        raise typer.Exit(1)
