@@ -985,7 +985,7 @@ class Reach:
 
     By axis: `names` of the open cells, their costs, and `full`, a mask with a bit for each of them.
     By feature: `values`, one out of each of these cells, and the `low`est and `high`est of these,
-    None where they have no order. By tree: the leaves that are alive, each with the masks it demands.
+    None where they have no order. By tree: the leaves alive, each with the masks it demands.
     """
 
     def __init__(self, row: Row) -> None:

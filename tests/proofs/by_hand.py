@@ -139,22 +139,30 @@ def file_of(head: dict[str, Any], records: Sequence[bytes], count: int | None = 
     return data + hashlib.sha256(data).digest()
 
 
-def record(row: int, status: str, rest: bytes) -> bytes:
-    return varint(row) + bytes([STATUSES.index(status)]) + rest
+def record(
+    row: int,
+    status: str,
+    rest: bytes,
+    bounds: tuple[Sequence[float], Sequence[float]] | None = None,
+) -> bytes:
+    """A record; with `bounds`, those of the row are given for every feature."""
+    limits = b""
+    if bounds is not None:
+        pairs = list(zip(*bounds, strict=True))
+        given = (varint(f) + struct.pack("<dd", *pair) for f, pair in enumerate(pairs))
+        limits = varint(len(pairs)) + b"".join(given)
+    return varint(row) + bytes([STATUSES.index(status)]) + limits + rest
 
 
-def witness_record(row: int, status: str, changes: dict[int, float]) -> bytes:
+def witness(changes: dict[int, float]) -> bytes:
+    """What follows in a record of a fragile or broken row."""
     pairs = (varint(f) + struct.pack("<d", value) for f, value in changes.items())
-    return record(row, status, varint(len(changes)) + b"".join(pairs))
+    return varint(len(changes)) + b"".join(pairs)
 
 
-def parts_record(row: int, status: str, parts: Sequence[tuple[dict[int, int], bytes]]) -> bytes:
-    """`parts` are weights by class, and the bytes of a case."""
-    return record(
-        row,
-        status,
-        varint(len(parts)) + b"".join(weights_of(weights) + case for weights, case in parts),
-    )
+def parts(*given: tuple[dict[int, int], bytes]) -> bytes:
+    """What follows in a record of another row: weights by class, and the bytes of a case."""
+    return varint(len(given)) + b"".join(weights_of(weights) + case for weights, case in given)
 
 
 def weights_of(weights: dict[int, int]) -> bytes:
@@ -269,7 +277,7 @@ class Prover:
             self.cases += 1
             spent = sum(min(cell.cost for cell in cells) for cells in task)
             open_axes = [i for i, cells in enumerate(task) if len(cells) > 1]
-            total = sum(self._least(tree, task, value) for tree in self.trees)
+            total = sum(self.least(tree, task, value) for tree in self.trees)
             closed = total > 0 or (total == 0 and not zero_wins)
             is_empty = self.attacker.norm != math.inf and spent > self.capacity
             if is_empty or (closed and not (to_the_end and open_axes)):
@@ -293,31 +301,34 @@ class Prover:
                 stack += [high, low]
         return b"".join(done)
 
-    def _least(self, tree: Tree, task: list[list[Cell]], value: Any) -> Any:
+    def least(self, tree: Tree, task: list[list[Cell]], value: Any) -> Any:
         """The least value of the leaves that some z of these cells reaches, one tree by itself."""
         if "score" in tree:
             return value(tree["score"])
+        return min(
+            self.least(tree[side], [*task[:i], cells, *task[i + 1 :]], value)
+            for i, side, cells in self.sides(tree, task)
+        )
+
+    def sides(self, tree: Tree, task: list[list[Cell]]) -> list[tuple[int, str, list[Cell]]]:
+        """The axis that a split asks for, and the cells that it sends to each side."""
         feature = tree["feature"]
         i = next(i for i, cells in enumerate(task) if feature in cells[0].values)
-        sides: dict[str, list[Cell]] = {"left": [], "right": []}
+        found: dict[str, list[Cell]] = {"left": [], "right": []}
         for cell in task[i]:
             looked_at = oracle.seen(self.ensemble, feature, cell.values[feature])
             if math.isnan(looked_at):
                 side = tree["missing"]
             else:
                 side = "left" if oracle.goes_left(tree, looked_at) else "right"
-            sides[side].append(cell)
-        return min(
-            self._least(tree[side], [*task[:i], cells, *task[i + 1 :]], value)
-            for side, cells in sides.items()
-            if cells
-        )
+            found[side].append(cell)
+        return [(i, side, cells) for side, cells in found.items() if cells]
 
 
 def proved(
-    ensemble: Any, row: int, x: Sequence[Any], label: int, attacker: Attacker, **how: Any
+    ensemble: Any, x: Sequence[Any], label: int, attacker: Attacker, **how: Any
 ) -> tuple[str, bytes]:
-    """The status of a row, and the record that proves it."""
+    """The status of a row, and what proves it."""
     status = oracle.status(ensemble, x, label, attacker)
     if status in ("fragile", "broken"):
         attack = oracle.witness(ensemble, x, label, attacker)
@@ -326,7 +337,7 @@ def proved(
         changes = {f: z for f, z in changes.items() if z == z}
         for feature in changes.keys() & ensemble.categories.keys():
             changes[feature] = float(oracle.code_of(ensemble, feature, changes[feature]))
-        return status, witness_record(row, status, changes)
+        return status, witness(changes)
     prover = Prover(ensemble, x, attacker)
     threshold = int(Fraction(ensemble.threshold) * oracle.UNITS) * ensemble.average
     decision = oracle.decide(ensemble, oracle.raw_score(ensemble, x))
@@ -335,28 +346,25 @@ def proved(
         prover.trees.append({"score": [-threshold]})
         zero_wins = (ensemble.tie == "positive") != (decision == 1)
         case = prover.case(lambda scores: sign * scores[0], zero_wins, **how)
-        return status, parts_record(row, status, [({}, case)])
+        return status, parts(({}, case))
     rivals = [rival for rival in range(ensemble.n_outputs) if rival != label]
     if status == "robust":
-        parts = [
+        found = [
             ({r: 1}, prover.case(lambda s, r=r: s[label] - s[r], r < label, **how)) for r in rivals
         ]
-        return status, parts_record(row, status, parts)
-    return status, parts_record(row, status, vulnerable_part(prover, label, rivals))
+        return status, parts(*found)
+    return status, parts(vulnerable_part(prover, label, rivals))
 
 
-def vulnerable_part(
-    prover: Prover, label: int, rivals: list[int]
-) -> list[tuple[dict[int, int], bytes]]:
+def vulnerable_part(prover: Prover, label: int, rivals: list[int]) -> tuple[dict[int, int], bytes]:
     """One rival that is never beaten, or cuts, at the end of which each has its own rival."""
     for r in rivals:
         try:
-            return [({r: 1}, prover.case(lambda s, r=r: s[r] - s[label], label < r))]
+            return {r: 1}, prover.case(lambda s, r=r: s[r] - s[label], label < r)
         except NoProofError:
             pass
-    return [
-        ({rivals[0]: 1}, _by_cells(prover, [axis.cells for axis in prover.axes], label, rivals))
-    ]
+    every = [axis.cells for axis in prover.axes]
+    return {rivals[0]: 1}, _by_cells(prover, every, label, rivals)
 
 
 def _by_cells(prover: Prover, task: list[list[Cell]], label: int, rivals: list[int]) -> bytes:
@@ -364,7 +372,7 @@ def _by_cells(prover: Prover, task: list[list[Cell]], label: int, rivals: list[i
     if prover.attacker.norm != math.inf and spent > prover.capacity:
         return NOTHING
     for r in rivals:
-        total = sum(prover._least(t, task, lambda s, r=r: s[r] - s[label]) for t in prover.trees)
+        total = sum(prover.least(t, task, lambda s, r=r: s[r] - s[label]) for t in prover.trees)
         if total > 0 or (total == 0 and r < label):
             return b"\3" + weights_of({r: 1}) + NOTHING
     i = max(range(len(task)), key=lambda i: len(task[i]))
@@ -380,3 +388,47 @@ def _by_cells(prover: Prover, task: list[list[Cell]], label: int, rivals: list[i
     if axis.is_numeric:
         return cut_below(axis.number, named[-1].name, low, high)
     return cut_states(axis.number, [cell.name for cell in named], low, high)
+
+
+# ── with multipliers ─────────────────────────────────────────────────────────────────────────
+
+
+def price_bound(ensemble: Any, x: Sequence[Any], attacker: Attacker, decision: int) -> bytes:
+    """A case for a large-spread ensemble of two classes: one price, and no multipliers.
+
+    Every axis belongs to one tree, so θ is the price of its cells. The price is the one of a few
+    that gives the best bound, each found by looking at every leaf.
+    """
+    prover = Prover(ensemble, x, attacker)
+    sign = 1 if decision == 1 else -1
+    worth = sum(max(abs(score) for score in _scores(tree)) for tree in prover.trees)
+    every = [axis.cells for axis in prover.axes]
+
+    def quality(price: int) -> int:
+        total = -price
+        for tree in prover.trees:
+            total += min(
+                sign * scores[0] + sum(price * cost // prover.capacity for cost in costs)
+                for scores, costs in _priced(prover, tree, every)
+            )
+        return total
+
+    return bound(1074, max((worth * part // 16 for part in range(65)), key=quality))
+
+
+def _scores(tree: Tree) -> list[int]:
+    if "score" in tree:
+        return list(tree["score"])
+    return [*_scores(tree["left"]), *_scores(tree["right"])]
+
+
+def _priced(
+    prover: Prover, tree: Tree, task: list[list[Cell]]
+) -> list[tuple[list[int], list[Fraction]]]:
+    """The scores of every leaf in reach, with the least cost of the cells of every axis there."""
+    if "score" in tree:
+        return [(tree["score"], [min(cell.cost for cell in cells) for cells in task])]
+    found = []
+    for i, side, cells in prover.sides(tree, task):
+        found += _priced(prover, tree[side], [*task[:i], cells, *task[i + 1 :]])
+    return found
