@@ -1013,6 +1013,7 @@ class Reach:
                 values = self.values[axis] = [ends[name] for name in names]
                 self.low[axis], self.high[axis] = values[0], values[-1]
         self.full = [(1 << len(names)) - 1 for names in self.names]
+        self.with_states = {axis for axis in question.axes if not question.is_numeric(axis)}
         self.leasts: list[dict[int, Any]] = [{} for _ in self.names]
         self.trees = [self._leaves(nodes) for nodes in question.trees]
 
@@ -1050,10 +1051,11 @@ class Reach:
         narrow, cuts = self.question.model.narrow, self.question.cuts[axis]
         e, at, ups = self.question.grids[axis]
         own, most = whole(row.x[axis], e), below(math.inf, narrow)
-        end = min(row.upper[axis], most)
-        if narrow and single(end) > end:
-            end = below(single(end), True)
-        first, last = bisect_left(cuts, max(row.lower[axis], -most)), bisect_left(cuts, end)
+        start, end = max(row.lower[axis], -most), min(row.upper[axis], most)
+        if narrow:  # the first and the last float32 within the bounds
+            start = single(start) if single(start) >= start else above(single(start), True)
+            end = single(end) if single(end) <= end else below(single(end), True)
+        first, last = bisect_left(cuts, start), bisect_left(cuts, end)
         return (
             ((cell, own - at[cell]) for cell in range(here - 1, first - 1, -1)),
             ((cell, ups[cell - 1] - own) for cell in range(here + 1, last + 1)),
@@ -1084,7 +1086,7 @@ class Reach:
                 node = nodes[place]
                 feature, cut = node[0], node[1]
                 if feature < 0:
-                    found.append((cut, demands))
+                    found.append((cut, self.affordable(demands, self.capacity - extra)))
                     break
                 lowest = low[feature]
                 if lowest is None:
@@ -1113,6 +1115,16 @@ class Reach:
                     break
                 place, extra, demands = node[3], to_left, {**demands, axis: left}
         return found
+
+    def affordable(self, demands: dict[int, int], room: Any) -> dict[int, int]:
+        """The same without states that cost more than there is room for, beside all the others."""
+        for axis, mask in demands.items():
+            if axis in self.with_states:
+                most = room + self.least(axis, mask)
+                rest = [i for i, cost in enumerate(self.costs[axis]) if cost > most and mask >> i & 1]
+                if rest:
+                    demands = {**demands, axis: mask - sum(1 << i for i in rest)}
+        return demands
 
     def least(self, axis: int, mask: int) -> Any:
         """The least cost of these cells."""
@@ -1238,7 +1250,7 @@ def alive(reach: Reach, masks: list[int]) -> tuple[list[int], list[Any]] | None:
                     extra += least(axis, both) - least(axis, masks[axis])
             else:
                 if extra <= room:
-                    found.append((leaf, inside))
+                    found.append((leaf, reach.affordable(inside, room - extra)))
         trees.append(found)
     return masks, trees
 
