@@ -1297,7 +1297,9 @@ def close(reach: Reach, masks: list[int], given: Bound, claim: Claim) -> None:
         for tree, leaves in enumerate(trees):
             if len({claim[leaf] for leaf, _ in leaves}) < 2:
                 continue
-            for axis in {axis for _, demands in leaves for axis in demands}:
+            asked = {(axis, mask) for _, demands in leaves for axis, mask in demands.items()}
+            least = reach.least
+            for axis in {a for a, mask in asked if least(a, mask) > least(a, masks[a])}:
                 owners[axis] = None if axis in owners else tree
         for axis, owner in owners.items():
             if owner is not None and axis not in sums:
