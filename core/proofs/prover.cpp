@@ -89,7 +89,7 @@ bool Prover::prove_vulnerable(int label, Bytes& proof) {
 }
 
 bool Prover::prove_part(const Objective& objective, bool briefly, Bytes& proof) {
-    if (large_spread_ && prove_at_first_look(objective, proof))
+    if (large_spread_ && prove_at_first_look(objective, briefly, proof))
         return true;
     objective_ = &objective;
     mean_bits_ = 0;
@@ -108,10 +108,11 @@ bool Prover::prove_part(const Objective& objective, bool briefly, Bytes& proof) 
 
 // What is large-spread was decided by the sum of the least leaves in reach, if costs do not matter;
 // if they do, a price may be all that it takes.
-bool Prover::prove_at_first_look(const Objective& objective, Bytes& proof) {
+bool Prover::prove_at_first_look(const Objective& objective, bool is_guess, Bytes& proof) {
     if (problem_.attacker.norm == norm_inf) {
-        write_price(0, proof);
-        return true;
+        if (!is_guess)
+            write_price(0, proof);
+        return !is_guess;
     }
     if (problem_.attacker.norm == 0)
         return false;

@@ -57,8 +57,9 @@ class Prover {
     // The cases of a part. With `briefly`, gives up after the first.
     bool prove_part(const Objective& objective, bool briefly, Bytes& proof);
     bool prove_mean(const std::vector<const Objective*>& all, Bytes& proof, Blend& mean);
-    // Of large-spread ensembles, by a price alone; false if that takes more.
-    bool prove_at_first_look(const Objective& objective, Bytes& proof);
+    // Of large-spread ensembles, by a price alone; false if that takes more. `is_guess`: nobody has
+    // decided about this objective.
+    bool prove_at_first_look(const Objective& objective, bool is_guess, Bytes& proof);
     bool prove_cases(bool briefly, Bytes& proof);
     // Closes the case at hand by a bound; false if that takes a cut, or time is up.
     bool close(bool first, Bytes& proof);

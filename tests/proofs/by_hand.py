@@ -123,7 +123,6 @@ def header(
         "attacker": attacker_fields(ensemble, attacker),
         "labels": "given",
         "rows": len(rows),
-        "unproved": False,
         "written_by": "by hand",
     }
 
