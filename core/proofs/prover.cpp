@@ -10,6 +10,7 @@ namespace {
 constexpr int first_sweeps = 60;
 constexpr int later_sweeps = 8;
 constexpr std::size_t most_snapshot_bytes = std::size_t{64} << 20;
+constexpr std::size_t most_proof_bytes = std::size_t{16} << 20; // of one part
 } // namespace
 
 Prover::Prover(const Problem& problem, const ProofNames& names)
@@ -187,12 +188,13 @@ bool Prover::prove_cases(bool briefly, Bytes& proof) {
     domain_.reset();
     dual_.reset();
     const std::size_t most_snapshots = most_snapshot_bytes / (dual_.snapshot_bytes() + 1);
+    const std::size_t most_bytes = proof.size() + most_proof_bytes;
     for (;;) {
         if (!close(frames_.empty(), proof)) {
             auto cut = by_price() ? by_price_.cut() : std::nullopt;
             if (!cut)
                 cut = cutting_.choose();
-            if (stopwatch_->expired() || briefly || !cut)
+            if (stopwatch_->expired() || briefly || !cut || proof.size() > most_bytes)
                 return false;
             const Reduction::Range lower{domain_.low(cut->feature), cut->last};
             const Reduction::Range upper{cut->last + 1, domain_.high(cut->feature)};
