@@ -743,7 +743,7 @@ class Attacker:
         self.lower = [low.get(f, -math.inf) for f in range(n)]
         self.upper = [high.get(f, math.inf) for f in range(n)]
         self.row_bounds = given.get("row_bounds") is True
-        self.step = {f: s for f, s in by_feature("step", Fraction).items() if self.changeable[f]}
+        self.step = {f: s for f, s in by_feature("step", ratio).items() if self.changeable[f]}
         self.codes = {
             f: {float(code) for code in codes}
             for f, codes in by_feature("categories", list).items()
@@ -775,6 +775,12 @@ def amount(text: Any) -> Fraction:
     """A finite double >= 0, as float.hex writes it."""
     value = float.fromhex(text)
     return Fraction(value) if 0 <= value < math.inf else refuse(f"{text} is no budget or scale")
+
+
+def ratio(text: str) -> Fraction:
+    """A step, as "numerator/denominator"."""
+    match = re.fullmatch(r"(\d{1,10})/(\d{1,10})", text, re.ASCII)
+    return Fraction(int(match[1]), int(match[2])) if match else refuse(f"{text[:40]!r} is no step")
 
 
 class Lattice:
@@ -1276,6 +1282,8 @@ def close(reach: Reach, masks: list[int], given: Bound, claim: Claim) -> None:
     if found is None:
         return
     masks, trees = found
+    if not all(trees):
+        return
     question, capacity = reach.question, reach.capacity
     unit = max(question.unit, given.shift + 64)  # all that follows is in multiples of 2^-unit
     up, finer = unit - question.unit, unit - given.shift

@@ -261,10 +261,13 @@ class Prover:
         self.capacity = Fraction(attacker.budget) ** power
         self.cases = 0
 
-    def case(self, value: Any, zero_wins: bool, *, to_the_end: bool = False) -> bytes:
+    def case(
+        self, value: Any, zero_wins: bool, *, to_the_end: bool = False, most_cases: int = 1 << 20
+    ) -> bytes:
         """The bytes of a case that no z of which wins; `value` makes a number of a leaf's scores.
 
-        To the end: cuts until every axis has one cell, even where the bound would do before.
+        To the end: cuts until every axis has one cell, even where the bound would do before, or
+        until there are `most_cases`.
         """
         stack: list[Any] = [[axis.cells for axis in self.axes]]
         done: list[bytes] = []
@@ -279,7 +282,7 @@ class Prover:
             total = sum(self.least(tree, task, value) for tree in self.trees)
             closed = total > 0 or (total == 0 and not zero_wins)
             is_empty = self.attacker.norm != math.inf and spent > self.capacity
-            if is_empty or (closed and not (to_the_end and open_axes)):
+            if is_empty or (closed and not (to_the_end and open_axes and self.cases < most_cases)):
                 done.append(NOTHING)
             elif not open_axes:
                 raise NoProofError
@@ -431,3 +434,9 @@ def _priced(
     for i, side, cells in prover.sides(tree, task):
         found += _priced(prover, tree[side], [*task[:i], cells, *task[i + 1 :]])
     return found
+
+
+def forced(ensemble: Any, x: Sequence[Any], attacker: Attacker) -> bytes:
+    """Cuts down to single cells, all of them said to be closed: what is false looks like this."""
+    prover = Prover(ensemble, x, attacker)
+    return prover.case(lambda _: 1, False, to_the_end=True, most_cases=4000)

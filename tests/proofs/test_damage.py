@@ -1,0 +1,246 @@
+"""Damaged, cut, foreign and hostile files: one line that says so, and never a verdict."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carvegbm.ensemble import Ensemble
+from carvegbm_check import RefusedError, main
+from oracle import Attacker
+from proofs import by_hand
+from proofs.asking import Asked
+from proofs.by_hand import NOTHING, cut_below, file_of, parts, record, witness
+
+TREE = {"feature": 0, "threshold": 1.0, "left": {"score": 2.0}, "right": {"score": -1.0}}
+
+
+@pytest.fixture
+def question(tmp_path: Path) -> Asked:
+    ensemble = Ensemble.from_trees([TREE], n_features=1)
+    return Asked(tmp_path, ensemble, Attacker(1, 0.5), [[0.0], [0.75]], [1, 1])
+
+
+RIGHT = (record(0, "robust", parts(({}, NOTHING))), record(1, "fragile", witness({0: 1.125})))
+
+
+def refusal(question: Asked, data: bytes) -> str:
+    with pytest.raises(RefusedError) as error:
+        question.check_bytes(data)
+    message = str(error.value)
+    assert "\n" not in message
+    assert "a.proof" in message
+    return message
+
+
+def sealed(data: bytes) -> bytes:
+    """The bytes with the checksum that belongs to them."""
+    return data + hashlib.sha256(data).digest()
+
+
+def test_a_file_that_ends_early_is_refused_wherever_it_ends(question: Asked) -> None:
+    data = file_of(question.head, RIGHT)
+    assert question.check_bytes(data).is_proved
+    for end in range(len(data)):
+        refusal(question, data[:end])
+
+
+def test_every_change_of_a_byte_is_noticed(question: Asked) -> None:
+    data = file_of(question.head, RIGHT)
+    for place in range(len(data)):
+        for change in (1, 128, 255):
+            changed = bytearray(data)
+            changed[place] ^= change
+            refusal(question, bytes(changed))
+
+
+def test_bytes_at_the_end_are_noticed(question: Asked) -> None:
+    refusal(question, file_of(question.head, RIGHT) + b"\0")
+    body = file_of(question.head, RIGHT)[:-32]
+    assert "after its end" in refusal(question, sealed(body + b"\0"))
+
+
+def test_a_file_cut_anywhere_and_sealed_again_is_refused(question: Asked) -> None:
+    body = file_of(question.head, RIGHT)[:-32]
+    for end in range(len(body)):
+        refusal(question, sealed(body[:end]))
+
+
+def test_a_changed_byte_that_is_sealed_again_proves_nothing_false(question: Asked) -> None:
+    """It is refused, or not proved, or it says the same: both statuses are what they are."""
+    body = file_of(question.head, RIGHT)[:-32]
+    for place in range(len(body)):
+        changed = bytearray(body)
+        changed[place] ^= 1 << place % 8
+        try:
+            report = question.check_bytes(sealed(bytes(changed)))
+        except RefusedError:
+            continue
+        assert report.header["attacker"] != question.head["attacker"] or (
+            report.checked.items() <= {0: "robust", 1: "fragile"}.items()
+        )
+
+
+def test_records_changed_in_every_byte_prove_nothing_false(question: Asked) -> None:
+    records = b"".join(RIGHT)
+    for place in range(len(records)):
+        for change in range(1, 256):
+            changed = bytearray(records)
+            changed[place] ^= change
+            try:
+                report = question.check_bytes(file_of(question.head, [bytes(changed)], 2))
+            except RefusedError:
+                continue
+            assert report.checked.items() <= {0: "robust", 1: "fragile"}.items()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"c", b"tree\nversion=v4\n", b"carvegbm proof 2\n", b"\0" * 99]
+)
+def test_another_file_is_no_proof(question: Asked, data: bytes) -> None:
+    refusal(question, data)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": 3},
+        {"rows": -1},
+        {"rows": True},
+        {"rows": 10**30},
+        {"labels": "none"},
+        {"model": 5},
+        {"attacker": []},
+        {"more": 1},
+    ],
+)
+def test_a_header_must_be_what_it_should_be(question: Asked, change: dict[str, Any]) -> None:
+    refusal(question, file_of(question.head | change, RIGHT))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"norm": "2"},
+        {"norm": 1.5},
+        {"norm": -1},
+        {"norm": 10**9},
+        {"norm": None},
+        {"budget": 0.5},
+        {"budget": "inf"},
+        {"budget": "nan"},
+        {"budget": "-0x1p-1"},
+        {"budgets": "0x1p-1"},
+        {"features": [1]},
+        {"features": [-1]},
+        {"features": 0},
+        {"up": {"7": "0x1p0"}},
+        {"up": {"0": 1}},
+        {"step": {"0": "1/0"}},
+        {"step": {"0": "-1"}},
+        {"step": {"0": "1e999999999"}},
+        {"step": {"0": [1]}},
+        {"categories": {"0": [1]}},
+        {"one_hot": [[0, 0]]},
+        {"one_hot": [0]},
+        {"lower": []},
+    ],
+)
+def test_an_attacker_must_be_what_it_should_be(question: Asked, change: dict[str, Any]) -> None:
+    question.head["attacker"] |= change
+    refusal(question, file_of(question.head, RIGHT))
+
+
+def test_a_header_that_is_no_json_is_refused(question: Asked) -> None:
+    for text in (b"", b"[]", b"{", b"\xff", b"[" * 100_000, b'{"rows": 1, "rows": 1}'):
+        data = b"carvegbm proof 1\n" + struct.pack("<I", len(text)) + text
+        refusal(question, sealed(data + struct.pack("<IQ", 0, 0)))
+
+
+def with_block(question: Asked, packed: bytes) -> bytes:
+    text = json.dumps(question.head).encode()
+    data = b"carvegbm proof 1\n" + struct.pack("<I", len(text)) + text
+    data += struct.pack("<II", len(packed), zlib.crc32(packed)) + packed
+    return sealed(data + struct.pack("<IQ", 0, 2))
+
+
+def test_a_block_that_unpacks_to_far_too_much_is_refused(question: Asked) -> None:
+    maker = zlib.compressobj(9)
+    packed = b"".join(maker.compress(bytes(1 << 24)) for _ in range(10)) + maker.flush()
+    assert len(packed) < 200_000
+    assert "block" in refusal(question, with_block(question, packed))
+
+
+@pytest.mark.parametrize("packed", [b"?", zlib.compress(b"".join(RIGHT))[:-1], b"x\x9c"])
+def test_a_block_that_is_none_is_refused(question: Asked, packed: bytes) -> None:
+    refusal(question, with_block(question, packed))
+
+
+def test_a_second_stream_in_a_block_is_refused(question: Asked) -> None:
+    packed = zlib.compress(b"".join(RIGHT))
+    refusal(question, with_block(question, packed + packed))
+
+
+HUGE = b"\xff" * 9 + b"\1"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        HUGE,  # parts
+        b"\1" + HUGE,  # weights
+        b"\1\0\0\0\0" + HUGE,  # axes
+        b"\1\0\0\0\0\1\0" + HUGE,  # trees
+        b"\1\0\0\0\0\1\0\1\0" + HUGE,  # pairs
+        b"\1\0\0" + HUGE + b"\0\0",  # shift
+        b"\1\0\2\0" + HUGE,  # states
+        b"\1\0" + b"\1\0\0" * 100_000,  # cuts without end
+        b"\1\0\0" + b"\xff" * 100_000,  # a number without end
+        b"\1\0\4",  # a case of no kind
+    ],
+)
+def test_huge_counts_are_refused_at_once(question: Asked, rest: bytes) -> None:
+    refusal(question, file_of(question.head, [b"\0\0" + rest], 2))
+
+
+def test_cases_may_be_as_deep_as_they_like(question: Asked) -> None:
+    case = NOTHING
+    for _ in range(50_000):
+        case = b"\1\0\0" + case
+    case += NOTHING * 50_000
+    report = question.check(record(0, "robust", parts(({}, case))), RIGHT[1])
+    assert report.is_proved
+    assert question.check(RIGHT[0], RIGHT[1]).is_proved
+    assert cut_below(0, 0, NOTHING, NOTHING) == b"\1\0\0" + NOTHING + NOTHING
+
+
+def test_the_command_says_what_it_found(
+    question: Asked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data.csv").write_text("f,label\n0,1\n0.75,1\n")
+    files = [str(tmp_path / name) for name in ("a.proof", "model.json", "data.csv")]
+    question.check(*RIGHT)
+    summary = "2 rows, norm 1, budget 0.5: 1 robust, 1 fragile checked\n"
+    assert main(files) == 0
+    assert capsys.readouterr().out == f"row 0: robust: checked\nrow 1: fragile: checked\n{summary}"
+    assert main([*files, "--quiet"]) == 0
+    assert capsys.readouterr().out == summary
+    question.check(RIGHT[0])
+    assert main(files) == 1
+    assert "row 1: there is no record of it\n" in capsys.readouterr().out
+    (tmp_path / "a.proof").write_bytes(b"?")
+    assert main(files) == 2
+    assert capsys.readouterr().err.startswith("carvegbm_check: ")
+    assert main([str(tmp_path / "none"), *files[1:]]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_by_hand_and_the_page_agree_on_numbers() -> None:
+    assert [by_hand.varint(n) for n in (0, 127, 128, 300)] == [b"\0", b"\x7f", b"\x80\1", b"\xac\2"]
+    assert [by_hand.signed(n) for n in (0, -1, 1, -64)] == [b"\0", b"\1", b"\2", b"\x7f"]
