@@ -60,6 +60,11 @@ LARGEST_LCM = 1 << 14  # bits of a common denominator; beyond that, costs stay f
 LARGEST_TREE = 1_000_000  # nodes
 
 
+DAMAGE: tuple[type[Exception], ...] = (ArithmeticError, AttributeError, LookupError, TypeError)
+DAMAGE += (ValueError, RecursionError, SyntaxError, struct.error, zlib.error)
+"""What reading a damaged file may raise."""
+
+
 class RefusedError(Exception):
     """The file, the model or the data are damaged, or do not belong together."""
 
@@ -138,7 +143,8 @@ class Model:
     rule: str = "label"  # how a number becomes a code
     unknown_is_missing: bool = False
 
-    def __post_init__(self) -> None:
+    def checked(self) -> Model:
+        """Itself, if it is sound."""
         if self.task == "regression":
             if len(self.classes) != 2:
                 refuse("is a regression model, of which there are no verdicts; give --classes A,B")
@@ -155,16 +161,16 @@ class Model:
             for node in nodes:
                 if not self._is_sound(node):
                     refuse(f"tree {index} has the node {str(node)[:80]}; the file is damaged")
+        return self
 
     def _is_sound(self, node: Node) -> bool:
         if len(node) == 1:
             return len(node[0]) == len(self.base) and all(map(math.isfinite, node[0]))
         feature, cut = node[:2]
-        if not 0 <= feature < self.n_features or (feature in self.categories) != (
-            type(cut) is tuple
-        ):
+        if (feature in self.categories) != (type(cut) is tuple):
             return False
-        return type(cut) is tuple or (cut == cut and (not self.narrow or single(cut) == cut))
+        is_number = type(cut) is tuple or (cut == cut and (not self.narrow or single(cut) == cut))
+        return 0 <= feature < self.n_features and is_number
 
     def content(self) -> str:
         """SHA-256 of all that verdicts depend on."""
@@ -173,16 +179,14 @@ class Model:
         head += struct.pack(f"<{n_outputs + 1}d", self.threshold, *self.base)
         head += b"+" if self.tie == "positive" else b"-"
         found = hashlib.sha256(head + (b"f" if self.narrow else b"d"))
-        for nodes in self.trees:
-            for node in nodes:
-                if len(node) == 1:
-                    found.update(b"V" + struct.pack(f"<{n_outputs}d", *node[0]))
-                elif type(node[1]) is tuple:
-                    numbers = node[0], len(node[1]), *node[1]
-                    found.update(b"C" + struct.pack(f"<{len(numbers)}I", *numbers))
-                    found.update(node[2].encode())
-                else:
-                    found.update(struct.pack("<cId", b"N", *node[:2]) + node[2].encode())
+        for node in (node for nodes in self.trees for node in nodes):
+            if len(node) == 1:
+                found.update(b"V" + struct.pack(f"<{n_outputs}d", *node[0]))
+            elif type(node[1]) is tuple:
+                numbers = node[0], len(node[1]), *node[1]
+                found.update(b"C" + struct.pack(f"<{len(numbers)}I", *numbers) + node[2].encode())
+            else:
+                found.update(struct.pack("<cId", b"N", *node[:2]) + node[2].encode())
         return found.hexdigest()
 
     def code(self, value: float) -> int:
@@ -233,24 +237,17 @@ def read_model(path: str, classes: list[Any] | None) -> Model:
     try:
         text = data.decode("utf-8-sig")
         if data.lstrip()[:5] in (b"tree\n", b"tree\r"):
-            return from_lightgbm(text.lstrip().replace("\r\n", "\n"), classes)
+            return from_lightgbm(text.lstrip().replace("\r\n", "\n"), classes).checked()
         if data.lstrip()[:1] == b"{":
             document = json.loads(text)
             if document.get("format") == "carvegbm-ensemble":
                 json.loads(text, object_pairs_hook=without_doubles)
-                return from_ensemble(document, classes)
+                return from_ensemble(document, classes).checked()
             if "learner" in document or "Model" in document:
-                return from_xgboost(document, classes)
+                return from_xgboost(document, classes).checked()
     except RefusedError as error:
         refuse(f"{path}: {error}")
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as e:
+    except DAMAGE as e:
         refuse(f"{path}: the model is damaged ({type(e).__name__}: {str(e)[:100]})")
     refuse(f"{path}: is no LightGBM text, XGBoost JSON or JSON of carvegbm convert; convert it")
 
@@ -281,33 +278,26 @@ def from_ensemble(document: dict[str, Any], classes: list[Any] | None) -> Model:
         side = sides[node.get("missing")]
         return [int(node["feature"]), cut, side, int(node["left"]), int(node["right"])]
 
-    return Model(
-        int(document["n_features"]),
-        [grown(root, look) for root in document["roots"]],
-        [float(score) for score in document["base_score"]],
-        document["task"],
-        int(document["average"]),
-        float(document["threshold"]),
-        document["tie"],
-        {"float32": True, "float64": False}[document["input_precision"]],
-        document["feature_names"],
-        classes or document["classes"],
-        {
-            int(entry["feature"]): dict(zip(entry["codes"], entry["labels"], strict=True))
-            for entry in document.get("categories", ())
-        },
-        document.get("category_rule", "label"),
-        document.get("unknown_category") == "missing",
-    )
+    categories = {
+        int(entry["feature"]): dict(zip(entry["codes"], entry["labels"], strict=True))
+        for entry in document.get("categories", ())
+    }
+    trees, base = [grown(root, look) for root in document["roots"]], document["base_score"]
+    model = Model(int(document["n_features"]), trees, [float(b) for b in base], document["task"])
+    model.average, model.threshold = int(document["average"]), float(document["threshold"])
+    model.tie, model.narrow = document["tie"], document["input_precision"] == "float32"
+    model.names, model.classes = document["feature_names"], classes or document["classes"]
+    model.categories, model.rule = categories, document.get("category_rule", "label")
+    model.unknown_is_missing = document.get("unknown_category") == "missing"
+    return model
 
 
 def from_lightgbm(text: str, classes: list[Any] | None) -> Model:
     """A model as LightGBM's save_model writes it, with the trees as its predict reads them."""
     body, end, _ = text.partition("\nend of trees")
     header, *blocks = re.split(r"\n(?=Tree=)", body)
-    fields = [
-        dict(line.partition("=")[::2] for line in part.split("\n")) for part in (header, *blocks)
-    ]
+    parts = (header, *blocks)
+    fields = [dict(line.partition("=")[::2] for line in part.split("\n")) for part in parts]
     head = fields.pop(0)
     if not end or len(head.get("tree_sizes", "").split()) not in (0, len(blocks)):
         refuse("the file ends before its trees do; it is damaged")
@@ -315,26 +305,21 @@ def from_lightgbm(text: str, classes: list[Any] | None) -> Model:
     name = (head.get("objective", "").split() or [""])[0]
     task = "regression" if n_outputs == 1 else "multiclass"
     task = "binary" if name in ("binary", "cross_entropy") else task
-    tie = "negative" if task == "binary" else "positive"
     trees = [lightgbm_tree(block, i % n_outputs, n_outputs) for i, block in enumerate(fields)]
-    threshold = 0.0
-    if "average_output" in head and head.get("version") == "v2" and task == "binary":
+    model = Model(int(head["max_feature_idx"]) + 1, trees, [0.0] * n_outputs, task)
+    model.tie = "negative" if task == "binary" else "positive"
+    if "average_output" in head:
+        model.average = max(1, len(trees) // n_outputs)
         scores = [node[0][0] for nodes in trees for node in nodes if len(node) == 1]
-        threshold = 0.5 * all(0 <= score <= 1 for score in scores)  # leaves of probabilities
-    names = head["feature_names"].split(" ") if head["feature_names"] else []
-    return Model(
-        int(head["max_feature_idx"]) + 1,
-        trees,
-        [0.0] * n_outputs,
-        task,
-        max(1, len(trees) // n_outputs) if "average_output" in head else 1,
-        threshold,
-        tie,
-        names=names,
-        classes=classes or [],
-        categories=by_codes(trees),
-        rule="truncate",
-    )
+        if (
+            head.get("version") == "v2"
+            and task == "binary"
+            and 0 <= min(scores) <= max(scores) <= 1
+        ):
+            model.threshold = 0.5  # leaves of early versions hold probabilities
+    model.names, model.classes = head["feature_names"].split(" "), classes or []
+    model.categories, model.rule = by_codes(trees), "truncate"
+    return model
 
 
 def lightgbm_tree(block: dict[str, str], output: int, n_outputs: int) -> list[Node]:
@@ -446,21 +431,16 @@ def from_xgboost(document: dict[str, Any], classes: list[Any] | None) -> Model:
         xgboost_tree(tree, 1.0 if weights is None else weights[i], int(output), n_outputs)
         for i, (tree, output) in enumerate(zip(model["trees"], model["tree_info"], strict=True))
     ]
-    task = (
-        "binary" if objective.startswith("binary:") or objective == "reg:logistic" else "regression"
-    )
-    return Model(
-        int(parameters["num_feature"]),
-        trees,
-        base * (n_outputs if len(base) == 1 else 1),
-        "multiclass" if n_outputs > 1 or objective.startswith("multi:") else task,
-        tie="negative" if n_outputs == 1 and task == "binary" else "positive",
-        narrow=True,
-        names=learner.get("feature_names") or None,
-        classes=classes or [],
-        categories=by_codes(trees),
-        rule="nonnegative",
-    )
+    model_ = Model(int(parameters["num_feature"]), trees, base, "regression", narrow=True)
+    if len(base) == 1:
+        model_.base = base * n_outputs
+    if n_outputs > 1 or objective.startswith("multi:"):
+        model_.task = "multiclass"
+    elif objective.startswith("binary:") or objective == "reg:logistic":
+        model_.task, model_.tie = "binary", "negative"
+    model_.names, model_.classes = learner.get("feature_names") or None, classes or []
+    model_.categories, model_.rule = by_codes(trees), "nonnegative"
+    return model_
 
 
 def xgboost_tree(tree: dict[str, Any], weight: float, output: int, n_outputs: int) -> list[Node]:
@@ -531,12 +511,12 @@ def read_data(path: str, model: Model, label: str | None) -> tuple[Rows, list[An
     data = unpacked(name)
     try:
         if data.startswith(b"\x93NUMPY"):
-            found = read_npy(data, name), npy_labels(name, pair or label)
-        elif re.match(rb"\s*[^\s,;]+[ \t]+\d+:\S", data):
-            found = read_libsvm(data.decode(), model.n_features)
+            found = read_npy(data), npy_labels(name, pair or label)
         else:
             found = read_csv(data.decode("utf-8-sig"), model, label)
-    except (ValueError, LookupError, SyntaxError) as error:
+    except RefusedError as error:
+        refuse(f"{name}: {error}")
+    except DAMAGE as error:
         refuse(f"{name}: {error}")
     for number, row in enumerate(found[0]):
         if len(row) != model.n_features:
@@ -630,72 +610,47 @@ def by_name(columns: list[str], names: list[str]) -> list[int]:
     raise ValueError(f"its columns {columns[:6]} are not the features {names[:6]} of the model")
 
 
-def read_libsvm(text: str, n_features: int) -> tuple[Rows, list[Any]]:
-    """label index:value …; what is left out is 0, and indices start at 0 if one is 0."""
-    lines = [line.partition("#")[0].split() for line in text.splitlines()]
-    lines = [words for words in lines if words]
-    pairs = [[word.split(":") for word in words[1:] if word[:4] != "qid:"] for words in lines]
-    first = 0 if any(index == "0" for row in pairs for index, _ in row) else 1
-    rows = [[0.0] * n_features for _ in lines]
-    for row, given in zip(rows, pairs, strict=True):
-        for index, value in given:
-            row[int(index) - first] = float(value)
-    return rows, [words[0] for words in lines]
-
-
-def read_npy(data: bytes, name: str) -> Any:
+def read_npy(data: bytes) -> Any:
     """NumPy's format, in C order: a list of numbers or texts, or of lists of numbers."""
     start, size = (10, "<H") if data[6] == 1 else (12, "<I")
     (length,) = struct.unpack_from(size, data, 8)
     head = ast.literal_eval(data[start : start + length].decode("latin-1"))
     kind, shape, content = head["descr"], head["shape"], data[start + length :]
-    if head["fortran_order"] or not isinstance(kind, str) or len(shape) not in (1, 2):
-        refuse(f"{name}: is no list or table in C order; write it with numpy.ascontiguousarray")
-    if match := re.fullmatch(r"<U(\d+)", kind):
-        width = 4 * int(match[1])
-        texts = (content[i * width : (i + 1) * width].decode("utf-32-le") for i in range(shape[0]))
-        return [text.rstrip("\0") for text in texts]
-    code = {
-        "f": "  f d"[int(kind[2])],
-        "i": " bh i   q"[int(kind[2])],
-        "u": " BH I   Q"[int(kind[2])],
-        "b": "?",
-    }
-    values = struct.unpack(f"<{math.prod(shape)}{code[kind[1]]}", content)
-    if kind[0] == ">":
-        refuse(f"{name}: is big-endian")
+    codes = {"<f4": "f", "<f8": "d", "|b1": "?", "|i1": "b", "<i2": "h", "<i4": "i", "<i8": "q"}
+    codes |= {"|u1": "B", "<u2": "H", "<u4": "I", "<u8": "Q"}
+    text = isinstance(kind, str) and kind.startswith("<U")
+    if head["fortran_order"] or len(shape) not in (1, 2) or not (text or kind in codes):
+        raise ValueError("is no list or table of numbers in C order; use numpy.ascontiguousarray")
+    if text:
+        n = 4 * int(kind[2:])
+        words = (content[i : i + n].decode("utf-32-le") for i in range(0, n * shape[0], n))
+        return [word.rstrip("\0") for word in words]
+    values = struct.unpack(f"<{math.prod(shape)}{codes[kind]}", content)
     if len(shape) == 1:
         return list(values)
-    return [[float(v) for v in values[i * shape[1] : (i + 1) * shape[1]]] for i in range(shape[0])]
+    n = shape[1]
+    return [[float(v) for v in values[i * n : (i + 1) * n]] for i in range(shape[0])]
 
 
 def npy_labels(name: str, given: str | None) -> list[Any] | None:
     """The labels in the file that is named, or in the one beside X.npy that is called y.npy."""
     folder, file = os.path.split(name)
-    beside = [
-        given or "",
-        os.path.join(folder, re.sub("[Xx]", "y", file, count=1)),
-        os.path.join(folder, "y.npy"),
-    ]
-    for path in beside[: 1 if given else 3]:
-        if path != name and os.path.exists(path):
-            return list(read_npy(unpacked(path), path))
-    return None if given is None else refuse(f"{given}: no such file")
+    beside = [os.path.join(folder, n) for n in (re.sub("[Xx]", "y", file, count=1), "y.npy")]
+    paths = [p for p in ([given] if given else beside) if p != name and os.path.exists(p)]
+    if given and not paths:
+        refuse(f"{given}: no such file")
+    return list(read_npy(unpacked(paths[0]))) if paths else None
 
 
 def places_of(labels: Iterable[Any], classes: list[Any]) -> list[int]:
     """The place of every label among the classes; a number and a text that spells it are one."""
     known: dict[Any, int] = {}
     for place, name in enumerate(classes):
-        known[str(name)] = place
-        if isinstance(name, int | float):
-            known[float(name)] = place
+        known |= {str(name): place} | ({} if type(name) is str else {float(name): place})
     found = []
     for row, label in enumerate(labels):
         text = str(label)
-        if text not in known and is_number(text):
-            label = float(text)
-        place = known.get(text, known.get(label, -1))
+        place = known.get(text, known.get(float(text), -1) if is_number(text) else -1)
         if place < 0:
             refuse(f"row {row} has the label {text!r}; the classes are {classes}; give --classes")
         found.append(place)
@@ -752,23 +707,20 @@ class Attacker:
         groups = [[place(f) for f in group] for group in given.get("one_hot", [])]
         self.groups = [group if all(self.changeable[f] for f in group) else [] for group in groups]
         """Those that may be changed; [] in place of the others."""
-        states = [*self.codes, *(f for group in self.groups for f in group)]
-        if any(self.scale[f][0] != self.scale[f][1] or f in self.step for f in states):
-            refuse("the attacker has two scales, or a step, for a feature with states")
-        if len(set(states)) < len(states) or model.categories.keys() & (
-            set(states) - set(self.codes)
-        ):
-            refuse("the attacker has a feature in two groups, or a categorical one in a group")
-        if not self.codes.keys() <= model.categories.keys() or model.categories.keys() & set(
-            self.step
-        ):
-            refuse(
-                "the attacker takes a feature for categorical that is not, or the other way round"
+        grouped = [f for group in self.groups for f in group]
+        states, categorical = {*self.codes, *grouped}, model.categories.keys()
+        if any(
+            (
+                any(self.scale[f][0] != self.scale[f][1] for f in states),
+                any(len({(self.scale[f], self.changeable[f]) for f in g}) > 1 for g in groups),
+                len(set(grouped)) < len(grouped),
+                self.codes.keys() - categorical,
+                categorical & {*grouped, *self.step},
+                states & self.step.keys(),
+                any(not 0 < s <= 1 << 31 or s.denominator > 1 << 31 for s in self.step.values()),
             )
-        if any(len({self.scale[f] for f in group}) > 1 for group in self.groups):
-            refuse("the attacker has several scales for a one-hot group")
-        if any(not 0 < s <= 1 << 31 or s.denominator > 1 << 31 for s in self.step.values()):
-            refuse("the attacker has a step that is not from 2^-31 to 2^31")
+        ):
+            refuse("the attacker's limits contradict each other, or the model")
 
 
 def amount(text: Any) -> Fraction:
@@ -1127,7 +1079,9 @@ class Reach:
         for axis, mask in demands.items():
             if axis in self.with_states:
                 most = room + self.least(axis, mask)
-                rest = [i for i, cost in enumerate(self.costs[axis]) if cost > most and mask >> i & 1]
+                rest = [
+                    i for i, cost in enumerate(self.costs[axis]) if cost > most and mask >> i & 1
+                ]
                 if rest:
                     demands = {**demands, axis: mask - sum(1 << i for i in rest)}
         return demands
@@ -1556,30 +1510,13 @@ def check(
     classes: list[Any] | None = None,
     told: Callable[[str], object] = len,
 ) -> Report:
-    """Check a file of proofs.
+    """Check a file of proofs; `Report.is_proved` says whether all statuses are proved.
 
-    Parameters
-    ----------
-    proof, model : path
-    data : path, or pair
-        A file as `carvegbm verify` takes it; or rows of numbers (categories as codes, NaN where a
-        value is missing) and their labels, None if these are the model's own decisions.
-    label : str, optional
-        The label column, or the file of the labels of an .npy file.
-    classes : list, optional
-        The class labels, in the order of the model's outputs.
-    told : function
-        It is given a line for every row.
-
-    Returns
-    -------
-    Report
-        Its `is_proved` says whether all statuses are.
-
-    Raises
-    ------
-    RefusedError
-        A file is damaged, or they do not belong together.
+    `data` is a file as `carvegbm verify` takes it, or rows of numbers (categories as codes, NaN for
+    what is missing) and their labels, None for the model's own decisions. `label` is the label
+    column, or the file of labels of an .npy file; `classes` are the class labels in the order of
+    the model's outputs; `told` is given a line for every row. Raises RefusedError where a file
+    is damaged, or they do not belong together.
     """
     name = os.fspath(proof)
     ensemble = read_model(os.fspath(model), classes)
@@ -1612,17 +1549,8 @@ def check(
             refuse(f"has {count} records, and says that there are {records}")
     except RefusedError as error:
         refuse(f"{name}: {error}")
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-        RecursionError,
-    ) as e:
+    except DAMAGE as e:
         refuse(f"{name}: is damaged ({type(e).__name__}: {str(e)[:80]})")
-    except (struct.error, zlib.error) as error:
-        refuse(f"{name}: is damaged ({error})")
     for row in range(header["rows"]):
         if row not in report.checked and row not in report.wrong:
             report.wrong[row] = "there is no record of it"
@@ -1638,7 +1566,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("carvegbm_check", description="Check a proof of verdicts.")
     parser.add_argument("proof", help="the file that carvegbm verify --proof wrote")
     parser.add_argument("model", help="LightGBM text, XGBoost JSON, or JSON of carvegbm convert")
-    parser.add_argument("data", help="CSV, LIBSVM or .npy, as carvegbm verify takes it")
+    parser.add_argument("data", help="CSV or .npy, as carvegbm verify takes it")
     parser.add_argument("--label", help="the label column, or the file of labels of an .npy file")
     parser.add_argument("--classes", help="class labels by output, separated by commas")
     parser.add_argument("--quiet", action="store_true", help="print the summary only")

@@ -1,0 +1,82 @@
+"""The command check: what the checker says, as a command of the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import carvegbm as cg
+from oracle import Attacker
+from proofs.asking import Asked
+from proofs.by_hand import NOTHING, parts, record, witness
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """A proof of two rows, a model and data."""
+    tree = {"feature": 0, "threshold": 1.0, "left": {"score": 2.0}, "right": {"score": -1.0}}
+    ensemble = cg.Ensemble.from_trees([tree], n_features=1, classes=["no", "yes"])
+    question = Asked(tmp_path, ensemble, Attacker(1, 0.5), [[0.0], [0.75]], [1, 1])
+    robust = record(0, "robust", parts(({}, NOTHING)))
+    assert question.check(robust, record(1, "fragile", witness({0: 1.125}))).is_proved
+    (tmp_path / "data.csv").write_text("height,label\n0,yes\n0.75,yes\n")
+    return [str(tmp_path / name) for name in ("a.proof", "model.json", "data.csv")]
+
+
+def test_every_row_is_named_and_the_summary_ends_it(cli: Any, files: list[str]) -> None:
+    summary = "2 rows, norm 1, budget 0.5: 1 robust, 1 fragile checked\n"
+    assert cli("check", *files) == (
+        0,
+        f"row 0: robust: checked\nrow 1: fragile: checked\n{summary}",
+        "",
+    )
+    assert cli("check", *files, "--quiet") == (0, summary, "")
+
+
+def test_a_status_that_is_not_proved_ends_with_1(
+    cli: Any, files: list[str], tmp_path: Path
+) -> None:
+    ensemble = cg.load(files[1])
+    question = Asked(tmp_path, ensemble, Attacker(1, 0.5), [[0.0], [0.75]], [1, 1])
+    question.check(*(record(row, "robust", parts(({}, NOTHING))) for row in range(2)))
+    code, out, _ = cli("check", *files)
+    assert code == 1
+    assert "row 1: robust: part 0, case 0: the bound is -1, an attack may win\n" in out
+    assert out.endswith("1 robust checked; 1 not proved\n")
+
+
+def test_files_that_do_not_belong_together_are_refused(
+    refuses: Any, files: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "data.csv").write_text("height,label\n0,yes\n0.5,yes\n")
+    refuses("check", *files, words=["a.proof", "other data"])
+    refuses("check", files[0], "sample", words=["a.proof", "another model"])
+    refuses("check", files[1], *files[1:], words=["model.json", "no proof"])
+    refuses("check", str(tmp_path / "none"), *files[1:], words=["none"])
+
+
+def test_classes_and_label_are_those_of_verify(cli: Any, files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("outcome,height\n7,0\n7,0.75\n")
+    more = ["--label", "outcome", "--classes", "3,7"]
+    assert cli("check", *files, *more)[0] == 0
+
+
+def test_the_checker_runs_alone_and_imports_nothing_of_the_package(files: list[str]) -> None:
+    checker = Path(sys.modules["carvegbm_check"].__file__ or "")
+    script = (
+        "import runpy, sys; sys.argv = sys.argv[1:]\n"
+        "try: runpy.run_path(sys.argv[0], run_name='__main__')\n"
+        "except SystemExit as end: code = end.code\n"
+        "print(sorted(m for m in sys.modules if m.split('.')[0] in ('carvegbm', 'numpy')), code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script, str(checker), *files, "--quiet"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.endswith("checked\n[] 0\n")
