@@ -699,11 +699,8 @@ class Attacker:
         self.upper = [high.get(f, math.inf) for f in range(n)]
         self.row_bounds = given.get("row_bounds") is True
         self.step = {f: s for f, s in by_feature("step", ratio).items() if self.changeable[f]}
-        self.codes = {
-            f: {float(code) for code in codes}
-            for f, codes in by_feature("categories", list).items()
-            if self.changeable[f]
-        }
+        codes = by_feature("categories", list)
+        self.codes = {f: set(map(float, those)) for f, those in codes.items() if self.changeable[f]}
         groups = [[place(f) for f in group] for group in given.get("one_hot", [])]
         self.groups = [group if all(self.changeable[f] for f in group) else [] for group in groups]
         """Those that may be changed; [] in place of the others."""
@@ -715,6 +712,7 @@ class Attacker:
                 any(len({(self.scale[f], self.changeable[f]) for f in g}) > 1 for g in groups),
                 len(set(grouped)) < len(grouped),
                 self.codes.keys() - categorical,
+                any(type(c) is not int or not 0 <= c < 1 << 31 for f in codes for c in codes[f]),
                 categorical & {*grouped, *self.step},
                 states & self.step.keys(),
                 any(not 0 < s <= 1 << 31 or s.denominator > 1 << 31 for s in self.step.values()),
@@ -923,10 +921,8 @@ class Row:
             if allowed and axis in question.lattices:
                 lattice = question.lattices[axis]
                 numbers = lattice.number(x), lattice.number(value)
-                distance, value = (
-                    (numbers[1] - numbers[0]) * lattice.step,
-                    lattice.double(numbers[1]),
-                )
+                distance = (numbers[1] - numbers[0]) * lattice.step
+                value = lattice.double(numbers[1])
             elif allowed:
                 distance = Fraction(value) - Fraction(x)
                 allowed = not model.narrow or single(value) == value
@@ -1079,11 +1075,8 @@ class Reach:
         for axis, mask in demands.items():
             if axis in self.with_states:
                 most = room + self.least(axis, mask)
-                rest = [
-                    i for i, cost in enumerate(self.costs[axis]) if cost > most and mask >> i & 1
-                ]
-                if rest:
-                    demands = {**demands, axis: mask - sum(1 << i for i in rest)}
+                dear = sum(1 << i for i, cost in enumerate(self.costs[axis]) if cost > most)
+                demands = {**demands, axis: mask & ~dear}
         return demands
 
     def least(self, axis: int, mask: int) -> Any:
@@ -1150,7 +1143,7 @@ def claim_of(row: Row, weights: list[tuple[int, int]]) -> Claim:
         return claim
     if not any(rivals.values()) or len(rivals) < len(weights) or label in rivals:
         raise NotProvedError(
-            "the weights are all 0, or one is there twice, or is that of the label"
+            "the weights are all 0, or one is twice there, or is that of the label"
         )
     if max(rivals) >= len(question.base):
         raise NotProvedError(f"there is no class {max(rivals)}")
@@ -1238,13 +1231,10 @@ def close(reach: Reach, masks: list[int], given: Bound, claim: Claim) -> None:
     masks, trees = found
     if not all(trees):
         return
-    question, capacity = reach.question, reach.capacity
+    question, capacity, least = reach.question, reach.capacity, reach.least
     unit = max(question.unit, given.shift + 64)  # all that follows is in multiples of 2^-unit
     up, finer = unit - question.unit, unit - given.shift
-    prices = {
-        axis: [(given.price << finer) * cost // capacity for cost in reach.costs[axis]]
-        for axis in (question.axes if given.price and capacity else ())
-    }
+    price = given.price << finer if capacity else 0
     thetas: dict[int, dict[int, list[int]]] = {}  # by tree and axis: of every cell
     sums: dict[int, list[int]] = {}  # by axis, over all trees
     for tree, axis, pairs in given.theta:
@@ -1252,20 +1242,17 @@ def close(reach: Reach, masks: list[int], given: Bound, claim: Claim) -> None:
             raise NotProvedError(f"the multipliers of tree {tree}, axis {axis}: no tree, or twice")
         line = thetas[tree][axis] = [theta << finer for theta in line_of(reach, axis, pairs)]
         sums[axis] = [a + b for a, b in zip(sums.get(axis, [0] * len(line)), line, strict=True)]
-    if (
-        prices
-    ):  # on an axis that one tree alone asks for, and that has no multipliers, θ is the price
+    if price:  # θ is the price of a cell where one tree asks for what costs, and none is given
         owners: dict[int, int | None] = {}
         for tree, leaves in enumerate(trees):
-            if len({claim[leaf] for leaf, _ in leaves}) < 2:
-                continue
-            asked = {(axis, mask) for _, demands in leaves for axis, mask in demands.items()}
-            least = reach.least
-            for axis in {a for a, mask in asked if least(a, mask) > least(a, masks[a])}:
-                owners[axis] = None if axis in owners else tree
+            if len({claim[leaf] for leaf, _ in leaves}) > 1:
+                asked = {(axis, mask) for _, demands in leaves for axis, mask in demands.items()}
+                for axis in {a for a, mask in asked if least(a, mask) > least(a, masks[a])}:
+                    owners[axis] = None if axis in owners else tree
         for axis, owner in owners.items():
             if owner is not None and axis not in sums:
-                thetas.setdefault(owner, {})[axis] = sums[axis] = prices[axis]
+                sums[axis] = [price * cost // capacity for cost in reach.costs[axis]]
+                thetas.setdefault(owner, {})[axis] = sums[axis]
 
     bound = (claim.constant << up) - (given.price << finer)
     for tree, leaves in enumerate(trees):
@@ -1278,13 +1265,16 @@ def close(reach: Reach, masks: list[int], given: Bound, claim: Claim) -> None:
                 total += min(chosen(lines[axis], demands[axis])) - lows[axis]
             totals.append(total)
         bound += min(totals) + sum(lows.values())
-    for axis in sums.keys() | prices.keys():
-        price, line = (of.get(axis, [0] * len(reach.names[axis])) for of in (prices, sums))
-        bound += min(chosen([a - b for a, b in zip(price, line, strict=True)], masks[axis]))
+    for axis in question.axes if price else ():
+        if axis not in sums:
+            bound += price * least(axis, masks[axis]) // capacity
+    for axis, line in sums.items():
+        costs, thetas_ = chosen(reach.costs[axis], masks[axis]), chosen(line, masks[axis])
+        priced = [price * cost // capacity if price else 0 for cost in costs]
+        bound += min(a - b for a, b in zip(priced, thetas_, strict=True))
     if bound < 0 or (bound == 0 and claim.zero_wins):
-        raise NotProvedError(
-            f"the bound is {float(Fraction(bound, 1 << unit)):.6g}, an attack may win"
-        )
+        number = float(max(Fraction(bound, 1 << unit), Fraction(-(10**300))))
+        raise NotProvedError(f"the bound is {number:.6g}, an attack may win")
 
 
 def check_witness(row: Row, changes: list[tuple[int, float]]) -> None:
