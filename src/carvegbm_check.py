@@ -65,7 +65,7 @@ DAMAGE += (ValueError, RecursionError, SyntaxError, struct.error, zlib.error)
 """What reading a damaged file may raise."""
 
 
-class RefusedError(Exception):
+class RefusedError(ValueError):
     """The file, the model or the data are damaged, or do not belong together."""
 
 
@@ -514,8 +514,6 @@ def read_data(path: str, model: Model, label: str | None) -> tuple[Rows, list[An
             found = read_npy(data), npy_labels(name, pair or label)
         else:
             found = read_csv(data.decode("utf-8-sig"), model, label)
-    except RefusedError as error:
-        refuse(f"{name}: {error}")
     except DAMAGE as error:
         refuse(f"{name}: {error}")
     for number, row in enumerate(found[0]):
@@ -529,12 +527,9 @@ def read_csv(text: str, model: Model, label: str | None) -> tuple[Rows, list[Any
     lines = [line for line in text.splitlines() if line.strip()]
 
     def cells(line: str, by: str) -> list[str]:
-        quoted = '"' in line
-        parts = (
-            next(csv.reader([line], delimiter=by, skipinitialspace=True))
-            if quoted
-            else (line.split() if by == " " else line.split(by))
-        )
+        parts = line.split() if by == " " else line.split(by)
+        if '"' in line:
+            parts = next(csv.reader([line], delimiter=by, skipinitialspace=True))
         return [part.strip() for part in parts]
 
     def agreement(by: str) -> int:
@@ -937,7 +932,8 @@ class Row:
 class Reach:
     """What the attacker can do to a row: the open cells of every axis, and the leaves in reach.
 
-    By axis: `names` of the open cells, their costs, and `full`, a mask with a bit for each of them.
+    By axis: `names` of the open cells, their costs, `full`, a mask with a bit for each of them, and
+    `own`, that of x.
     By feature: `values`, one out of each of these cells, and the `low`est and `high`est of these,
     None where they have no order. By tree: the leaves alive, each with the masks it demands.
     """
@@ -949,6 +945,7 @@ class Reach:
         self.capacity = question.capacity
         self.names: list[list[int]] = [[0] for _ in range(n + len(groups))]
         self.costs: list[list[Any]] = [[0] for _ in self.names]
+        self.own = [1 for _ in self.names]
         self.values = [[value] for value in row.x]
         self.low: list[float | None] = [None] * n
         self.high: list[float] = [0.0] * n
@@ -957,6 +954,7 @@ class Reach:
             here, *_ = cells
             names = self.names[axis] = sorted(cells)
             self.costs[axis] = [cells[name] for name in names]
+            self.own[axis] = 1 << names.index(here)
             if axis >= n:
                 for place, f in enumerate(groups[axis - n]):
                     self.values[f] = [float(name == place) for name in names]
@@ -1061,8 +1059,9 @@ class Reach:
                 if not right or not left:
                     place = node[3] if left else node[4]
                     continue
-                rest = extra - self.least(axis, mask)
-                to_left, to_right = rest + self.least(axis, left), rest + self.least(axis, right)
+                to_left, to_right = self.least(axis, left), self.least(axis, right)
+                rest = extra - min(to_left, to_right)
+                to_left, to_right = rest + to_left, rest + to_right
                 if to_right <= self.capacity:
                     stack.append((node[4], to_right, {**demands, axis: right}))
                 if to_left > self.capacity:
@@ -1072,7 +1071,7 @@ class Reach:
 
     def affordable(self, demands: dict[int, int], room: Any) -> dict[int, int]:
         """The same without states that cost more than there is room for, beside all the others."""
-        for axis, mask in demands.items():
+        for axis, mask in demands.items() if self.with_states else ():
             if axis in self.with_states:
                 most = room + self.least(axis, mask)
                 dear = sum(1 << i for i, cost in enumerate(self.costs[axis]) if cost > most)
@@ -1080,7 +1079,9 @@ class Reach:
         return demands
 
     def least(self, axis: int, mask: int) -> Any:
-        """The least cost of these cells."""
+        """The least cost of these cells; that of x costs nothing."""
+        if mask & self.own[axis]:
+            return 0
         known = self.leasts[axis]
         if mask not in known:
             known[mask] = min(chosen(self.costs[axis], mask))

@@ -379,6 +379,50 @@ def test_cuts_down_to_single_cells_do_not_hide_a_witness(
     assert done > 0
 
 
+def mutated(rng: np.random.Generator, data: bytes) -> bytes:
+    """The bytes with one to three of them changed, left out, doubled or moved."""
+    found = bytearray(data)
+    for _ in range(rng.integers(1, 4)):
+        place = int(rng.integers(max(1, len(found))))
+        how = rng.integers(4)
+        if how == 0:
+            found[place : place + 1] = bytes([int(rng.integers(256))])
+        elif how == 1:
+            del found[place]
+        elif how == 2:
+            found.insert(place, int(rng.integers(8)))
+        else:
+            other = int(rng.integers(len(found)))
+            found[place], found[other] = found[other], found[place]
+        if not found:
+            return b"?"
+    return bytes(found)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_mutations_of_right_proofs_prove_nothing_false(
+    norm: float, task: str, tmp_path: Path
+) -> None:
+    """What is still accepted is the status that the oracle finds."""
+    accepted = refused = 0
+    for seed in range(8):
+        case = make_case(seed, norm, "any edge", task)
+        status, rest = by_hand.proved(case.ensemble, case.x, case.label, case.attacker)
+        question = asked(tmp_path, case)
+        rng = np.random.default_rng([seed, NORMS.index(norm), len(task)])
+        for _ in range(40):
+            try:
+                report = question.check(mutated(rng, record(0, status, rest)))
+            except RefusedError:
+                refused += 1
+                continue
+            assert set(report.checked.values()) <= {status}
+            accepted, refused = accepted + report.is_proved, refused + (not report.is_proved)
+    assert refused > 100
+    assert accepted > 0
+
+
 def test_the_content_of_model_data_and_attacker_is_compared(tmp_path: Path) -> None:
     for name in ("model", "data"):
         question = three_rows(tmp_path)
