@@ -735,7 +735,8 @@ class Lattice:
         self.step, self.narrow, self.end = step, narrow, LARGEST_STEPS // step.numerator
         self.known: dict[tuple[float, float], tuple[int, int]] = {}
         inner = [self._last(partial(self._is_left, cut)) for cut in cuts]
-        self.ends = [-self.end - 1, *inner, self.end]  # cell i holds ends[i] + 1 … ends[i + 1]
+        ends = [-self.end - 1, *inner, self.end]
+        self.spans = [(a + 1, b) for a, b in pairwise(ends)]  # the multiples in every cell
 
     def double(self, n: int) -> float:
         return n * self.step.numerator / self.step.denominator
@@ -791,8 +792,14 @@ class Question:
             f: Lattice(step, model.narrow, self.cuts.get(f, []))
             for f, step in attacker.step.items()
         }
-        # Of an axis in whole multiples of 2^-e: its cuts, and the machine numbers next above them.
-        self.grids = {f: self._grid(f, [row[f] for row in rows]) for f in self.cuts}
+        # A numeric axis in whole multiples of a unit: the first and the last number of every cell.
+        self.units = {axis: Fraction(1) for axis in self.axes}
+        self.spans: dict[int, list[tuple[int, int]]] = {}
+        for f in self.cuts:
+            if f in self.lattices:
+                self.units[f], self.spans[f] = self.lattices[f].step, self.lattices[f].spans
+            else:
+                self._set_spans(f, [row[f] for row in rows])
         self._set_prices()
         # Scores and totals in whole multiples of 2^-unit.
         scores = [node[0] for nodes in model.trees for node in nodes if len(node) == 1]
@@ -814,12 +821,18 @@ class Question:
             raise NotProvedError(f"there is no axis {axis}")
         return axis < n and axis not in self.model.categories
 
-    def _grid(self, feature: int, values: list[float]) -> tuple[int, list[int], list[int]]:
-        cuts = self.cuts[feature]
-        ups = [above(cut, self.model.narrow) for cut in cuts]
-        e = max(exponent(v) for v in (0.0, *cuts, *ups, *values) if math.isfinite(v))
-        grid = [[whole(v, e) if math.isfinite(v) else 0 for v in line] for line in (cuts, ups)]
-        return e, grid[0], grid[1]
+    def _set_spans(self, feature: int, values: list[float]) -> None:
+        cuts, narrow = self.cuts[feature], self.model.narrow
+        most = below(math.inf, narrow)
+        firsts = [-most, *(above(cut, narrow) for cut in cuts)]
+        lasts = [*(min(cut, most) for cut in cuts), most]
+        finite = (v for v in (0.0, *firsts, *lasts, *values) if math.isfinite(v))
+        e = max(map(exponent, finite))
+        self.units[feature] = Fraction(1, 1 << e)
+        self.spans[feature] = [
+            (whole(first, e), whole(last, e)) if first <= last else (1, 0)
+            for first, last in zip(firsts, lasts, strict=True)
+        ]
 
     def price(self, axis: int, up: bool, unit: Fraction) -> tuple[int | float, int | Fraction]:
         """How many units an axis may be moved, and w: a move by d > 0 of them costs w d^p.
@@ -837,11 +850,9 @@ class Question:
 
     def _set_prices(self) -> None:
         """Prices of all axes; costs are whole multiples of one unit, unless that is too small."""
-        units = {f: Fraction(1, 1 << grid[0]) for f, grid in self.grids.items()}
-        units |= {f: lattice.step for f, lattice in self.lattices.items()}
         self.prices = {
-            axis: [self.price(axis, up, units.get(axis, Fraction(1))) for up in (False, True)]
-            for axis in self.axes
+            axis: [self.price(axis, up, unit) for up in (False, True)]
+            for axis, unit in self.units.items()
         }
         self.capacity: int | Fraction = self.attacker.capacity
         weights = [weight for pair in self.prices.values() for _, weight in pair]
@@ -991,39 +1002,31 @@ class Reach:
         here = bisect_left(question.cuts[axis], single(x) if model.narrow else x) if x == x else 0
         yield here, 0
         if attacker.changeable[axis] and x == x:
-            moves = self._by_steps if axis in question.lattices else self._by_numbers
-            for line, (far, weight) in zip(moves(row, axis, here), prices, strict=True):
+            for line, (far, weight) in zip(self._moves(row, axis, here), prices, strict=True):
                 for cell, distance in line:
                     if distance > far:
                         break
                     yield cell, distance ** (attacker.norm or 0) * weight
 
-    def _by_numbers(self, row: Row, axis: int, here: int) -> tuple[Iterator[Any], Iterator[Any]]:
-        """Downwards and upwards: (cell, distance to its nearest number), as the bounds allow."""
-        narrow, cuts = self.question.model.narrow, self.question.cuts[axis]
-        e, at, ups = self.question.grids[axis]
-        own, most = whole(row.x[axis], e), below(math.inf, narrow)
-        start, end = max(row.lower[axis], -most), min(row.upper[axis], most)
-        if narrow:  # the first and the last float32 within the bounds
-            start = single(start) if single(start) >= start else above(single(start), True)
-            end = single(end) if single(end) <= end else below(single(end), True)
-        first, last = bisect_left(cuts, start), bisect_left(cuts, end)
-        return (
-            ((cell, own - at[cell]) for cell in range(here - 1, first - 1, -1)),
-            ((cell, ups[cell - 1] - own) for cell in range(here + 1, last + 1)),
-        )
+    def _moves(self, row: Row, axis: int, here: int) -> tuple[Iterator[Any], Iterator[Any]]:
+        """Downwards and upwards: (cell, distance in units to the nearest that may be chosen there).
 
-    def _by_steps(self, row: Row, axis: int, here: int) -> tuple[Iterator[Any], Iterator[Any]]:
-        """The same in steps; a cell without a multiple of the step is left out."""
-        lattice = self.question.lattices[axis]
-        own = lattice.number(row.x[axis])
-        first, last = lattice.within(row.lower[axis], row.upper[axis])
-        spans = [(max(a + 1, first), min(b, last)) for a, b in pairwise(lattice.ends)]
-        down = ((i, spans[i]) for i in range(here - 1, -1, -1))
-        up = ((i, spans[i]) for i in range(here + 1, len(spans)))
+        That is the last number of a cell below, the first of one above; there may be none.
+        """
+        spans, unit = self.question.spans[axis], self.question.units[axis]
+        x, low, high = row.x[axis], row.lower[axis], row.upper[axis]
+        if axis in self.question.lattices:
+            lattice = self.question.lattices[axis]
+            own, (first, last) = lattice.number(x), lattice.within(low, high)
+        else:
+            own = int(Fraction(x) / unit)
+            first = math.ceil(Fraction(low) / unit) if math.isfinite(low) else low
+            last = math.floor(Fraction(high) / unit) if math.isfinite(high) else high
+        down = ((cell, spans[cell]) for cell in range(here - 1, -1, -1))
+        up = ((cell, spans[cell]) for cell in range(here + 1, len(spans)))
         return (
-            ((cell, own - span[1]) for cell, span in down if span[0] <= span[1]),
-            ((cell, span[0] - own) for cell, span in up if span[0] <= span[1]),
+            ((cell, own - b) for cell, (a, b) in down if a <= b and first <= b),
+            ((cell, a - own) for cell, (a, b) in up if a <= b and a <= last),
         )
 
     def _leaves(self, nodes: list[Node]) -> list[tuple[int, dict[int, int]]]:
