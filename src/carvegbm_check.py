@@ -54,6 +54,7 @@ MAGIC = b"carvegbm proof 1\n"
 STATUSES = ("robust", "fragile", "vulnerable", "broken", "unknown")
 LARGEST_BLOCK = 1 << 27  # bytes of records, unpacked
 LARGEST_VARINT = 4096  # bits; a sum of doubles in units of the smallest one has half as many
+LARGEST_COUNT = 1 << 22  # of numbers that are held at once: weights, states, multipliers
 LARGEST_NORM = 100
 LARGEST_STEPS = 1 << 50  # of 1 / denominator: a lattice ends there, on both sides
 LARGEST_LCM = 1 << 14  # bits of a common denominator; beyond that, costs stay fractions
@@ -1358,6 +1359,11 @@ class Reader:
         self.at = at + 1
         return value
 
+    def count(self) -> int:
+        """How many numbers follow that are held at once."""
+        value = self.varint()
+        return value if value <= LARGEST_COUNT else refuse("a record holds too many numbers")
+
     def signed(self) -> int:
         value = self.varint()
         return -(value + 1 >> 1) if value & 1 else value >> 1
@@ -1365,7 +1371,7 @@ class Reader:
     def parts(self) -> Iterator[tuple[list[tuple[int, int]], Iterator[Case]]]:
         """Weights and cases of every part; cases that nobody has asked for are read over."""
         for _ in range(self.varint()):
-            weights = [(self.varint(), self.varint()) for _ in range(self.varint())]
+            weights = [(self.varint(), self.varint()) for _ in range(self.count())]
             cases = self.cases()
             yield weights, cases
             for _ in cases:
@@ -1378,23 +1384,26 @@ class Reader:
             kind = self.take("B")
             pending += (-1, 1, 1, 0)[kind]
             if kind == 0:
-                shift, price, theta, axis = self.signed(), varint(), [], 0
+                shift, price, theta, axis, held = self.signed(), varint(), [], 0, 0
                 for _ in range(varint()):
                     axis += varint()
                     tree, trees = 0, varint()
                     for _ in range(trees):
                         tree += varint()
-                        pairs = [(varint(), self.signed()) for _ in range(varint())]
+                        pairs = [(varint(), self.signed()) for _ in range(self.count())]
                         theta.append((tree, axis, pairs))
+                        held += 1 + len(pairs)
+                        if held > LARGEST_COUNT:
+                            refuse("a bound holds too many numbers")
                 if abs(shift) > LARGEST_VARINT:
                     raise ValueError("a shift is too large")
                 yield Bound(shift, price, theta)
             elif kind == 1:
                 yield Cut(varint(), varint())
             elif kind == 2:
-                yield Cut(varint(), None, frozenset([varint() for _ in range(varint())]))
+                yield Cut(varint(), None, frozenset([varint() for _ in range(self.count())]))
             else:
-                yield Weights([(varint(), varint()) for _ in range(varint())])
+                yield Weights([(varint(), varint()) for _ in range(self.count())])
 
 
 def read_frame(data: bytes) -> tuple[dict[str, Any], list[bytes], int]:
@@ -1474,7 +1483,7 @@ class Report:
         if proved and status in ("robust", "vulnerable"):
             parts = reader.parts()
         elif proved:
-            changes = [(reader.varint(), reader.take("<d")) for _ in range(reader.varint())]
+            changes = [(reader.varint(), reader.take("<d")) for _ in range(reader.count())]
         try:
             if not proved:
                 raise NotProvedError("without a proof")

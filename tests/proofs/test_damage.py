@@ -203,9 +203,13 @@ HUGE = b"\xff" * 9 + b"\1"
         b"\1\0" + b"\1\0\0" * 100_000,  # cuts without end
         b"\1\0\0" + b"\xff" * 100_000,  # a number without end
         b"\1\0\4",  # a case of no kind
+        b"\1\0\0\0\0\1\0\1\0" + by_hand.varint(1 << 23) + bytes(1 << 24),  # many pairs
+        b"\1\0\0\0\0\1\0" + by_hand.varint(1 << 23) + b"\1\0" * (1 << 23),  # many trees
+        b"\1" + by_hand.varint(1 << 23) + bytes(1 << 24),  # many weights
     ],
+    ids=len,
 )
-def test_huge_counts_are_refused_at_once(question: Asked, rest: bytes) -> None:
+def test_huge_counts_are_refused(question: Asked, rest: bytes) -> None:
     refusal(question, file_of(question.head, [b"\0\0" + rest], 2))
 
 
