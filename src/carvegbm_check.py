@@ -675,13 +675,15 @@ class Attacker:
         n = model.n_features
 
         def place(key: Any) -> int:
-            return int(key) if 0 <= int(key) < n else refuse(f"the attacker names feature {key}")
+            is_one = str(key).isdecimal() and str(key) == str(int(key)) and int(key) < n
+            return int(key) if is_one else refuse(f"the attacker names feature {key}")
 
         def by_feature(name: str, read: Callable[[Any], Any]) -> dict[int, Any]:
             return {place(key): read(value) for key, value in given.get(name, {}).items()}
 
         norm, one = given["norm"], Fraction(1)
-        if given.keys() - LIMITS or (norm != "inf" and norm not in range(LARGEST_NORM + 1)):
+        is_norm = norm == "inf" or (type(norm) is int and 0 <= norm <= LARGEST_NORM)
+        if given.keys() - LIMITS or not is_norm:
             refuse(f"the attacker has the norm {norm}, or limits that are not known here")
         self.norm: int | None = None if norm == "inf" else int(norm)
         self.budget = amount(given["budget"])
@@ -1511,7 +1513,7 @@ def check(
     *,
     label: str | None = None,
     classes: list[Any] | None = None,
-    told: Callable[[str], object] = len,
+    told: Callable[[str], object] = lambda _: None,
 ) -> Report:
     """Check a file of proofs; `Report.is_proved` says whether all statuses are proved.
 
@@ -1575,11 +1577,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quiet", action="store_true", help="print the summary only")
     given = parser.parse_args(arguments)
     classes = [name.strip() for name in given.classes.split(",")] if given.classes else None
-    told = len if given.quiet else print
+    how = {"label": given.label, "classes": classes} | ({} if given.quiet else {"told": print})
     try:
-        report = check(
-            given.proof, given.model, given.data, label=given.label, classes=classes, told=told
-        )
+        report = check(given.proof, given.model, given.data, **how)
     except RefusedError as error:
         print("carvegbm_check:", " ".join(str(error).split()), file=sys.stderr)
         return 2
