@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "search/blend.hpp"
+#include "search/minima.hpp"
 #include "search/position.hpp"
 #include "tests/reductions.hpp"
 
@@ -135,4 +136,19 @@ TEST(a_reduction_turns_to_no_mean_when_time_is_up) {
     const Blend blend({&first, &second}, reduction, over);
     CHECK(reduction.turn_to(blend, over) == Reduction::Built::interrupted);
     CHECK(reduction.turn_to(blend, forever) == Reduction::Built::whole);
+}
+
+TEST(the_least_of_every_run_is_among_its_numbers) {
+    Random random(72);
+    Minima minima;
+    for (const std::int32_t count : {1, 2, 15, 16, 17, 32, 33, 100, 5, 259}) {
+        std::vector<std::int64_t> numbers;
+        for (std::int32_t i = 0; i < count; ++i)
+            numbers.push_back(random.between(-1000, 1000));
+        minima.build(numbers.data(), count);
+        for (std::int32_t first = 0; first < count; ++first)
+            for (std::int32_t last = first; last < count; ++last)
+                CHECK(minima.least(first, last) ==
+                      *std::min_element(numbers.begin() + first, numbers.begin() + last + 1));
+    }
 }
