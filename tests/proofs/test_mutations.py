@@ -30,7 +30,7 @@ from kinds import NORMS
 from proof_campaign import arguments, make_any
 from proofs import by_hand
 
-CASES = 30  # per norm
+CASES = 20  # per norm
 CHANGES = 16  # of the bytes of each proof; the model, the row and the budget are changed besides
 STATUSES = carvegbm_check.STATUSES
 

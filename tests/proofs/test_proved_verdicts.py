@@ -18,7 +18,7 @@ from kinds import LIMITS, NORMS
 from plain_trees import ensemble, stump
 from proof_campaign import NO_LIMIT, arguments, check_proof, make_any
 
-CASES = 20  # per limit and norm
+CASES = 10  # per limit and norm
 STUMPS = ensemble(*(stump(f, 0.5) for f in range(3)), n_features=3)
 ROWS = [[0.1, 0.1, 0.9], [0.45, 0.1, 0.9], [0.45, 0.1, 0.9], [0.9, 0.9, 0.9]]
 LABELS = [0, 0, 1, 1]
