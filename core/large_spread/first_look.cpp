@@ -14,21 +14,10 @@ constexpr double lowest_price = 1.0 / 64;
 
 FirstLook::FirstLook(const Ensemble& ensemble, const RoundedCosts& costs)
     : costs_(costs), choices_(static_cast<std::size_t>(ensemble.n_trees())) {
-    lowest_ = std::exp2(std::round(std::log2(lowest_price * ensemble.magnitude)));
-    set_prices();
-}
-
-void FirstLook::set_prices() {
+    // Powers of two, which take few bytes in a proof.
+    const double lowest = std::exp2(std::round(std::log2(lowest_price * ensemble.magnitude)));
     for (std::size_t i = 0; i < count; ++i)
-        prices_[i] = std::ldexp(lowest_, static_cast<int>(i));
-}
-
-void FirstLook::set_prices(double about, double ratio) {
-    double price = about / (ratio * std::sqrt(ratio));
-    for (double& each : prices_) {
-        each = price;
-        price *= ratio;
-    }
+        prices_[i] = std::ldexp(lowest, static_cast<int>(i));
 }
 
 struct FirstLook::Visitor {

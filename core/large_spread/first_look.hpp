@@ -23,9 +23,6 @@ class FirstLook {
   public:
     FirstLook(const Ensemble& ensemble, const RoundedCosts& costs);
 
-    // The prices of the whole capacity to look at: powers of two, as a rule; or four about one.
-    void set_prices();
-    void set_prices(double about, double ratio);
     // Walks all trees; fills `home` with the leaves of the instance itself, and returns their
     // total.
     LongSum walk(Reach& reach, Instance& instance, const Objective& objective,

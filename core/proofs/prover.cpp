@@ -117,19 +117,12 @@ bool Prover::prove_at_first_look(const Objective& objective, bool is_guess, Byte
     }
     if (problem_.attacker.norm == 0)
         return false;
-    // If at all, at the best price; what any attack gains at most is convex in it.
-    first_look_.set_prices();
-    for (const double ratio : {1.5, 1.2, 1.06, 1.02, 0.0}) {
-        const LongSum margin = first_look_.walk(reach_, *instance_, objective, reduction_.home);
-        const auto [gain, price] = first_look_.most_gain();
-        if (margin.rounded() - gain > objective.rounding_error()) {
-            write_price(price, proof);
-            return true;
-        }
-        if (ratio > 0)
-            first_look_.set_prices(price, ratio);
-    }
-    return false;
+    const LongSum margin = first_look_.walk(reach_, *instance_, objective, reduction_.home);
+    const auto [gain, price] = first_look_.most_gain();
+    if (!(margin.rounded() - gain > objective.rounding_error()))
+        return false;
+    write_price(price, proof);
+    return true;
 }
 
 void Prover::find_home() {

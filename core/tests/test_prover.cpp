@@ -1,7 +1,6 @@
 // The prover: it finds a proof iff there is one, and writes it as it says it does. That proofs are
 // right, the checker says, from Python.
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -13,15 +12,14 @@
 #include "search/search.hpp"
 #include "tests/check.hpp"
 #include "tests/problems.hpp"
+#include "tests/reductions.hpp"
 
 using namespace carve;
+using tests::forever;
 using tests::Random;
 using tests::Shape;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-const std::atomic<bool> nobody_cancels{false};
 
 // Every threshold a cell of its own, every state its number.
 ProofNames plain_names(const Ensemble& ensemble, const Attacker& attacker) {
@@ -63,7 +61,6 @@ TEST(numbers_take_seven_bits_a_byte) {
 
 TEST(a_proof_is_found_iff_no_attack_wins) {
     Random random(40);
-    const Stopwatch forever(infinity, nobody_cancels);
     int proved = 0;
     int refused = 0;
     for (const int norm : {norm_inf, 0, 1, 2})
