@@ -26,10 +26,8 @@ reach and win. `robust` and `vulnerable` come with a tree of *cases*, sets of op
 from __future__ import annotations
 
 import argparse
-import ast
 import csv
 import ctypes
-import gzip
 import hashlib
 import json
 import math
@@ -37,15 +35,14 @@ import os
 import re
 import struct
 import sys
-import unicodedata
 import zlib
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
-from itertools import pairwise
+from functools import lru_cache
+from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple, NoReturn
 
 __all__ = ["RefusedError", "Report", "check", "main"]
@@ -55,14 +52,11 @@ STATUSES = ("robust", "fragile", "vulnerable", "broken", "unknown")
 LARGEST_BLOCK = 1 << 27  # bytes of records, unpacked
 LARGEST_VARINT = 4096  # bits; a sum of doubles in units of the smallest one has half as many
 LARGEST_COUNT = 1 << 22  # of numbers that are held at once: weights, states, multipliers
-LARGEST_NORM = 100
 LARGEST_STEPS = 1 << 50  # of 1 / denominator: a lattice ends there, on both sides
 LARGEST_LCM = 1 << 14  # bits of a common denominator; beyond that, costs stay fractions
-LARGEST_TREE = 1_000_000  # nodes
-
 
 DAMAGE: tuple[type[Exception], ...] = (ArithmeticError, AttributeError, LookupError, TypeError)
-DAMAGE += (ValueError, RecursionError, SyntaxError, struct.error, zlib.error)
+DAMAGE += (ValueError, RecursionError, struct.error, zlib.error, csv.Error)
 """What reading a damaged file may raise."""
 
 
@@ -95,13 +89,9 @@ def above(value: float, narrow: bool) -> float:
     return float(struct.unpack("<f", struct.pack("<i", bits))[0])
 
 
-def below(value: float, narrow: bool) -> float:
-    return -above(-value, narrow)
-
-
-def exponent(value: float) -> int:
-    """The least e >= 0 such that value times 2^e is whole."""
-    return value.as_integer_ratio()[1].bit_length() - 1
+def exponent(values: Iterable[float]) -> int:
+    """The least e >= 0 such that all values times 2^e are whole."""
+    return max(value.as_integer_ratio()[1].bit_length() for value in values) - 1
 
 
 def whole(value: float, e: int) -> int:
@@ -110,13 +100,27 @@ def whole(value: float, e: int) -> int:
     return numerator * (1 << e) // denominator
 
 
-def chosen(values: Sequence[Any], mask: int) -> Sequence[Any]:
-    """The values at the places whose bits are set; most masks are a run of bits."""
-    first = (mask & -mask).bit_length() - 1
-    run = mask >> first
-    if run & (run + 1) == 0:
-        return values[first : first + run.bit_length()]
-    return [value for place, value in enumerate(values) if mask >> place & 1]
+class Least(dict[int, Any]):
+    """The least value of some cells, by the mask of these; found once.
+
+    Cells are numbered from 0. With `starts`, a value holds from its start up to the next one.
+    """
+
+    def __init__(self, given: Sequence[Any], starts: Sequence[int] | None = None) -> None:
+        super().__init__()
+        self.given, self.starts = given, starts
+
+    def __missing__(self, mask: int) -> Any:
+        first, end = (mask & -mask).bit_length() - 1, mask.bit_length()
+        if mask & mask + (1 << first):  # not one run of bits, as most are
+            found = min(self[1 << cell] for cell in range(first, end) if mask >> cell & 1)
+        elif self.starts is None:
+            found = min(self.given[first:end])
+        else:
+            within = slice(bisect_right(self.starts, first) - 1, bisect_left(self.starts, end))
+            found = min(self.given[within])
+        self[mask] = found
+        return found
 
 
 # ── the model ────────────────────────────────────────────────────────────────────────────────
@@ -144,34 +148,35 @@ class Model:
     rule: str = "label"  # how a number becomes a code
     unknown_is_missing: bool = False
 
-    def checked(self) -> Model:
+    def checked(self, classes: list[Any] | None) -> Model:
         """Itself, if it is sound."""
-        if self.task == "regression":
-            if len(self.classes) != 2:
-                refuse("is a regression model, of which there are no verdicts; give --classes A,B")
-            self.task = "binary"
-        n = max(2, len(self.base))
-        self.classes = self.classes or list(range(n))
-        if self.task not in ("binary", "multiclass") or self.tie not in ("positive", "negative"):
-            refuse(f"has the task {self.task!r} and the tie {self.tie!r}; the file is damaged")
-        if len(self.classes) != n or (self.task == "binary") > (len(self.base) == 1):
-            refuse(f"has {len(self.base)} outputs and {len(self.classes)} classes")
-        if not all(map(math.isfinite, [*self.base, self.threshold])) or self.average < 1:
-            refuse("has a base score, threshold or average that is no number; the file is damaged")
-        for index, nodes in enumerate(self.trees):
-            for node in nodes:
-                if not self._is_sound(node):
-                    refuse(f"tree {index} has the node {str(node)[:80]}; the file is damaged")
+        splits = [node for nodes in self.trees for node in nodes if len(node) == 5]
+        leaves = [node[0] for nodes in self.trees for node in nodes if len(node) == 1]
+        if self.rule in ("truncate", "nonnegative") and not self.categories:
+            self.categories = {f: {} for f, cut, *_ in splits if type(cut) is tuple}
+        self.classes = classes or self.classes
+        if self.task == "regression" and len(self.classes) != 2:
+            refuse("is a regression model, of which there are no verdicts; give --classes A,B")
+        self.task = "binary" if self.task == "regression" else self.task
+        self.classes = self.classes or list(range(max(2, len(self.base))))
+        if len(self.classes) != max(2, len(self.base)):
+            refuse(f"has {len(self.base)} outputs and {len(self.classes)} classes; give --classes")
+        finite = (*self.base, self.threshold, *(score for scores in leaves for score in scores))
+        if not (
+            self.task in ("binary", "multiclass")
+            and (self.task == "multiclass" or len(self.base) == 1)
+            and self.tie in ("positive", "negative")
+            and self.average >= 1
+            and all(map(math.isfinite, finite))
+            and all(len(scores) == len(self.base) for scores in leaves)
+            and all(0 <= f < self.n_features for f, *_ in splits)
+            and all((f in self.categories) == (type(cut) is tuple) for f, cut, *_ in splits)
+            and all(
+                type(c) is tuple or (single(c) if self.narrow else c) == c for _, c, *_ in splits
+            )
+        ):
+            refuse("has a task, a number or a split that cannot be; the file is damaged")
         return self
-
-    def _is_sound(self, node: Node) -> bool:
-        if len(node) == 1:
-            return len(node[0]) == len(self.base) and all(map(math.isfinite, node[0]))
-        feature, cut = node[:2]
-        if (feature in self.categories) != (type(cut) is tuple):
-            return False
-        is_number = type(cut) is tuple or (cut == cut and (not self.narrow or single(cut) == cut))
-        return 0 <= feature < self.n_features and is_number
 
     def content(self) -> str:
         """SHA-256 of all that verdicts depend on."""
@@ -199,53 +204,40 @@ class Model:
             return int(seen) if 0 <= seen < 1 << 24 else -1
         return int(seen) if -1 < seen < 1 << 31 else -1
 
-    def goes_left(self, node: Node, value: float) -> bool:
-        """Which way a split sends the value of its feature."""
-        if value != value:
-            return bool(node[2] == "L")
-        if type(node[1]) is tuple:
-            return self.code(value) in node[1]
-        return bool((single(value) if self.narrow else value) <= node[1])
 
-
-def grown(root: Any, look: Callable[[Any], Node], once: bool = True) -> list[Node]:
+def grown(root: int, look: Callable[[int], Node]) -> list[Node]:
     """The nodes below a root: itself, its left subtree, its right subtree.
 
-    `look` makes a node of a key, with the keys of the children in it; each is met `once`.
+    `look` makes a node of a key, with the keys of the children in it.
     """
     nodes: list[Node] = []
-    seen = set()
-    stack: list[tuple[Any, int, int]] = [(root, 0, 0)]
+    seen, stack = set(), [(root, 0, 0)]
     while stack:
         key, parent, side = stack.pop()
-        if (once and key in seen) or len(nodes) > LARGEST_TREE:
-            refuse("has a tree with two ways to a node, or with too many; the file is damaged")
-        if once:
-            seen.add(key)
+        if key in seen:
+            refuse("has a tree with two ways to a node; the file is damaged")
+        seen.add(key)
         if nodes:
             nodes[parent][side] = len(nodes)
         node = look(key)
         if len(node) == 5:
-            stack.append((node[4], len(nodes), 4))
-            stack.append((node[3], len(nodes), 3))
+            stack += [(node[4], len(nodes), 4), (node[3], len(nodes), 3)]
         nodes.append(node)
     return nodes
 
 
 def read_model(path: str, classes: list[Any] | None) -> Model:
     """LightGBM's text, XGBoost's JSON, or the JSON of Ensemble.save; known by its content."""
-    data = unpacked(path)
     try:
-        text = data.decode("utf-8-sig")
-        if data.lstrip()[:5] in (b"tree\n", b"tree\r"):
-            return from_lightgbm(text.lstrip().replace("\r\n", "\n"), classes).checked()
-        if data.lstrip()[:1] == b"{":
-            document = json.loads(text)
+        text = content_of(path).decode("utf-8-sig").lstrip()
+        if text.startswith(("tree\n", "tree\r")):
+            return from_lightgbm(text.replace("\r\n", "\n")).checked(classes)
+        if text.startswith("{"):
+            document = json.loads(text, object_pairs_hook=without_doubles)
             if document.get("format") == "carvegbm-ensemble":
-                json.loads(text, object_pairs_hook=without_doubles)
-                return from_ensemble(document, classes).checked()
+                return from_ensemble(document).checked(classes)
             if "learner" in document or "Model" in document:
-                return from_xgboost(document, classes).checked()
+                return from_xgboost(document.get("Model", document)).checked(classes)
     except RefusedError as error:
         refuse(f"{path}: {error}")
     except DAMAGE as e:
@@ -259,17 +251,16 @@ def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found if len(found) == len(pairs) else refuse("JSON with a field that is there twice")
 
 
-def from_ensemble(document: dict[str, Any], classes: list[Any] | None) -> Model:
+def from_ensemble(document: dict[str, Any]) -> Model:
     """The JSON that docs/ensemble-json.md describes."""
     if document["version"] not in (1, 2):
         refuse(f"is version {document['version']} of the format; 1 and 2 are read")
-    given = document["nodes"]
     sides = {None: "-", "left": "L", "right": "R"}
 
     def look(place: int) -> Node:
         if place < 0:
             raise IndexError(place)
-        node = given[place]
+        node = document["nodes"][place]
         if "scores" in node:
             return [tuple(map(float, node["scores"]))]
         codes = node.get("categories")
@@ -279,67 +270,62 @@ def from_ensemble(document: dict[str, Any], classes: list[Any] | None) -> Model:
         side = sides[node.get("missing")]
         return [int(node["feature"]), cut, side, int(node["left"]), int(node["right"])]
 
-    categories = {
-        int(entry["feature"]): dict(zip(entry["codes"], entry["labels"], strict=True))
-        for entry in document.get("categories", ())
-    }
-    trees, base = [grown(root, look) for root in document["roots"]], document["base_score"]
-    model = Model(int(document["n_features"]), trees, [float(b) for b in base], document["task"])
-    model.average, model.threshold = int(document["average"]), float(document["threshold"])
-    model.tie, model.narrow = document["tie"], document["input_precision"] == "float32"
-    model.names, model.classes = document["feature_names"], classes or document["classes"]
-    model.categories, model.rule = categories, document.get("category_rule", "label")
-    model.unknown_is_missing = document.get("unknown_category") == "missing"
-    return model
+    return Model(
+        n_features=int(document["n_features"]),
+        trees=[grown(root, look) for root in document["roots"]],
+        base=[float(score) for score in document["base_score"]],
+        task=document["task"],
+        average=int(document["average"]),
+        threshold=float(document["threshold"]),
+        tie=document["tie"],
+        narrow=document["input_precision"] == "float32",
+        names=document["feature_names"],
+        classes=document["classes"],
+        categories={
+            int(entry["feature"]): dict(zip(entry["codes"], entry["labels"], strict=True))
+            for entry in document.get("categories", ())
+        },
+        rule=document.get("category_rule", "label"),
+        unknown_is_missing=document.get("unknown_category") == "missing",
+    )
 
 
-def from_lightgbm(text: str, classes: list[Any] | None) -> Model:
+def from_lightgbm(text: str) -> Model:
     """A model as LightGBM's save_model writes it, with the trees as its predict reads them."""
     body, end, _ = text.partition("\nend of trees")
-    header, *blocks = re.split(r"\n(?=Tree=)", body)
-    parts = (header, *blocks)
-    fields = [dict(line.partition("=")[::2] for line in part.split("\n")) for part in parts]
-    head = fields.pop(0)
+    parts = re.split(r"\n(?=Tree=)", body)
+    head, *blocks = (dict(line.partition("=")[::2] for line in part.split("\n")) for part in parts)
     if not end or len(head.get("tree_sizes", "").split()) not in (0, len(blocks)):
         refuse("the file ends before its trees do; it is damaged")
     n_outputs = int(head.get("num_tree_per_iteration") or head.get("num_class", "1"))
-    name = (head.get("objective", "").split() or [""])[0]
-    task = "regression" if n_outputs == 1 else "multiclass"
-    task = "binary" if name in ("binary", "cross_entropy") else task
-    trees = [lightgbm_tree(block, i % n_outputs, n_outputs) for i, block in enumerate(fields)]
-    model = Model(int(head["max_feature_idx"]) + 1, trees, [0.0] * n_outputs, task)
-    model.tie = "negative" if task == "binary" else "positive"
+    trees = [lightgbm_tree(block, i % n_outputs, n_outputs) for i, block in enumerate(blocks)]
+    model = Model(int(head["max_feature_idx"]) + 1, trees, [0.0] * n_outputs, "regression")
+    model.task = "regression" if n_outputs == 1 else "multiclass"
+    if head.get("objective", "").partition(" ")[0] in ("binary", "cross_entropy"):
+        model.task, model.tie = "binary", "negative"
     if "average_output" in head:
         model.average = max(1, len(trees) // n_outputs)
-        scores = [node[0][0] for nodes in trees for node in nodes if len(node) == 1]
-        if (
-            head.get("version") == "v2"
-            and task == "binary"
-            and 0 <= min(scores) <= max(scores) <= 1
-        ):
-            model.threshold = 0.5  # leaves of early versions hold probabilities
-    model.names, model.classes = head["feature_names"].split(" "), classes or []
-    model.categories, model.rule = by_codes(trees), "truncate"
+        if head.get("version") == "v2":
+            refuse("is a forest of an early LightGBM; use carvegbm convert")
+    model.names, model.rule = head["feature_names"].split(" "), "truncate"
     return model
 
 
 def lightgbm_tree(block: dict[str, str], output: int, n_outputs: int) -> list[Node]:
     """A tree of the text: inner nodes first, child ~i is leaf i.
 
-    LightGBM takes |v| <= 1e-35 (as float32) for 0 before it compares, NaN for 0 where missing_type
-    is None, and both for missing where it is Zero. So a threshold next to 0 moves to an end of that
-    interval; where 0 takes the side that the threshold does not give it, `torn_apart` says it.
+    LightGBM takes |v| <= 1e-35 (as float32) for 0 before it compares: a threshold next to 0 moves to
+    an end of that interval. It takes NaN for 0 where missing_type is None, both for missing where it
+    is Zero.
     """
     if block.get("is_linear", "0") != "0":
         refuse("has linear models in its leaves; train with linear_tree=false")
     lists = {key: value.split() for key, value in block.items()}
     n_leaves, scores = int(block["num_leaves"]), [float(score) for score in lists["leaf_value"]]
     zero = single(1e-35)
-    before = below(-zero, False)
-    ends: list[tuple[float, ...]] = []  # of the pieces of every node, which go left, right, left, …
+    before = math.nextafter(-zero, -math.inf)
 
     def look(key: int) -> Node:
-        ends.append(())
         if key < 0:
             return [tuple(scores[~key] if o == output else 0.0 for o in range(n_outputs))]
         kind = int(lists["decision_type"][key]) if "decision_type" in lists else 0
@@ -354,99 +340,43 @@ def lightgbm_tree(block: dict[str, str], output: int, n_outputs: int) -> list[No
         zero_left = default_left if missing_type == 1 else cut >= 0
         if before <= cut <= zero:
             cut = zero if zero_left else before
-        ends[-1] = (cut, math.inf)
         if zero_left != (cut >= 0):
-            ends[-1] = (*sorted((before, zero, cut)), math.inf)
+            refuse("sends 0 against a threshold (zero_as_missing); use carvegbm convert")
         side = "L" if (default_left if missing_type == 2 else zero_left) else "R"
         return [feature, cut, side, *children]
 
     if len(scores) != n_leaves or n_leaves < 1:
         refuse(f"has a tree of {n_leaves} leaves with {len(scores)} scores; the file is damaged")
-    nodes = grown(0 if n_leaves > 1 else -1, look)
-    return torn_apart(nodes, ends) if max(map(len, ends)) > 2 else nodes
+    return grown(0 if n_leaves > 1 else -1, look)
 
 
-def torn_apart(nodes: list[Node], ends: list[tuple[float, ...]]) -> list[Node]:
-    """The tree in which three splits stand for each that sends 0 against its threshold.
-
-    Along a path the interval (low, high] of every feature is known, and whether it may be NaN: what
-    nothing can reach is left out. NaN follows one piece that leads to its side.
-    """
-
-    def look(key: Any) -> Node:
-        place, known, pieces = key
-        while True:
-            node = nodes[place]
-            if len(node) == 1:
-                return node
-            feature, cut, missing = node[:3]
-            if type(cut) is tuple:
-                return [feature, cut, missing, *((child, known, None) for child in node[3:])]
-            low, high, may_be_nan = known.get(feature, (-math.inf, math.inf, True))
-            if pieces is None:
-                line = [
-                    (*pair, i % 2) for i, pair in enumerate(pairwise((-math.inf, *ends[place])))
-                ]
-                kept = [piece for piece in line if piece[0] < high and low < piece[1]]
-                nan = None
-                if may_be_nan:
-                    nan = next(piece for piece in kept + line if piece[2] == (missing == "R"))
-                    kept = [piece for piece in line if piece in kept or piece == nan]
-                pieces = kept, nan
-            (piece, *others), nan = pieces
-            inside = known | {feature: (max(piece[0], low), min(piece[1], high), piece == nan)}
-            child = node[3 + piece[2]], inside, None
-            if others:
-                side = "L" if piece == nan else "R"
-                return [feature, min(piece[1], high), side, child, (place, known, (others, nan))]
-            place, known, pieces = child
-
-    return grown((0, {}, None), look, once=False)
-
-
-def by_codes(trees: list[list[Node]]) -> dict[int, dict[int, Any]]:
-    """The features that splits by codes test; their labels are not known."""
-    splits = (node for nodes in trees for node in nodes if len(node) == 5)
-    return {feature: {} for feature, cut, *_ in splits if type(cut) is tuple}
-
-
-def from_xgboost(document: dict[str, Any], classes: list[Any] | None) -> Model:
+def from_xgboost(document: dict[str, Any]) -> Model:
     """XGBoost's JSON: inputs are float32, x < condition goes left, listed codes go right."""
-    document = document.get("Model", document)
     learner, booster = document["learner"], document["learner"]["gradient_booster"]
-    if booster.get("name") == "gblinear":
-        refuse("is a linear model (gblinear), not trees")
-    weights = booster.get("weight_drop")  # of dart
     model = booster.get("gbtree", booster)["model"]
-    weights = model.get("weight_drop") or weights
+    weights = model.get("weight_drop") or booster.get("weight_drop") or [1.0] * len(model["trees"])
     parameters, objective = learner["learner_model_param"], learner["objective"]["name"]
     n_outputs = max(1, int(parameters.get("num_class", "0")))
-    if int(parameters.get("num_target", "1")) > 1:
-        refuse("predicts several targets at once")
-    if objective == "binary:logitraw" and document["version"][0] < 2:
-        refuse("has the objective binary:logitraw of a version before 2")
+    known = r"(binary:(logistic|hinge|logitraw)|multi:soft(max|prob)|reg:(logistic|squarederror))"
+    vectors = any(int(t["tree_param"].get("size_leaf_vector", "0")) > 1 for t in model["trees"])
+    if not re.fullmatch(known, objective) or document["version"][0] < 2 or vectors:
+        refuse(f"is of a kind that is not read here ({objective}); use carvegbm convert")
     base = [float(part) for part in str(parameters["base_score"]).strip("[] ").split(",")]
     if model["trees"] or parameters.get("boost_from_average", "1") == "0":
-        base = [xgboost_margin(value, objective) for value in base]
+        base = [logit(value) if "logistic" in objective else single(value) for value in base]
     trees = [
-        xgboost_tree(tree, 1.0 if weights is None else weights[i], int(output), n_outputs)
-        for i, (tree, output) in enumerate(zip(model["trees"], model["tree_info"], strict=True))
+        xgboost_tree(tree, weight, int(output), n_outputs)
+        for tree, weight, output in zip(model["trees"], weights, model["tree_info"], strict=True)
     ]
-    model_ = Model(int(parameters["num_feature"]), trees, base, "regression", narrow=True)
-    if len(base) == 1:
-        model_.base = base * n_outputs
-    if n_outputs > 1 or objective.startswith("multi:"):
-        model_.task = "multiclass"
-    elif objective.startswith("binary:") or objective == "reg:logistic":
-        model_.task, model_.tie = "binary", "negative"
-    model_.names, model_.classes = learner.get("feature_names") or None, classes or []
-    model_.categories, model_.rule = by_codes(trees), "nonnegative"
-    return model_
+    base = base * n_outputs if len(base) == 1 else base
+    found = Model(int(parameters["num_feature"]), trees, base, "binary", narrow=True)
+    found.tie, found.names, found.rule = "negative", learner.get("feature_names"), "nonnegative"
+    if objective.startswith("multi:") or objective == "reg:squarederror":
+        found.task, found.tie = "multiclass" if n_outputs > 1 else "regression", "positive"
+    return found
 
 
 def xgboost_tree(tree: dict[str, Any], weight: float, output: int, n_outputs: int) -> list[Node]:
-    if int(tree["tree_param"].get("size_leaf_vector", "0")) > 1:
-        refuse("has a vector in every leaf (multi_output_tree)")
     left, right, condition = tree["left_children"], tree["right_children"], tree["split_conditions"]
     kinds = tree.get("split_type") or [0] * len(left)
     spans = zip(tree.get("categories_segments", ()), tree.get("categories_sizes", ()), strict=True)
@@ -464,30 +394,21 @@ def xgboost_tree(tree: dict[str, Any], weight: float, output: int, n_outputs: in
         feature, default_left = tree["split_indices"][place], bool(tree["default_left"][place])
         if kinds[place]:  # the codes that are listed go right: the children change places
             return [feature, sets[place], "R" if default_left else "L", right[place], left[place]]
-        cut = below(single(condition[place]), True)
+        cut = -above(-single(condition[place]), True)
         return [feature, cut, "L" if default_left else "R", left[place], right[place]]
 
     return grown(0, look)
 
 
-def xgboost_margin(value: float, objective: str) -> float:
-    """The raw score that a base_score stands for, as XGBoost computes it: in float32."""
+def logit(value: float) -> float:
+    """The raw score that a probability stands for, as XGBoost computes it: in float32."""
     logf = getattr(ctypes.CDLL(None), "logf", None) if os.name == "posix" else None
     if logf is not None:
         logf.argtypes, logf.restype = [ctypes.c_float], ctypes.c_float
-    log = logf or (lambda number: single(math.log(number)))
-    value = single(value)
-    if objective in ("binary:logistic", "reg:logistic"):
-        edge = single(1e-6)
-        value = min(max(value, edge), single(1 - edge))
-        return -float(log(single(single(1 / value) - 1)))
-    if objective in ("count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox"):
-        return float(log(value))
-    known = (
-        r"binary:(hinge|logitraw)|multi:soft(max|prob)|rank:(map|ndcg|pairwise)|reg:(absoluteerror"
-    )
-    known += r"|linear|pseudohubererror|quantileerror|squarederror|squaredlogerror)"
-    return value if re.fullmatch(known, objective) else refuse(f"has the objective {objective!r}")
+    edge = single(1e-6)
+    value = min(max(single(value), edge), single(1 - edge))
+    odds = single(single(1 / value) - 1)
+    return -float(logf(odds) if logf else single(math.log(odds)))
 
 
 # ── the data ─────────────────────────────────────────────────────────────────────────────────
@@ -496,72 +417,51 @@ Rows = list[list[float]]
 MISSING = ("", "nan", "na", "n/a", "null", "?")
 
 
-def unpacked(path: str, packed: bool = True) -> bytes:
-    """The content of a file; `packed`: also of a gzipped one."""
+def content_of(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            data = file.read()
-        return gzip.decompress(data) if packed and data[:2] == b"\x1f\x8b" else data
-    except (OSError, EOFError, zlib.error) as error:
-        refuse(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
+            return file.read()
+    except OSError as error:
+        refuse(f"{path}: cannot be read: {error.strerror or error}")
 
 
-def read_data(path: str, model: Model, label: str | None) -> tuple[Rows, list[Any] | None]:
-    """Rows of numbers (categories as codes, NaN for what is missing), and labels as they stand."""
-    name, _, pair = (path, "", "") if os.path.exists(path) else path.partition(",")
-    data = unpacked(name)
+def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str]]:
+    """Rows of numbers (categories as codes, NaN for what is missing), and labels as they stand.
+
+    Where there is a header, columns find features by name; else, and where the names are others,
+    they are taken in order.
+    """
     try:
-        if data.startswith(b"\x93NUMPY"):
-            found = read_npy(data), npy_labels(name, pair or label)
-        else:
-            found = read_csv(data.decode("utf-8-sig"), model, label)
+        lines = [line for line in content_of(path).decode("utf-8-sig").splitlines() if line.strip()]
+        by = next((mark for mark in ",;\t" if mark in lines[-1]), None)
+        table = (
+            csv.reader(lines, delimiter=by, skipinitialspace=True) if by else map(str.split, lines)
+        )
+        cells = [[cell.strip() for cell in line] for line in table]
+        first, usual = cells[0], [cell.lower() for cell in cells[0]]
+        numbers = [cell for cell in first if is_number(cell)]
+        numbered = numbers == [str(i) for i in range(len(first) - 1)]
+        named = label in first and not is_number(label or "")
+        header = named or not numbers or (numbered and {"label", "target", "class"} & set(usual))
+        at = len(first) - 1
+        if label is not None:
+            at = first.index(label) if header and label in first else int(label) % len(first)
+        elif header:
+            at = next((usual.index(c) for c in ("label", "target", "class", "y") if c in usual), at)
+        order = [place for place in range(len(first)) if place != at]
+        wanted = [plain(name) for name in model.names or ()]
+        keys = [plain(first[place]) for place in order]
+        if header and sorted(keys) == sorted(wanted) and len(set(keys)) == len(keys):
+            order = [order[keys.index(name)] for name in wanted]
+        rows, labels = [], []
+        for number, line in enumerate(cells[bool(header) :]):
+            if len(line) != model.n_features + 1 or line[at].lower() in ("", "nan"):
+                refuse(f"row {number} has {len(line)} cells of {model.n_features + 1}, or no label")
+            rows.append([read_cell(line[place], model, f) for f, place in enumerate(order)])
+            labels.append(line[at])
+        return rows, labels
     except DAMAGE as error:
-        refuse(f"{name}: {error}")
-    for number, row in enumerate(found[0]):
-        if len(row) != model.n_features:
-            refuse(f"{name}: row {number} has {len(row)} features, the model {model.n_features}")
-    return found
-
-
-def read_csv(text: str, model: Model, label: str | None) -> tuple[Rows, list[Any]]:
-    """Cells separated as most lines agree; with a header, columns find features by name."""
-    lines = [line for line in text.splitlines() if line.strip()]
-
-    def cells(line: str, by: str) -> list[str]:
-        parts = line.split() if by == " " else line.split(by)
-        if '"' in line:
-            parts = next(csv.reader([line], delimiter=by, skipinitialspace=True))
-        return [part.strip() for part in parts]
-
-    def agreement(by: str) -> int:
-        widths = Counter(len(cells(line, by)) for line in lines[:20])
-        return max((count for width, count in widths.items() if width > 1), default=0)
-
-    by = max(",;\t ", key=agreement)
-    first = cells(lines[0], by)
-    numbers = [cell for cell in first if is_number(cell)]
-    numbered = numbers == [str(i) for i in range(len(first) - 1)]
-    usual = [cell.lower() for cell in first]
-    named = label in first and not is_number(label or "")
-    header = named or not numbers or (numbered and {"label", "target", "class"} & set(usual))
-    at = len(first) - 1
-    if label is not None:
-        at = first.index(label) if header and label in first else int(label) % len(first)
-    elif header:
-        at = next((usual.index(c) for c in ("label", "target", "class", "y") if c in usual), at)
-    order = [place for place in range(len(first)) if place != at]
-    if header and model.names:
-        columns = [first[place] for place in order]
-        order = [order[place] for place in by_name(columns, model.names)]
-    rows: Rows = []
-    labels: list[Any] = []
-    for number, line in enumerate(lines[bool(header) :]):
-        found = cells(line, by)
-        if len(found) != len(first) or found[at].lower() in ("", "nan"):
-            refuse(f"row {number} has {len(found)} cells of {len(first)}, or no label")
-        rows.append([read_cell(found[place], model, f) for f, place in enumerate(order)])
-        labels.append(found[at])
-    return rows, labels
+        refuse(f"{path}: {str(error)[:200]}; a text is read: a row a line, with its label")
 
 
 def is_number(cell: str) -> bool:
@@ -571,98 +471,54 @@ def is_number(cell: str) -> bool:
         return False
 
 
+def plain(name: str) -> str:
+    """The name of a feature as LightGBM spells it."""
+    return re.sub(r'[\s",:\[\]{}]', "_", name)
+
+
+def key_of(text: str, names: Iterable[tuple[int, Any]]) -> int:
+    """The key of a name; a number and a text that spells it are one."""
+    for key, name in names:
+        if str(name) == text or (type(name) is not str and is_number(text) and float(text) == name):
+            return key
+    return -1
+
+
 def read_cell(cell: str, model: Model, feature: int) -> float:
     """A cell as a number, or as the code of the category that it names."""
+    labels = model.categories.get(feature, {})
+    by_label = model.rule in ("label", "text") or any(code != c for code, c in labels.items())
     if cell.lower() in MISSING:
         return math.nan
-    labels = model.categories.get(feature, {})
-    if model.rule not in ("label", "text") and all(code == name for code, name in labels.items()):
-        labels = {}
-    for code, name in labels.items():
-        if str(name) == cell or (type(name) is not str and is_number(cell) and float(cell) == name):
-            return float(code)
-    if labels:
-        return math.nan if model.unknown_is_missing else -1.0
-    if not is_number(cell):
-        raise ValueError(f"{cell!r} is not a number; for names of categories, convert the model")
-    return float(cell)
-
-
-def by_name(columns: list[str], names: list[str]) -> list[int]:
-    """The column of every feature; in order where one of the two has no names of its own."""
-
-    def key(name: str) -> str:
-        plain = re.sub(r'[\s",:\[\]{}]', "_", unicodedata.normalize("NFC", name))
-        return plain.strip("_") or plain
-
-    for spelled in (str, key):
-        keys, wanted = [spelled(name) for name in columns], [spelled(name) for name in names]
-        if sorted(keys) == sorted(wanted) and len(set(wanted)) == len(wanted):
-            return [keys.index(name) for name in wanted]
-    made_up = ("{}", "f{}", "Column_{}", "column_{}")
-    for given in (columns, names):
-        if any(given == [pattern.format(i) for i in range(len(given))] for pattern in made_up):
-            return list(range(len(columns)))
-    raise ValueError(f"its columns {columns[:6]} are not the features {names[:6]} of the model")
-
-
-def read_npy(data: bytes) -> Any:
-    """NumPy's format, in C order: a list of numbers or texts, or of lists of numbers."""
-    start, size = (10, "<H") if data[6] == 1 else (12, "<I")
-    (length,) = struct.unpack_from(size, data, 8)
-    head = ast.literal_eval(data[start : start + length].decode("latin-1"))
-    kind, shape, content = head["descr"], head["shape"], data[start + length :]
-    codes = {"<f4": "f", "<f8": "d", "|b1": "?", "|i1": "b", "<i2": "h", "<i4": "i", "<i8": "q"}
-    codes |= {"|u1": "B", "<u2": "H", "<u4": "I", "<u8": "Q"}
-    text = isinstance(kind, str) and kind.startswith("<U")
-    if head["fortran_order"] or len(shape) not in (1, 2) or not (text or kind in codes):
-        raise ValueError("is no list or table of numbers in C order; use numpy.ascontiguousarray")
-    if text:
-        n = 4 * int(kind[2:])
-        words = (content[i : i + n].decode("utf-32-le") for i in range(0, n * shape[0], n))
-        return [word.rstrip("\0") for word in words]
-    values = struct.unpack(f"<{math.prod(shape)}{codes[kind]}", content)
-    if len(shape) == 1:
-        return list(values)
-    n = shape[1]
-    return [[float(v) for v in values[i * n : (i + 1) * n]] for i in range(shape[0])]
-
-
-def npy_labels(name: str, given: str | None) -> list[Any] | None:
-    """The labels in the file that is named, or in the one beside X.npy that is called y.npy."""
-    folder, file = os.path.split(name)
-    beside = [os.path.join(folder, n) for n in (re.sub("[Xx]", "y", file, count=1), "y.npy")]
-    paths = [p for p in ([given] if given else beside) if p != name and os.path.exists(p)]
-    if given and not paths:
-        refuse(f"{given}: no such file")
-    return list(read_npy(unpacked(paths[0]))) if paths else None
+    if labels and by_label:
+        code = key_of(cell, labels.items())
+        return math.nan if code < 0 and model.unknown_is_missing else float(code)
+    return (
+        float(cell)
+        if is_number(cell)
+        else refuse(f"{cell!r} is not a number; use carvegbm convert")
+    )
 
 
 def places_of(labels: Iterable[Any], classes: list[Any]) -> list[int]:
-    """The place of every label among the classes; a number and a text that spells it are one."""
-    known: dict[Any, int] = {}
-    for place, name in enumerate(classes):
-        known |= {str(name): place} | ({} if type(name) is str else {float(name): place})
-    found = []
-    for row, label in enumerate(labels):
-        text = str(label)
-        place = known.get(text, known.get(float(text), -1) if is_number(text) else -1)
-        if place < 0:
+    """The place of every label among the classes."""
+    texts = [str(label) for label in labels]
+    known = {text: key_of(text, enumerate(classes)) for text in set(texts)}
+    for row, text in enumerate(texts):
+        if known[text] < 0:
             refuse(f"row {row} has the label {text!r}; the classes are {classes}; give --classes")
-        found.append(place)
-    return found
+    return [known[text] for text in texts]
 
 
 def data_content(rows: Rows, labels: list[int]) -> str:
     """SHA-256 of rows and labels."""
     found = hashlib.sha256()
     for row, label in zip(rows, labels, strict=True):
-        plain = [value if value == value else math.nan for value in row]
-        found.update(struct.pack(f"<{len(row)}dI", *plain, label))
+        found.update(struct.pack(f"<{len(row)}dI", *row, label))
     return found.hexdigest()
 
 
-# ── the attacker, and the cells in its reach ─────────────────────────────────────────────────
+# ── the attacker, axes and cells ─────────────────────────────────────────────────────────────
 
 LIMITS = {"norm", "budget", "features", "down", "up", "lower", "upper", "step", "categories"}
 LIMITS |= {"one_hot", "row_bounds"}
@@ -672,7 +528,7 @@ class Attacker:
     """What may be changed, how far, and at what cost, as the header of the file has it."""
 
     def __init__(self, given: dict[str, Any], model: Model) -> None:
-        n = model.n_features
+        n, norm = model.n_features, given["norm"]
 
         def place(key: Any) -> int:
             is_one = str(key).isdecimal() and str(key) == str(int(key)) and int(key) < n
@@ -681,14 +537,12 @@ class Attacker:
         def by_feature(name: str, read: Callable[[Any], Any]) -> dict[int, Any]:
             return {place(key): read(value) for key, value in given.get(name, {}).items()}
 
-        norm, one = given["norm"], Fraction(1)
-        is_norm = norm == "inf" or (type(norm) is int and 0 <= norm <= LARGEST_NORM)
-        if given.keys() - LIMITS or not is_norm:
+        if given.keys() - LIMITS or not (norm == "inf" or (type(norm) is int and 0 <= norm <= 100)):
             refuse(f"the attacker has the norm {norm}, or limits that are not known here")
-        self.norm: int | None = None if norm == "inf" else int(norm)
+        self.norm: int | None = None if norm == "inf" else norm
         self.budget = amount(given["budget"])
         self.capacity = Fraction(0) if norm == "inf" else self.budget ** (norm or 1)
-        down, up = by_feature("down", amount), by_feature("up", amount)
+        down, up, one = by_feature("down", amount), by_feature("up", amount), Fraction(1)
         self.scale = [(down.get(f, one), up.get(f, one)) for f in range(n)]
         may_change = {place(f) for f in given.get("features", range(n))}
         self.changeable = [f in may_change and any(self.scale[f]) for f in range(n)]
@@ -698,23 +552,20 @@ class Attacker:
         self.row_bounds = given.get("row_bounds") is True
         self.step = {f: s for f, s in by_feature("step", ratio).items() if self.changeable[f]}
         codes = by_feature("categories", list)
-        self.codes = {f: set(map(float, those)) for f, those in codes.items() if self.changeable[f]}
+        self.codes = {f: set(those) for f, those in codes.items() if self.changeable[f]}
         groups = [[place(f) for f in group] for group in given.get("one_hot", [])]
         self.groups = [group if all(self.changeable[f] for f in group) else [] for group in groups]
         """Those that may be changed; [] in place of the others."""
         grouped = [f for group in self.groups for f in group]
         states, categorical = {*self.codes, *grouped}, model.categories.keys()
-        if any(
-            (
-                any(self.scale[f][0] != self.scale[f][1] for f in states),
-                any(len({(self.scale[f], self.changeable[f]) for f in g}) > 1 for g in groups),
-                len(set(grouped)) < len(grouped),
-                self.codes.keys() - categorical,
-                any(type(c) is not int or not 0 <= c < 1 << 31 for f in codes for c in codes[f]),
-                categorical & {*grouped, *self.step},
-                states & self.step.keys(),
-                any(not 0 < s <= 1 << 31 or s.denominator > 1 << 31 for s in self.step.values()),
-            )
+        if (
+            any(self.scale[f][0] != self.scale[f][1] for f in states)
+            or any(len({(self.scale[f], self.changeable[f]) for f in g}) > 1 for g in groups)
+            or len(set(grouped)) < len(grouped)
+            or self.codes.keys() - categorical
+            or any(type(c) is not int or not 0 <= c < 1 << 31 for f in codes for c in codes[f])
+            or categorical & {*grouped, *self.step}
+            or states & self.step.keys()
         ):
             refuse("the attacker's limits contradict each other, or the model")
 
@@ -728,155 +579,317 @@ def amount(text: Any) -> Fraction:
 def ratio(text: str) -> Fraction:
     """A step, as "numerator/denominator"."""
     match = re.fullmatch(r"(\d{1,10})/(\d{1,10})", text, re.ASCII)
-    return Fraction(int(match[1]), int(match[2])) if match else refuse(f"{text[:40]!r} is no step")
+    step = Fraction(int(match[1]), int(match[2])) if match else Fraction(0)
+    in_range = 0 < step <= 1 << 31 and step.denominator <= 1 << 31
+    return step if in_range else refuse(f"{text[:40]!r} is no step")
 
 
-class Lattice:
-    """The multiples of a step: z(n) is the double nearest to n steps; `narrow`: read as float32."""
+Values = tuple[float, ...]  # of the features of an axis
 
-    def __init__(self, step: Fraction, narrow: bool, cuts: list[float]) -> None:
-        self.step, self.narrow, self.end = step, narrow, LARGEST_STEPS // step.numerator
-        self.known: dict[tuple[float, float], tuple[int, int]] = {}
-        inner = [self._last(partial(self._is_left, cut)) for cut in cuts]
-        ends = [-self.end - 1, *inner, self.end]
-        self.spans = [(a + 1, b) for a, b in pairwise(ends)]  # the multiples in every cell
+
+class Cells:
+    """The open cells of an axis for a row, as a mask, and their costs; that of x costs nothing."""
+
+    def __init__(self, here: int, n_cells: int, moves: Iterable[tuple[int, Any]]) -> None:
+        costs, self.full = [0] * n_cells, 1 << here
+        for cell, cost in moves:
+            costs[cell], self.full = cost, self.full | 1 << cell
+        self.least, self.most = Least(costs), max(costs)
+
+
+class Axis:
+    """What a row may be moved along; its cells are numbered, the last one is for what is missing.
+
+    Down and up, a move by d > 0 units is possible up to a `limit`, and costs `weight` d^`power`.
+    """
+
+    def __init__(
+        self, attacker: Attacker, features: list[int], n_cells: int, unit: Fraction
+    ) -> None:
+        self.features, self.n_cells, self.unit = features, n_cells, unit
+        self.power, changeable = attacker.norm or 0, attacker.changeable[features[0]]
+        self.limit: list[Any] = [-1, -1]
+        self.weight: list[Any] = [Fraction(0), Fraction(0)]
+        for up, scale in enumerate(attacker.scale[features[0]]):
+            if changeable and scale > 0 and attacker.norm == 0:
+                self.limit[up], self.weight[up] = (
+                    (math.inf if attacker.budget >= 1 else -1),
+                    Fraction(1),
+                )
+            elif changeable and scale > 0:
+                self.limit[up] = attacker.budget * scale / unit
+                self.weight[up] = (unit / scale) ** attacker.norm if attacker.norm else Fraction(0)
+        self.far = [limit if limit in (-1, math.inf) else limit // 1 for limit in self.limit]
+        self.cells = lru_cache(64)(lambda x, *b: Cells(self.cell(x), n_cells, self.moves(x, *b)))
+
+    def of(self, z: Sequence[float]) -> Values:
+        """What a point has for the features of the axis."""
+        return tuple([z[f] for f in self.features])
+
+    def cost(self, distance: Any) -> Any:
+        """What a move costs; 0 is one that no attacker can make."""
+        up, distance = distance > 0, abs(distance)
+        if distance == 0 or distance > self.limit[up]:
+            raise NotProvedError(f"the witness moves {self.features} where the attacker cannot")
+        return self.weight[up] * distance**self.power
+
+
+class Line(Axis):
+    """A numeric feature: the cells lie between its cuts, and end at whole multiples of a unit.
+
+    With a step, that is the unit, and n stands for the double nearest to n steps.
+    """
+
+    is_numeric = True
+
+    def __init__(
+        self, attacker: Attacker, feature: int, cuts: list[float], narrow: bool, values: list[float]
+    ) -> None:
+        self.cuts, self.narrow, self.step = cuts, narrow, attacker.step.get(feature)
+        most = -above(-math.inf, narrow)
+        ends = [(above(a, narrow), min(b, most)) for a, b in pairwise([-math.inf, *cuts, math.inf])]
+        e = exponent(v for v in (*chain(*ends), *values) if math.isfinite(v))
+        super().__init__(attacker, [feature], len(cuts) + 2, self.step or Fraction(1, 1 << e))
+        if self.step is None:
+            self.spans = [(whole(a, e), whole(b, e)) if a <= b else (1, 0) for a, b in ends]
+        else:
+            self.end = LARGEST_STEPS // self.step.numerator
+            lasts = [self.last(lambda v, c=c: self.seen(v) <= c) for c in cuts]
+            self.spans = [(a + 1, b) for a, b in pairwise([-self.end - 1, *lasts, self.end])]
+
+    def seen(self, value: float) -> float:
+        """As the model sees it."""
+        return single(value) if self.narrow else value
 
     def double(self, n: int) -> float:
-        return n * self.step.numerator / self.step.denominator
+        return n * self.unit.numerator / self.unit.denominator
 
-    def _is_left(self, cut: float, n: int) -> bool:
-        return (single(self.double(n)) if self.narrow else self.double(n)) <= cut
-
-    def number(self, value: float) -> int:
-        """The n that a value stands for, as a double or as the model reads it."""
-        n = round(Fraction(value) / self.step)
-        double = self.double(n) if abs(n) <= self.end else math.nan
-        if value != double and not (self.narrow and value == single(double)):
-            raise NotProvedError(f"{value} is no multiple of the step {self.step}")
-        return n
-
-    def within(self, low: float, high: float) -> tuple[int, int]:
-        """The first and the last n with low <= z(n) <= high."""
-        if (low, high) not in self.known:
-            first = self._last(lambda n: self.double(n) < low) + 1
-            self.known[low, high] = first, self._last(lambda n: self.double(n) <= high)
-        return self.known[low, high]
-
-    def _last(self, holds: Callable[[int], bool]) -> int:
-        """The last n of which something holds that holds of all before; else one less than all."""
+    def last(self, holds: Callable[[float], bool]) -> int:
+        """The last n for whose double something holds that holds for all before, or the start."""
         low, high = -self.end - 1, self.end
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if holds(middle) else (low, middle - 1)
+            low, high = (middle, high) if holds(self.double(middle)) else (low, middle - 1)
         return low
+
+    def number(self, value: float, low: float, high: float) -> Any:
+        """A value in units, if it is one that a row may have."""
+        units: Any = Fraction(value) / self.unit
+        if self.step is not None:
+            units = round(units)
+            double = self.double(units) if abs(units) <= self.end else math.nan
+            if value not in (double, self.seen(double)):
+                raise NotProvedError(f"{value} is no multiple of the step {self.step}")
+            value = double
+        if not low <= value <= high:
+            raise NotProvedError(f"feature {self.features[0]} is outside the attacker's bounds")
+        return units
+
+    def cell(self, x: Values) -> int:
+        return bisect_left(self.cuts, self.seen(x[0])) if x[0] == x[0] else self.n_cells - 1
+
+    def left(self, node: Node) -> int:
+        """The mask of the cells that a split sends left."""
+        return (2 << bisect_left(self.cuts, node[1])) - 1 | (node[2] == "L") << self.n_cells - 1
+
+    def moves(self, x: Values, lower: Values, upper: Values) -> Iterator[tuple[int, Any]]:
+        """The other cells that are open, and their costs."""
+        if x[0] != x[0]:
+            return
+        (low,), (high,), here = lower, upper, self.cell(x)
+        own = int(self.number(x[0], low, high))
+        first, last = (v if math.isinf(v) else Fraction(v) / self.unit for v in (low, high))
+        if self.step is not None:
+            first, last = self.last(lambda v: v < low) + 1, self.last(lambda v: v <= high)
+        for up, cells in enumerate((range(here - 1, -1, -1), range(here + 1, len(self.spans)))):
+            for cell in cells:
+                a, b = self.spans[cell]
+                if a <= b and (a <= last if up else first <= b):
+                    distance = a - own if up else own - b
+                    if distance > self.far[up]:
+                        break
+                    yield cell, self.weight[up] * distance**self.power
+
+    def distance(self, x: Values, z: Values, lower: Values, upper: Values) -> Any:
+        """By how many units x is moved to z."""
+        if x[0] != x[0] or not math.isfinite(z[0]) or (not self.step and self.seen(z[0]) != z[0]):
+            return 0
+        return self.number(z[0], lower[0], upper[0]) - self.number(x[0], lower[0], upper[0])
+
+    def steps(self, cells: list[int], thetas: list[int]) -> tuple[list[int], list[int]]:
+        """Where θ changes, and what it is from there on."""
+        if any(a >= b for a, b in pairwise((-1, *cells, self.n_cells - 1))):
+            raise NotProvedError(
+                f"the multipliers of {self.features} do not rise from cell to cell"
+            )
+        return [0, *cells], [0, *thetas]
+
+    def some(self, last: int | None, states: set[int]) -> int:
+        """The mask of the cells that a cut names: those up to the last, or some states."""
+        if last is None:
+            raise NotProvedError(f"{self.features} is cut as an axis with states")
+        return (2 << min(last, self.n_cells)) - 1
+
+
+class States(Axis):
+    """Every state is a cell: the codes of a categorical feature, or the members of a group."""
+
+    is_numeric = False
+
+    def __init__(
+        self,
+        attacker: Attacker,
+        features: list[int],
+        names: list[int],
+        code: Callable[[float], int] | None,
+    ) -> None:
+        super().__init__(attacker, features, len(names) + 1, Fraction(1))
+        self.names, self.code = names, code  # None: a group
+        self.codes = attacker.codes.get(features[0], set())
+
+    def cell(self, x: Values) -> int:
+        if self.code is not None:
+            return self.names.index(self.code(x[0])) if x[0] == x[0] else self.n_cells - 1
+        if sorted(x) != [0] * (len(x) - 1) + [1]:
+            raise NotProvedError(f"the features {self.features} are no one-hot group")
+        return x.index(1)
+
+    def left(self, node: Node) -> int:
+        if self.code is not None:
+            mask = sum(1 << place for place, name in enumerate(self.names) if name in node[1])
+            return mask | (node[2] == "L") << self.n_cells - 1
+        member = self.features.index(node[0])
+        return sum(1 << state for state in self.names if (state == member) <= node[1])
+
+    def is_open(self, cell: int, x: Values, lower: Values, upper: Values) -> bool:
+        """Whether the attacker may choose a state."""
+        if self.code is not None:
+            return self.names[cell] in self.codes and x[0] == x[0]
+        return all(lower[i] <= (i == cell) <= upper[i] for i in self.names)
+
+    def moves(self, x: Values, lower: Values, upper: Values) -> Iterator[tuple[int, Any]]:
+        here = self.cell(x)
+        if self.code is None and not self.is_open(here, x, lower, upper):
+            raise NotProvedError(f"the features {self.features} are outside the attacker's bounds")
+        for cell in range(len(self.names)) if self.limit[1] >= 1 else ():
+            if cell != here and self.is_open(cell, x, lower, upper):
+                yield cell, self.weight[1]
+
+    def distance(self, x: Values, z: Values, lower: Values, upper: Values) -> Any:
+        if self.code is not None and z[0] not in self.codes:
+            return 0
+        return int(self.cell(z) != self.cell(x) and self.is_open(self.cell(z), x, lower, upper))
+
+    def steps(self, cells: list[int], thetas: list[int]) -> tuple[list[int], list[int]]:
+        known = dict(zip(cells, thetas, strict=True))
+        if len(known) < len(cells):
+            raise NotProvedError(f"the multipliers of {self.features} name a state twice")
+        return list(range(self.n_cells)), [known.get(name, 0) for name in (*self.names, -1)]
+
+    def some(self, last: int | None, states: set[int]) -> int:
+        if last is not None:
+            raise NotProvedError(f"{self.features} is cut as a numeric axis")
+        return sum(1 << place for place, name in enumerate(self.names) if name in states)
+
+
+NOWHERE = Cells(0, 1, ())  # in place of those of an axis that is none
 
 
 class Question:
     """A model and an attacker, prepared for all rows.
 
-    Axis f < n is feature f, axis n + g the one-hot group g. In `trees`, leaves are [-1, number].
+    Axis f < n is feature f, axis n + g the one-hot group g; None where there is no such axis. In
+    `trees`, a split is (axis, mask of the cells that go left, left, right), a leaf (-1, 0, 0, 0);
+    `lows` and `negated` have by output, if that has scores in the tree, and node: the least score
+    below it, and the least of the negated ones, in whole multiples of 2^-unit.
     """
 
     def __init__(self, model: Model, attacker: Attacker, rows: Rows) -> None:
         self.model, self.attacker, n = model, attacker, model.n_features
-        self.axis_of = list(range(n))
-        for g, group in enumerate(attacker.groups):
-            for f in group:
-                self.axis_of[f] = n + g
         splits = [node for nodes in model.trees for node in nodes if len(node) == 5]
         self.unruly = {node[0] for node in splits if node[2] == "-"}  # without a rule for NaN
-        self.axes = sorted({self.axis_of[node[0]] for node in splits})
-        cuts: dict[int, set[float]] = {axis: set() for axis in self.axes if self.is_numeric(axis)}
+        of_feature: list[set[Any]] = [set() for _ in range(n)]
         for feature, cut, *_ in splits:
-            if feature in cuts:
-                cuts[feature].add(cut)
-        self.cuts = {f: sorted(values) for f, values in cuts.items()}
-        self.lattices = {
-            f: Lattice(step, model.narrow, self.cuts.get(f, []))
-            for f, step in attacker.step.items()
-        }
-        # A numeric axis in whole multiples of a unit: the first and the last number of every cell.
-        self.units = {axis: Fraction(1) for axis in self.axes}
-        self.spans: dict[int, list[tuple[int, int]]] = {}
-        for f in self.cuts:
-            if f in self.lattices:
-                self.units[f], self.spans[f] = self.lattices[f].step, self.lattices[f].spans
+            of_feature[feature].update(cut if type(cut) is tuple else (cut,))
+        self.axes: list[Line | States | None] = []
+        for f, cuts in enumerate(of_feature):
+            values = [row[f] for row in rows if row[f] == row[f]]
+            if f in model.categories:
+                codes = {*cuts, *attacker.codes.get(f, ()), *map(model.code, values)}
+                self.axes.append(States(attacker, [f], sorted(codes), model.code))
             else:
-                self._set_spans(f, [row[f] for row in rows])
-        self._set_prices()
-        # Scores and totals in whole multiples of 2^-unit.
+                self.axes.append(Line(attacker, f, sorted(cuts), model.narrow, values))
+        axis_of = list(range(n))
+        for group in attacker.groups:
+            for f in group:
+                self.axes[f], axis_of[f] = None, len(self.axes)
+            self.axes.append(
+                States(attacker, group, list(range(len(group))), None) if group else None
+            )
+        self.used = sorted({axis_of[node[0]] for node in splits})
+        self._make_costs_whole()
         scores = [node[0] for nodes in model.trees for node in nodes if len(node) == 1]
-        numbers = (value for row in (*scores, model.base, (model.threshold,)) for value in row)
-        self.unit = max(map(exponent, numbers))
-        self.scores = [[whole(value, self.unit) for value in row] for row in scores]
+        self.unit = 64 + exponent(
+            v for row in (*scores, model.base, (model.threshold,)) for v in row
+        )
         self.base = [whole(value, self.unit) for value in model.base]
         self.threshold = whole(model.threshold, self.unit) * model.average
-        number = iter(range(len(scores)))
-        self.trees = [
-            [node if len(node) == 5 else [-1, next(number)] for node in nodes]
-            for nodes in model.trees
-        ]
+        self.trees, self.lows, self.negated = [], [], []
+        for nodes in model.trees:
+            self.trees.append(
+                [
+                    (axis_of[node[0]], self.axis(axis_of[node[0]]).left(node), *node[3:])
+                    if len(node) == 5
+                    else (-1, 0, 0, 0)
+                    for node in nodes
+                ]
+            )
+            outputs = [
+                o for o in range(len(model.base)) if any(len(v) == 1 and v[0][o] for v in nodes)
+            ]
+            self.lows.append({o: self._lows(nodes, o, 1) for o in outputs})
+            self.negated.append({o: self._lows(nodes, o, -1) for o in outputs})
 
-    def is_numeric(self, axis: int) -> bool:
-        """Whether the cells of an axis lie between thresholds, or are states."""
-        n = self.model.n_features
-        if axis >= n + len(self.attacker.groups) or (axis < n and self.axis_of[axis] != axis):
-            raise NotProvedError(f"there is no axis {axis}")
-        return axis < n and axis not in self.model.categories
+    def _lows(self, nodes: list[Node], output: int, sign: int) -> list[int]:
+        found = [0] * len(nodes)
+        for place in range(len(nodes) - 1, -1, -1):  # children stand behind their parents
+            node = nodes[place]
+            if len(node) == 1:
+                found[place] = sign * whole(node[0][output], self.unit)
+            else:
+                found[place] = min(found[node[3]], found[node[4]])
+        return found
 
-    def _set_spans(self, feature: int, values: list[float]) -> None:
-        cuts, narrow = self.cuts[feature], self.model.narrow
-        most = below(math.inf, narrow)
-        firsts = [-most, *(above(cut, narrow) for cut in cuts)]
-        lasts = [*(min(cut, most) for cut in cuts), most]
-        finite = (v for v in (0.0, *firsts, *lasts, *values) if math.isfinite(v))
-        e = max(map(exponent, finite))
-        self.units[feature] = Fraction(1, 1 << e)
-        self.spans[feature] = [
-            (whole(first, e), whole(last, e)) if first <= last else (1, 0)
-            for first, last in zip(firsts, lasts, strict=True)
-        ]
+    def axis(self, number: int) -> Line | States:
+        found = self.axes[number] if number < len(self.axes) else None
+        if found is None:
+            raise NotProvedError(f"there is no axis {number}")
+        return found
 
-    def price(self, axis: int, up: bool, unit: Fraction) -> tuple[int | float, int | Fraction]:
-        """How many units an axis may be moved, and w: a move by d > 0 of them costs w d^p.
-
-        For the norms 0 and inf it costs w: 1, and 0.
-        """
-        attacker, n = self.attacker, self.model.n_features
-        scale = attacker.scale[axis if axis < n else attacker.groups[axis - n][0]][up]
-        if scale == 0 or (attacker.norm == 0 and attacker.budget < 1):
-            return -1, 0
-        if attacker.norm == 0:
-            return math.inf, 1
-        far = attacker.budget * scale // unit
-        return far, (unit / scale) ** attacker.norm if attacker.norm else 0
-
-    def _set_prices(self) -> None:
-        """Prices of all axes; costs are whole multiples of one unit, unless that is too small."""
-        self.prices = {
-            axis: [self.price(axis, up, unit) for up in (False, True)]
-            for axis, unit in self.units.items()
-        }
+    def _make_costs_whole(self) -> None:
+        """Costs in whole multiples of one unit, unless that is too small."""
+        axes = [axis for axis in self.axes if axis is not None]
         self.capacity: int | Fraction = self.attacker.capacity
-        weights = [weight for pair in self.prices.values() for _, weight in pair]
         common = 1
-        for denominator in {number.denominator for number in (*weights, self.capacity)}:
+        for denominator in {w.denominator for axis in axes for w in (*axis.weight, self.capacity)}:
             if common.bit_length() < LARGEST_LCM:
                 common = math.lcm(common, denominator)
         if common.bit_length() < LARGEST_LCM:
             self.capacity = int(self.capacity * common)
-            for axis, pair in self.prices.items():
-                self.prices[axis] = [(far, int(weight * common)) for far, weight in pair]
+            for axis in axes:
+                axis.weight = [int(weight * common) for weight in axis.weight]
 
-    def decision(self, z: Sequence[float]) -> int:
+    def decide(self, z: list[float]) -> int:
         """The class that the exact sums of a point decide for."""
-        sums, goes_left = list(self.base), self.model.goes_left
-        for nodes in self.trees:
-            node = nodes[0]
-            while len(node) == 5:
-                node = nodes[node[3] if goes_left(node, z[node[0]]) else node[4]]
-            for output, score in enumerate(self.scores[node[1]]):
-                sums[output] += score
+        sums = list(self.base)
+        places = [axis.cell(axis.of(z)) if axis else 0 for axis in self.axes]
+        for nodes, lows in zip(self.trees, self.lows, strict=True):
+            place, (axis, mask, left, right) = 0, nodes[0]
+            while axis >= 0:
+                place = left if mask >> places[axis] & 1 else right
+                axis, mask, left, right = nodes[place]
+            for output, scores in lows.items():
+                sums[output] += scores[place]
         if self.model.task == "multiclass":
             return sums.index(max(sums))
         margin = sums[0] - self.threshold
@@ -886,215 +899,26 @@ class Question:
 class Row:
     """An instance, its label and its bounds; refused if the attacker's limits do not allow it."""
 
-    def __init__(self, question: Question, x: list[float], label: int, bounds: Any) -> None:
-        self.question, self.x, self.label = question, x, label
-        self.lower, self.upper = bounds
-        model = question.model
+    def __init__(
+        self, question: Question, x: list[float], label: int, bounds: Sequence[list[float]]
+    ) -> None:
+        self.question, self.x, self.label, self.bounds = question, x, label, bounds
         for f, value in enumerate(x):
-            seen = single(value) if model.narrow else value
+            seen = single(value) if question.model.narrow else value
             if math.isinf(seen) or (value != value and f in question.unruly):
                 raise NotProvedError(f"feature {f} is {value}, for which there is no rule")
-            if value == value and f not in model.categories:
-                if f in question.lattices:
-                    lattice = question.lattices[f]
-                    value = lattice.double(lattice.number(value))
-                if not self.lower[f] <= value <= self.upper[f]:
-                    raise NotProvedError(f"feature {f} is outside the attacker's bounds")
-        for group in question.attacker.groups:
-            self.state(group, x)
-        self.decision = question.decision(x)
-
-    def state(self, group: list[int], z: list[float]) -> int:
-        """Which member of a one-hot group is 1 where all others are 0."""
-        hot = [place for place, f in enumerate(group) if z[f] == 1]
-        if group and (len(hot) != 1 or any(z[f] not in (0, 1) for f in group)):
-            raise NotProvedError(f"the features {group} are no one-hot group")
-        return hot[0] if hot else 0
-
-    def may_be(self, group: list[int], state: int) -> bool:
-        """Whether the bounds allow a state of a group."""
-        return all(self.lower[f] <= (i == state) <= self.upper[f] for i, f in enumerate(group))
-
-    def cost(self, z: list[float], axis: int) -> int | Fraction:
-        """What it costs that z differs from x on an axis, if the attacker can do that at all."""
-        question, attacker, model = self.question, self.question.attacker, self.question.model
-        distance, up = Fraction(1), True
-        if axis >= model.n_features:
-            group = attacker.groups[axis - model.n_features]
-            allowed = self.may_be(group, self.state(group, z))
-        elif axis in model.categories:
-            allowed = z[axis] in attacker.codes.get(axis, ()) and self.x[axis] == self.x[axis]
-        else:
-            x, value = self.x[axis], z[axis]
-            allowed = attacker.changeable[axis] and x == x and math.isfinite(value)
-            if allowed and axis in question.lattices:
-                lattice = question.lattices[axis]
-                numbers = lattice.number(x), lattice.number(value)
-                distance = (numbers[1] - numbers[0]) * lattice.step
-                value = lattice.double(numbers[1])
-            elif allowed:
-                distance = Fraction(value) - Fraction(x)
-                allowed = not model.narrow or single(value) == value
-            up, distance = distance > 0, abs(distance)
-            allowed = allowed and self.lower[axis] <= value <= self.upper[axis] and distance != 0
-        far, cost = question.price(axis, up, distance) if allowed else (0, 0)
-        if far < 1:
-            raise NotProvedError(f"the witness moves axis {axis} where the attacker cannot")
-        return cost
-
-
-class Reach:
-    """What the attacker can do to a row: the open cells of every axis, and the leaves in reach.
-
-    By axis: `names` of the open cells, their costs, `full`, a mask with a bit for each of them, and
-    `own`, that of x.
-    By feature: `values`, one out of each of these cells, and the `low`est and `high`est of these,
-    None where they have no order. By tree: the leaves alive, each with the masks it demands.
-    """
-
-    def __init__(self, row: Row) -> None:
-        question = self.question = row.question
-        model, groups = question.model, question.attacker.groups
-        n = model.n_features
-        self.capacity = question.capacity
-        self.names: list[list[int]] = [[0] for _ in range(n + len(groups))]
-        self.costs: list[list[Any]] = [[0] for _ in self.names]
-        self.own = [1 for _ in self.names]
-        self.values = [[value] for value in row.x]
-        self.low: list[float | None] = [None] * n
-        self.high: list[float] = [0.0] * n
-        for axis in question.axes:
-            cells = dict(self._cells(row, axis))
-            here, *_ = cells
-            names = self.names[axis] = sorted(cells)
-            self.costs[axis] = [cells[name] for name in names]
-            self.own[axis] = 1 << names.index(here)
-            if axis >= n:
-                for place, f in enumerate(groups[axis - n]):
-                    self.values[f] = [float(name == place) for name in names]
-            elif axis in model.categories:
-                self.values[axis] = [row.x[axis] if name == here else float(name) for name in names]
-            elif row.x[axis] == row.x[axis]:
-                ends = [*question.cuts[axis], math.inf]
-                values = self.values[axis] = [ends[name] for name in names]
-                self.low[axis], self.high[axis] = values[0], values[-1]
-        self.full = [(1 << len(names)) - 1 for names in self.names]
-        self.with_states = {axis for axis in question.axes if not question.is_numeric(axis)}
-        self.leasts: list[dict[int, Any]] = [{} for _ in self.names]
-        self.trees = [self._leaves(nodes) for nodes in question.trees]
-
-    def _cells(self, row: Row, axis: int) -> Iterator[tuple[int, Any]]:
-        """The open cells of an axis, each with its cost; that of x is the first."""
-        question, attacker, model = self.question, self.question.attacker, self.question.model
-        prices = question.prices[axis]
-        if not question.is_numeric(axis):
-            if axis >= model.n_features:
-                group = attacker.groups[axis - model.n_features]
-                here = row.state(group, row.x)
-                states = [state for state in range(len(group)) if row.may_be(group, state)]
-            else:
-                here = model.code(row.x[axis]) if row.x[axis] == row.x[axis] else 0
-                states = [
-                    int(code) for code in attacker.codes.get(axis, ()) if row.x[axis] == row.x[axis]
-                ]
-            far, weight = prices[1]
-            yield here, 0
-            yield from ((state, weight) for state in states if state != here and far >= 1)
-            return
-        x = row.x[axis]
-        here = bisect_left(question.cuts[axis], single(x) if model.narrow else x) if x == x else 0
-        yield here, 0
-        if attacker.changeable[axis] and x == x:
-            for line, (far, weight) in zip(self._moves(row, axis, here), prices, strict=True):
-                for cell, distance in line:
-                    if distance > far:
-                        break
-                    yield cell, distance ** (attacker.norm or 0) * weight
-
-    def _moves(self, row: Row, axis: int, here: int) -> tuple[Iterator[Any], Iterator[Any]]:
-        """Downwards and upwards: (cell, distance in units to the nearest that may be chosen there).
-
-        That is the last number of a cell below, the first of one above; there may be none.
-        """
-        spans, unit = self.question.spans[axis], self.question.units[axis]
-        x, low, high = row.x[axis], row.lower[axis], row.upper[axis]
-        if axis in self.question.lattices:
-            lattice = self.question.lattices[axis]
-            own, (first, last) = lattice.number(x), lattice.within(low, high)
-        else:
-            own = int(Fraction(x) / unit)
-            first = math.ceil(Fraction(low) / unit) if math.isfinite(low) else low
-            last = math.floor(Fraction(high) / unit) if math.isfinite(high) else high
-        down = ((cell, spans[cell]) for cell in range(here - 1, -1, -1))
-        up = ((cell, spans[cell]) for cell in range(here + 1, len(spans)))
-        return (
-            ((cell, own - b) for cell, (a, b) in down if a <= b and first <= b),
-            ((cell, a - own) for cell, (a, b) in up if a <= b and a <= last),
-        )
-
-    def _leaves(self, nodes: list[Node]) -> list[tuple[int, dict[int, int]]]:
-        """The leaves of a tree that are alive in the first case, which has all open cells."""
-        found = []
-        low, high, full, values = self.low, self.high, self.full, self.values
-        axis_of, goes_left = self.question.axis_of, self.question.model.goes_left
-        stack: list[tuple[int, Any, dict[int, int]]] = [(0, 0, {})]
-        while stack:
-            place, extra, demands = stack.pop()
-            while True:
-                node = nodes[place]
-                feature, cut = node[0], node[1]
-                if feature < 0:
-                    found.append((cut, self.affordable(demands, self.capacity - extra)))
-                    break
-                lowest = low[feature]
-                if lowest is None:
-                    every = enumerate(values[feature])
-                    left = sum(1 << i for i, value in every if goes_left(node, value))
-                elif cut < lowest:
-                    place = node[4]
-                    continue
-                elif cut >= high[feature]:
-                    place = node[3]
-                    continue
-                else:
-                    left = (1 << bisect_right(values[feature], cut)) - 1
-                axis = axis_of[feature]
-                mask = demands.get(axis, full[axis])
-                left &= mask
-                right = mask & ~left
-                if not right or not left:
-                    place = node[3] if left else node[4]
-                    continue
-                to_left, to_right = self.least(axis, left), self.least(axis, right)
-                rest = extra - min(to_left, to_right)
-                to_left, to_right = rest + to_left, rest + to_right
-                if to_right <= self.capacity:
-                    stack.append((node[4], to_right, {**demands, axis: right}))
-                if to_left > self.capacity:
-                    break
-                place, extra, demands = node[3], to_left, {**demands, axis: left}
-        return found
-
-    def affordable(self, demands: dict[int, int], room: Any) -> dict[int, int]:
-        """The same without states that cost more than there is room for, beside all the others."""
-        for axis, mask in demands.items() if self.with_states else ():
-            if axis in self.with_states:
-                most = room + self.least(axis, mask)
-                dear = sum(1 << i for i, cost in enumerate(self.costs[axis]) if cost > most)
-                demands = {**demands, axis: mask & ~dear}
-        return demands
-
-    def least(self, axis: int, mask: int) -> Any:
-        """The least cost of these cells; that of x costs nothing."""
-        if mask & self.own[axis]:
-            return 0
-        known = self.leasts[axis]
-        if mask not in known:
-            known[mask] = min(chosen(self.costs[axis], mask))
-        return known[mask]
+        self.cells = [
+            axis.cells(axis.of(x), *map(axis.of, bounds)) if axis else NOWHERE
+            for axis in question.axes
+        ]
+        self.full = [cells.full for cells in self.cells]
+        self.least = [cells.least for cells in self.cells]
+        self.decision = question.decide(x)
 
 
 # ── the rules ────────────────────────────────────────────────────────────────────────────────
+
+Weights = list[tuple[int, int]]
 
 
 class Cut(NamedTuple):
@@ -1102,221 +926,239 @@ class Cut(NamedTuple):
 
     axis: int
     last: int | None
-    states: frozenset[int] = frozenset()
-
-
-class Weights(NamedTuple):
-    """The weights of rivals that count in a case from here on."""
-
-    given: list[tuple[int, int]]
+    states: set[int]
 
 
 class Bound(NamedTuple):
-    """λ, and θ by tree and axis as pairs (cell, θ), in whole multiples of 2^-shift."""
+    """λ, and by tree and axis the cells and their θ, in whole multiples of 2^-shift."""
 
     shift: int
     price: int
-    theta: list[tuple[int, int, list[tuple[int, int]]]]
+    theta: list[tuple[int, int, list[int], list[int]]]
 
 
-Case = Cut | Weights | Bound
+Case = Cut | Bound | Weights
 
 
-class Claim(dict[int, int]):
-    """No z has a total < 0, nor one of 0 if that wins: the constant, and the values of leaves."""
+class Claim:
+    """No z has a total < 0, nor one of 0 if that wins: the constant, and weights of the outputs."""
 
-    def __init__(self, question: Question, weights: dict[int, int], zero_wins: bool) -> None:
-        super().__init__()
-        self.scores, self.weights, self.zero_wins = question.scores, weights.items(), zero_wins
-        self.constant = sum(question.base[output] * w for output, w in self.weights)
+    def __init__(self, row: Row, given: Weights) -> None:
+        question, model, label = row.question, row.question.model, row.label
+        rivals, right = dict(given), row.decision == label
+        if model.task == "binary":
+            if given:
+                raise NotProvedError("a part has weights, where there are two classes")
+            self.weights = {0: 1 if row.decision else -1}
+            self.zero_wins = model.tie == ("negative" if row.decision else "positive")
+        else:
+            if not any(rivals.values()) or len(rivals) < len(given) or label in rivals:
+                raise NotProvedError("weights that are all 0, or twice there, or for the label")
+            if max(rivals) >= len(question.base):
+                raise NotProvedError(f"there is no class {max(rivals)}")
+            sign = 1 if right else -1
+            self.weights = {r: -sign * weight for r, weight in given if weight}
+            before = [rival < label for rival in self.weights]
+            self.zero_wins = any(before) if right else not any(before)
+            self.weights[label] = sign * sum(rivals.values())
+        self.question = question
+        self.constant = sum(question.base[output] * w for output, w in self.weights.items())
+        if model.task == "binary":
+            self.constant -= self.weights[0] * question.threshold
 
-    def __missing__(self, leaf: int) -> int:
-        scores = self.scores[leaf]
-        self[leaf] = value = sum(scores[output] * weight for output, weight in self.weights)
-        return value
-
-
-def claim_of(row: Row, weights: list[tuple[int, int]]) -> Claim:
-    """What a part has to show, by the table in docs/proofs.md."""
-    question, label = row.question, row.label
-    rivals = dict(weights)
-    if question.model.task == "binary":
-        if weights:
-            raise NotProvedError("a part has weights, where there are two classes")
-        sign = 1 if row.decision else -1
-        zero_wins = question.model.tie == ("negative" if row.decision else "positive")
-        claim = Claim(question, {0: sign}, zero_wins)
-        claim.constant -= sign * question.threshold
-        return claim
-    if not any(rivals.values()) or len(rivals) < len(weights) or label in rivals:
-        raise NotProvedError(
-            "the weights are all 0, or one is twice there, or is that of the label"
-        )
-    if max(rivals) >= len(question.base):
-        raise NotProvedError(f"there is no class {max(rivals)}")
-    total = sum(rivals.values())
-    if row.decision == label:
-        first = any(rival < label for rival, weight in weights if weight)
-        return Claim(question, {label: total} | {r: -weight for r, weight in weights}, first)
-    first = all(label < rival for rival, weight in weights if weight)
-    return Claim(question, {label: -total} | rivals, first)
-
-
-def other_claim(row: Row, weights: Weights) -> Claim:
-    """A label that wins against all rivals wins against any mean of them, in every case another."""
-    if row.decision == row.label:
-        raise NotProvedError("a right row has one rival in a part, everywhere the same")
-    return claim_of(row, weights.given)
+    def lowest(self, tree: int, up: int) -> list[int] | None:
+        """The least value below every node, in multiples of 2^-(unit + up); None if all are 0."""
+        lows, negated = self.question.lows[tree], self.question.negated[tree]
+        terms = [
+            (abs(w), (lows if w > 0 else negated)[o]) for o, w in self.weights.items() if o in lows
+        ]
+        if not terms:
+            return None
+        if len(terms) == 1 and terms[0][0] == 1 and not up:
+            return terms[0][1]
+        return [
+            sum(column) << up
+            for column in zip(*([w * v for v in line] for w, line in terms), strict=True)
+        ]
 
 
-def halves(reach: Reach, masks: list[int], cut: Cut) -> list[list[int]]:
-    """Rule 2: the case with all other cells of the axis, and the case with these."""
-    axis, last, states = cut
-    if reach.question.is_numeric(axis) == (last is None):
-        raise NotProvedError(f"axis {axis} is cut as one of the other kind")
-    some = 0
-    for place, name in enumerate(reach.names[axis]):
-        some |= (name in states if last is None else name <= last) << place
-    return [[*masks[:axis], masks[axis] & m, *masks[axis + 1 :]] for m in (~some, some)]
-
-
-def alive(reach: Reach, masks: list[int]) -> tuple[list[int], list[Any]] | None:
-    """Rule 1: the open cells of a case, and the leaves alive in each tree; None if it is empty."""
-    least, axes = reach.least, reach.question.axes
-    if masks == reach.full:
-        return masks, reach.trees
+def in_reach(row: Row, masks: list[int]) -> tuple[list[int], Any] | None:
+    """Rule 1: the open cells of a case, and what is left of the capacity; None if it is empty."""
     if not all(masks):
         return None
-    room = reach.capacity - sum(least(axis, masks[axis]) for axis in axes)
+    room = row.question.capacity - sum(row.least[axis][masks[axis]] for axis in row.question.used)
     if room < 0:
         return None
     masks = list(masks)
-    for axis in axes:
-        most = room + least(axis, masks[axis])
-        for place, cost in enumerate(reach.costs[axis]):
-            if cost > most:
-                masks[axis] &= ~(1 << place)
-    trees = []
-    for leaves in reach.trees:
-        found = []
-        for leaf, demands in leaves:
-            inside, extra = {}, 0
-            for axis, mask in demands.items():
-                both = mask & masks[axis]
-                if not both:
-                    break
-                if both != masks[axis]:
-                    inside[axis] = both
-                    extra += least(axis, both) - least(axis, masks[axis])
-            else:
-                if extra <= room:
-                    found.append((leaf, reach.affordable(inside, room - extra)))
-        trees.append(found)
-    return masks, trees
+    for axis in row.question.used:
+        most = room + row.least[axis][masks[axis]]
+        if row.cells[axis].most > most:
+            masks[axis] &= ~dear(row, axis, most)
+    return masks, room
 
 
-def line_of(reach: Reach, axis: int, pairs: list[tuple[int, int]]) -> list[int]:
-    """θ of every cell of an axis that is open in the first case."""
-    cells = [cell for cell, _ in pairs]
-    if not reach.question.is_numeric(axis):
-        known = dict(pairs)
-        if len(known) < len(pairs):
-            raise NotProvedError(f"the multipliers of axis {axis} name a state twice")
-        return [known.get(name, 0) for name in reach.names[axis]]
-    n_cuts = len(reach.question.cuts.get(axis, ()))
-    if any(a >= b for a, b in pairwise((-1, *cells, n_cuts + 1))):
-        raise NotProvedError(f"the multipliers of axis {axis} do not rise from cell to cell")
-    values = [0, *(theta for _, theta in pairs)]
-    return [values[bisect_right(cells, name)] for name in reach.names[axis]]
+def dear(row: Row, axis: int, most: Any) -> int:
+    """The cells of an axis that cost more."""
+    return sum(1 << place for place, cost in enumerate(row.least[axis].given) if cost > most)
 
 
-def close(reach: Reach, masks: list[int], given: Bound, claim: Claim) -> None:
+def alive(
+    row: Row,
+    case: tuple[list[int], Any],
+    tree: int,
+    lowest: list[int],
+    lines: dict[int, Least],
+    every: bool,
+) -> Iterator[tuple[int, dict[int, int]]]:
+    """The leaves of a tree that are alive: value and multipliers, and the cells that they demand.
+
+    `lowest` has the least value below every node, `lines` θ by axis. Without `every`, leaves that
+    are not lower than one before are left out.
+    """
+    (masks, room), nodes, least = case, row.question.trees[tree], row.least
+    with_states = [axis for axis in lines if not row.question.axis(axis).is_numeric]
+    best, start = math.inf, sum(line[masks[axis]] for axis, line in lines.items())
+    stack: list[tuple[int, Any, int, dict[int, int]]] = [(0, 0, start, {})]
+    while stack:
+        place, extra, total, demands = stack.pop()
+        while every or total + lowest[place] < best:
+            axis, part, left, right = nodes[place]
+            if axis < 0:
+                for a in with_states:
+                    if a in demands:
+                        mask, line = demands[a], lines[a]
+                        affordable = mask & ~dear(row, a, room - extra + least[a][mask])
+                        total += line[affordable] - line[mask]
+                best = min(best, total + lowest[place])
+                yield total + lowest[place], demands
+                break
+            mask = demands.get(axis, masks[axis])
+            one, other = mask & part, mask & ~part
+            if not one or not other:
+                place = left if one else right
+                continue
+            costs, line = least[axis], lines.get(axis)
+            extra, to_one, to_other = extra - costs[mask], total, total
+            if line is not None:
+                to_one, to_other = total + line[one] - line[mask], total + line[other] - line[mask]
+            if to_other + lowest[right] < to_one + lowest[left]:  # the lower one first
+                left, one, to_one, right, other, to_other = (
+                    right,
+                    other,
+                    to_other,
+                    left,
+                    one,
+                    to_one,
+                )
+            if extra + costs[other] <= room:
+                stack.append((right, extra + costs[other], to_other, {**demands, axis: other}))
+            if extra + costs[one] > room:
+                break
+            place, extra, total, demands = left, extra + costs[one], to_one, {**demands, axis: one}
+
+
+def close(row: Row, masks: list[int], given: Bound, claim: Claim) -> None:
     """Rule 3: the bound of a case is larger than every winning total, or it is not proved."""
-    found = alive(reach, masks)
-    if found is None:
+    case = in_reach(row, masks)
+    if case is None:
         return
-    masks, trees = found
-    if not all(trees):
-        return
-    question, capacity, least = reach.question, reach.capacity, reach.least
+    masks, question, capacity = case[0], row.question, row.question.capacity
     unit = max(question.unit, given.shift + 64)  # all that follows is in multiples of 2^-unit
     up, finer = unit - question.unit, unit - given.shift
     price = given.price << finer if capacity else 0
-    thetas: dict[int, dict[int, list[int]]] = {}  # by tree and axis: of every cell
-    sums: dict[int, list[int]] = {}  # by axis, over all trees
-    for tree, axis, pairs in given.theta:
-        if tree >= len(trees) or axis in thetas.setdefault(tree, {}):
-            raise NotProvedError(f"the multipliers of tree {tree}, axis {axis}: no tree, or twice")
-        line = thetas[tree][axis] = [theta << finer for theta in line_of(reach, axis, pairs)]
-        sums[axis] = [a + b for a, b in zip(sums.get(axis, [0] * len(line)), line, strict=True)]
-    if price:  # θ is the price of a cell where one tree asks for what costs, and none is given
-        owners: dict[int, int | None] = {}
-        for tree, leaves in enumerate(trees):
-            if len({claim[leaf] for leaf, _ in leaves}) > 1:
-                asked = {(axis, mask) for _, demands in leaves for axis, mask in demands.items()}
-                for axis in {a for a, mask in asked if least(a, mask) > least(a, masks[a])}:
-                    owners[axis] = None if axis in owners else tree
-        for axis, owner in owners.items():
-            if owner is not None and axis not in sums:
-                sums[axis] = [price * cost // capacity for cost in reach.costs[axis]]
-                thetas.setdefault(owner, {})[axis] = sums[axis]
+    lowest = [claim.lowest(tree, up) for tree in range(len(question.trees))]
+    lines: list[dict[int, Least]] = [{} for _ in lowest]  # θ by tree and axis
+    changes: dict[int, list[int]] = {}  # by axis: from cell to cell, summed over all trees
 
+    def put(tree: int, axis: int, starts: Sequence[int], thetas: list[int]) -> None:
+        if tree >= len(lines) or axis in lines[tree]:
+            raise NotProvedError(f"the multipliers of tree {tree}, axis {axis}: no tree, or twice")
+        lines[tree][axis] = Least(thetas, starts)
+        line = changes.setdefault(axis, [0] * len(row.least[axis].given))
+        for start, theta, last in zip(starts, thetas, (0, *thetas), strict=False):
+            line[start] += theta - last
+
+    def prices(axis: int) -> list[int]:
+        return [price * cost // capacity if price else 0 for cost in row.least[axis].given]
+
+    for tree, axis, cells, thetas in given.theta:
+        if cells:
+            put(tree, axis, *question.axis(axis).steps(cells, [theta << finer for theta in thetas]))
+        else:
+            put(tree, axis, range(question.axis(axis).n_cells), prices(axis))
+    if price and not given.theta:
+        for axis, tree in asked(row, case, lowest).items():
+            put(tree, axis, range(question.axis(axis).n_cells), prices(axis))
     bound = (claim.constant << up) - (given.price << finer)
-    for tree, leaves in enumerate(trees):
-        lines = thetas.get(tree, {})
-        lows = {axis: min(chosen(line, masks[axis])) for axis, line in lines.items()}
-        totals = []
-        for leaf, demands in leaves:
-            total = claim[leaf] << up
-            for axis in lines.keys() & demands.keys() if lines else ():
-                total += min(chosen(lines[axis], demands[axis])) - lows[axis]
-            totals.append(total)
-        bound += min(totals) + sum(lows.values())
-    for axis in question.axes if price else ():
-        if axis not in sums:
-            bound += price * least(axis, masks[axis]) // capacity
-    for axis, line in sums.items():
-        costs, thetas_ = chosen(reach.costs[axis], masks[axis]), chosen(line, masks[axis])
-        priced = [price * cost // capacity if price else 0 for cost in costs]
-        bound += min(a - b for a, b in zip(priced, thetas_, strict=True))
+    for tree, values in enumerate(lowest):
+        if values is not None or lines[tree]:
+            values = values or [0] * len(question.trees[tree])
+            totals = [total for total, _ in alive(row, case, tree, values, lines[tree], False)]
+            if not totals:
+                return
+            bound += min(totals)
+    for axis in {*question.used, *changes} if price else changes:
+        if axis in changes:
+            line = zip(prices(axis), accumulate(changes[axis]), strict=True)
+            bound += Least([cost - theta for cost, theta in line])[masks[axis]]
+        else:
+            bound += price * row.least[axis][masks[axis]] // capacity
     if bound < 0 or (bound == 0 and claim.zero_wins):
         number = float(max(Fraction(bound, 1 << unit), Fraction(-(10**300))))
         raise NotProvedError(f"the bound is {number:.6g}, an attack may win")
 
 
+def asked(row: Row, case: tuple[list[int], Any], lowest: list[list[int] | None]) -> dict[int, int]:
+    """The axes of which one tree only demands what costs, each with that tree."""
+    trees: dict[int, set[int]] = {}
+    for tree, values in enumerate(lowest):
+        leaves = list(alive(row, case, tree, values, {}, True)) if values is not None else []
+        if len({value for value, _ in leaves}) > 1:
+            for axis, mask in {demand for _, demands in leaves for demand in demands.items()}:
+                if row.least[axis][mask] > row.least[axis][case[0][axis]]:
+                    trees.setdefault(axis, set()).add(tree)
+    return {axis: min(some) for axis, some in trees.items() if len(some) == 1}
+
+
 def check_witness(row: Row, changes: list[tuple[int, float]]) -> None:
     """fragile, broken: z is in reach, and with it the model is right where it was wrong, or not."""
-    question = row.question
-    z = list(row.x)
+    z, question = list(row.x), row.question
     for feature, value in changes:
         z[feature] = value
-    moved = {question.axis_of[f] for f, _ in changes if z[f] != row.x[f]}
-    if sum(row.cost(z, axis) for axis in moved) > question.attacker.capacity:
+    cost: Any = 0
+    for axis in question.axes:
+        if axis is not None and any(z[f] != row.x[f] for f, _ in changes if f in axis.features):
+            cost += axis.cost(axis.distance(axis.of(row.x), axis.of(z), *map(axis.of, row.bounds)))
+    if cost > question.capacity:
         raise NotProvedError("the witness costs more than the budget")
-    if (question.decision(z) == row.label) == (row.decision == row.label):
+    if (question.decide(z) == row.label) == (row.decision == row.label):
         raise NotProvedError("the witness does not change whether the model is right")
 
 
-def check_parts(row: Row, parts: Iterable[tuple[list[tuple[int, int]], Iterable[Case]]]) -> None:
+def check_parts(row: Row, parts: Iterable[tuple[Weights, Iterable[Case]]]) -> None:
     """robust, vulnerable: the cases of every part are closed, and there is every part."""
-    reach = Reach(row)
-    rivals = []
+    right, rivals = row.decision == row.label, []
     for number, (weights, cases) in enumerate(parts):
         rivals.append(weights)
-        claim = claim_of(row, weights)
-        pending = [(reach.full, claim)]
+        pending = [(row.full, Claim(row, weights))]
         for place, case in enumerate(cases):
             masks, claim = pending.pop()
             try:
-                if isinstance(case, Weights):
-                    pending.append((masks, other_claim(row, case)))
-                elif isinstance(case, Cut):
-                    pending += [(half, claim) for half in halves(reach, masks, case)]
-                else:
-                    close(reach, masks, case, claim)
+                if isinstance(case, Bound):
+                    close(row, masks, case, claim)
+                elif isinstance(case, Cut):  # rule 2
+                    some = row.question.axis(case.axis).some(case.last, case.states)
+                    for cells in (masks[case.axis] & ~some, masks[case.axis] & some):
+                        pending.append(
+                            ([*masks[: case.axis], cells, *masks[case.axis + 1 :]], claim)
+                        )
+                elif right:
+                    raise NotProvedError("a right row has one rival in a part, everywhere the same")
+                else:  # a label that wins against all rivals wins against any mean of them
+                    pending.append((masks, Claim(row, case)))
             except NotProvedError as error:
                 raise NotProvedError(f"part {number}, case {place}: {error}") from None
-    if row.question.model.task == "binary" or row.decision != row.label:
+    if row.question.model.task == "binary" or not right:
         if len(rivals) != 1:
             raise NotProvedError(f"there are {len(rivals)} parts, not one")
     elif sorted(rivals) != [[(r, 1)] for r in range(len(row.question.base)) if r != row.label]:
@@ -1325,8 +1167,14 @@ def check_parts(row: Row, parts: Iterable[tuple[list[tuple[int, int]], Iterable[
 
 # ── the file ─────────────────────────────────────────────────────────────────────────────────
 
-HEADER = {"model": str, "data": str, "attacker": dict, "labels": str, "rows": int}
-HEADER |= {"written_by": str}
+HEADER = {
+    "model": str,
+    "data": str,
+    "attacker": dict,
+    "labels": str,
+    "rows": int,
+    "written_by": str,
+}
 
 
 class Reader:
@@ -1341,71 +1189,73 @@ class Reader:
         self.at += struct.calcsize(layout)
         return value
 
-    def bytes_of(self, n: int) -> bytes:
+    def double(self) -> float:
+        return float(self.take("<d"))
+
+    def piece(self, n: int) -> bytes:
+        """The next n bytes."""
         self.at += n
-        if self.at > len(self.data):
-            raise ValueError("it ends too early")
-        return self.data[self.at - n : self.at]
+        return (
+            self.data[self.at - n : self.at] if self.at <= len(self.data) else refuse("is cut off")
+        )
 
     def varint(self) -> int:
-        data, at = self.data, self.at
-        byte = data[at]
-        value, shift = byte & 127, 7
+        value, shift, byte = 0, 0, 128
         while byte > 127:
-            at += 1
-            byte = data[at]
+            byte = self.data[self.at]
+            self.at += 1
             value |= (byte & 127) << shift
             shift += 7
-            if shift > LARGEST_VARINT:
-                raise ValueError("a number is too long")
-        self.at = at + 1
+            if shift > LARGEST_VARINT + 7:
+                refuse("holds a number that is too long")
         return value
-
-    def count(self) -> int:
-        """How many numbers follow that are held at once."""
-        value = self.varint()
-        return value if value <= LARGEST_COUNT else refuse("a record holds too many numbers")
 
     def signed(self) -> int:
         value = self.varint()
         return -(value + 1 >> 1) if value & 1 else value >> 1
 
-    def parts(self) -> Iterator[tuple[list[tuple[int, int]], Iterator[Case]]]:
-        """Weights and cases of every part; cases that nobody has asked for are read over."""
+    def several(self, *read: Callable[[], Any]) -> list[Any]:
+        """A count, and as many tuples."""
+        count = self.varint()
+        if count > LARGEST_COUNT:
+            refuse("holds too many numbers")
+        return [tuple([one() for one in read]) for _ in range(count)]
+
+    def bound(self) -> Bound:
+        shift, price, theta, axis, held = self.signed(), self.varint(), [], 0, 0
         for _ in range(self.varint()):
-            weights = [(self.varint(), self.varint()) for _ in range(self.count())]
-            cases = self.cases()
-            yield weights, cases
-            for _ in cases:
-                pass
+            axis, tree = axis + self.varint(), 0
+            for _ in range(self.varint()):
+                tree += self.varint()
+                pairs = self.several(self.varint, self.signed)
+                theta.append((tree, axis, [cell for cell, _ in pairs], [t for _, t in pairs]))
+                held += 1 + len(pairs)
+                if held > LARGEST_COUNT:
+                    refuse("holds too many numbers")
+        return (
+            Bound(shift, price, theta) if abs(shift) <= LARGEST_VARINT else refuse("holds a shift")
+        )
 
     def cases(self) -> Iterator[Case]:
         """A tree of cases: each one, then all of its first part, then all of its second."""
-        varint, pending = self.varint, 1
+        pending = 1
         while pending:
             kind = self.take("B")
             pending += (-1, 1, 1, 0)[kind]
             if kind == 0:
-                shift, price, theta, axis, held = self.signed(), varint(), [], 0, 0
-                for _ in range(varint()):
-                    axis += varint()
-                    tree, trees = 0, varint()
-                    for _ in range(trees):
-                        tree += varint()
-                        pairs = [(varint(), self.signed()) for _ in range(self.count())]
-                        theta.append((tree, axis, pairs))
-                        held += 1 + len(pairs)
-                        if held > LARGEST_COUNT:
-                            refuse("a bound holds too many numbers")
-                if abs(shift) > LARGEST_VARINT:
-                    raise ValueError("a shift is too large")
-                yield Bound(shift, price, theta)
+                yield self.bound()
             elif kind == 1:
-                yield Cut(varint(), varint())
+                yield Cut(self.varint(), self.varint(), set())
             elif kind == 2:
-                yield Cut(varint(), None, frozenset([varint() for _ in range(self.count())]))
+                yield Cut(self.varint(), None, {state for (state,) in self.several(self.varint)})
             else:
-                yield Weights([(varint(), varint()) for _ in range(self.count())])
+                yield self.several(self.varint, self.varint)
+
+    def parts(self) -> Iterator[tuple[Weights, Iterator[Case]]]:
+        for _ in range(self.varint()):
+            yield self.several(self.varint, self.varint), self.cases()
+        if self.at != len(self.data):
+            refuse("has a record that goes on after its end")
 
 
 def read_frame(data: bytes) -> tuple[dict[str, Any], list[bytes], int]:
@@ -1415,30 +1265,32 @@ def read_frame(data: bytes) -> tuple[dict[str, Any], list[bytes], int]:
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
         refuse("is cut off or damaged; write it again")
     reader, blocks = Reader(data[:-32]), []
-    reader.bytes_of(len(MAGIC))
-    header = json.loads(reader.bytes_of(reader.take("<I")), object_pairs_hook=without_doubles)
+    reader.piece(len(MAGIC))
+    header = json.loads(reader.piece(reader.take("<I")), object_pairs_hook=without_doubles)
     if type(header) is not dict or {k: type(v) for k, v in header.items()} != HEADER:
         refuse(f"has a header with other fields than {', '.join(HEADER)}, or of other types")
     while n := reader.take("<I"):
-        checksum, block = reader.take("<I"), reader.bytes_of(n)
-        if zlib.crc32(block) != checksum:
+        checksum = reader.take("<I")
+        blocks.append(reader.piece(n))
+        if zlib.crc32(blocks[-1]) != checksum:
             refuse("has a block with another checksum; it is damaged")
-        blocks.append(block)
     records = reader.take("<Q")
-    if reader.at != len(reader.data):
-        refuse("goes on after its end; it is damaged")
-    return header, blocks, records
+    return (
+        (header, blocks, records)
+        if reader.at == len(reader.data)
+        else refuse("goes on after its end")
+    )
 
 
 def records_of(blocks: Iterable[bytes]) -> Iterator[Reader]:
-    """A reader where a record begins; who takes it leaves it where the next one begins."""
+    """Records; each is what its length says."""
     for block in blocks:
         unpacker = zlib.decompressobj()
         reader = Reader(unpacker.decompress(block, LARGEST_BLOCK))
         if not unpacker.eof or unpacker.unused_data:
             refuse(f"has a block that is damaged, or longer than {LARGEST_BLOCK} bytes")
         while reader.at < len(reader.data):
-            yield reader
+            yield Reader(reader.piece(reader.varint()))
 
 
 @dataclass
@@ -1468,26 +1320,19 @@ class Report:
         return f"{self.header['rows']} rows, {against}: {', '.join(proved)} checked{wrong}"
 
     def judge(self, reader: Reader, question: Question, rows: Rows, labels: list[int]) -> int:
-        """Take the next record, and say of which row it was."""
+        """Go through a record, and say of which row it is."""
         number, kind = reader.varint(), reader.take("B")
         if number >= len(rows) or number in self.checked or number in self.wrong:
             refuse(f"has a record of row {number}, of which there is none, or another one")
-        status, proved = STATUSES[kind & 15], kind < 16
-        if kind > 31 or (proved and status == "unknown"):
+        status = STATUSES[kind & 15]
+        if kind > 31 or kind == STATUSES.index("unknown"):
             refuse(f"has a record of row {number} of the unknown kind {kind}")
-        bounds = list(question.attacker.lower), list(question.attacker.upper)
+        bounds = [list(question.attacker.lower), list(question.attacker.upper)]
         if question.attacker.row_bounds:
-            for _ in range(reader.varint()):
-                f = reader.varint()
-                bounds[0][f], bounds[1][f] = reader.take("<d"), reader.take("<d")
-        parts: Iterator[Any] = iter(())
-        changes: list[tuple[int, float]] = []
-        if proved and status in ("robust", "vulnerable"):
-            parts = reader.parts()
-        elif proved:
-            changes = [(reader.varint(), reader.take("<d")) for _ in range(reader.count())]
+            for f, low, high in reader.several(reader.varint, reader.double, reader.double):
+                bounds[0][f], bounds[1][f] = low, high
         try:
-            if not proved:
+            if kind > 15:
                 raise NotProvedError("without a proof")
             row = Row(question, rows[number], labels[number], bounds)
             if (row.decision == row.label) != (status in ("robust", "fragile")):
@@ -1495,14 +1340,12 @@ class Report:
                     f"the model decides for {row.decision}, the label is {row.label}"
                 )
             if status in ("robust", "vulnerable"):
-                check_parts(row, parts)
+                check_parts(row, reader.parts())
             else:
-                check_witness(row, changes)
+                check_witness(row, reader.several(reader.varint, reader.double))
             self.checked[number] = status
         except NotProvedError as error:
             self.wrong[number] = f"{status}: {error}"
-        for _ in parts:  # what is left of a record that is wrong
-            pass
         return number
 
 
@@ -1517,28 +1360,23 @@ def check(
 ) -> Report:
     """Check a file of proofs; `Report.is_proved` says whether all statuses are proved.
 
-    `data` is a file as `carvegbm verify` takes it, or rows of numbers (categories as codes, NaN for
-    what is missing) and their labels, None for the model's own decisions. `label` is the label
-    column, or the file of labels of an .npy file; `classes` are the class labels in the order of
-    the model's outputs; `told` is given a line for every row. Raises RefusedError where a file
-    is damaged, or they do not belong together.
+    `data` is a CSV file as `carvegbm verify` takes it, or rows of numbers (categories as codes, NaN
+    for what is missing) and their labels, None for the model's own decisions. `label` is the label
+    column; `classes` are the class labels in the order of the model's outputs; `told` is given a
+    line for every row. Raises RefusedError where a file is damaged, or they do not belong together.
     """
-    name = os.fspath(proof)
-    ensemble = read_model(os.fspath(model), classes)
-    if isinstance(data, tuple):
-        rows, names = [[float(value) for value in row] for row in data[0]], data[1]
-    else:
-        rows, names = read_data(os.fspath(data), ensemble, label)
+    name, ensemble = os.fspath(proof), read_model(os.fspath(model), classes)
+    rows, names = data if isinstance(data, tuple) else read_csv(os.fspath(data), ensemble, label)
     try:
-        header, blocks, records = read_frame(unpacked(name, False))
+        header, blocks, records = read_frame(content_of(name))
         if ensemble.content() != header["model"]:
             refuse("speaks of another model; give the one that it was written for")
         if not 0 <= header["rows"] <= len(rows):
             refuse(f"speaks of {header['rows']} rows, and the data have {len(rows)}")
-        rows = rows[: header["rows"]]
+        rows = [[float(v) if v == v else math.nan for v in row] for row in rows[: header["rows"]]]
         question = Question(ensemble, Attacker(header["attacker"], ensemble), rows)
         if header["labels"] == "own":
-            labels = [question.decision(row) for row in rows]
+            labels = [question.decide(row) for row in rows]
         elif header["labels"] == "given" and names is not None:
             labels = places_of(list(names)[: len(rows)], ensemble.classes)
         else:
@@ -1546,20 +1384,18 @@ def check(
         if data_content(rows, labels) != header["data"]:
             refuse("speaks of other data; give those that it was written for, and the same --label")
         report = Report(header)
-        count = 0
         for reader in records_of(blocks):
             told(report.line(report.judge(reader, question, rows, labels)))
-            count += 1
-        if count != records:
-            refuse(f"has {count} records, and says that there are {records}")
+        if len(report.checked) + len(report.wrong) != records:
+            refuse(f"has other records than the {records} that it speaks of")
+        for row in range(header["rows"]):
+            if row not in report.checked and row not in report.wrong:
+                report.wrong[row] = "there is no record of it"
+                told(report.line(row))
     except RefusedError as error:
         refuse(f"{name}: {error}")
     except DAMAGE as e:
         refuse(f"{name}: is damaged ({type(e).__name__}: {str(e)[:80]})")
-    for row in range(header["rows"]):
-        if row not in report.checked and row not in report.wrong:
-            report.wrong[row] = "there is no record of it"
-            told(report.line(row))
     return report
 
 
@@ -1571,8 +1407,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("carvegbm_check", description="Check a proof of verdicts.")
     parser.add_argument("proof", help="the file that carvegbm verify --proof wrote")
     parser.add_argument("model", help="LightGBM text, XGBoost JSON, or JSON of carvegbm convert")
-    parser.add_argument("data", help="CSV or .npy, as carvegbm verify takes it")
-    parser.add_argument("--label", help="the label column, or the file of labels of an .npy file")
+    parser.add_argument("data", help="CSV, as carvegbm verify takes it")
+    parser.add_argument("--label", help="the label column")
     parser.add_argument("--classes", help="class labels by output, separated by commas")
     parser.add_argument("--quiet", action="store_true", help="print the summary only")
     given = parser.parse_args(arguments)

@@ -77,7 +77,7 @@ class Prover {
     static void write_rival(int rival, Bytes& proof); // that counts from here on
     // True if the cells above come first.
     bool write_cut(const Cutting::Place& cut, Bytes& proof) const;
-    bool is_shared(std::int32_t feature) const;
+    std::int32_t only_user(std::int32_t feature) const;
 
     const Problem& problem_;
     const ProofNames& names_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "proofs/prover.hpp"
 
@@ -52,13 +53,19 @@ bool Prover::write_cut(const Cutting::Place& cut, Bytes& proof) const {
     return upper_first;
 }
 
-// Do the leaves alive of more than one tree look at the feature?
-bool Prover::is_shared(std::int32_t f) const {
+// The tree whose leaves alive look at the feature; none or several: -1.
+std::int32_t Prover::only_user(std::int32_t f) const {
     const auto& feature = reduction_.features[f];
-    int trees = 0;
-    for (std::int32_t i = feature.slot_begin; i < feature.slot_end && trees < 2; ++i)
-        trees += domain_.users(reduction_.slots_of_feature[i]).empty() ? 0 : 1;
-    return trees > 1;
+    std::int32_t only = -1;
+    for (std::int32_t i = feature.slot_begin; i < feature.slot_end; ++i) {
+        const std::int32_t s = reduction_.slots_of_feature[i];
+        if (domain_.users(s).empty())
+            continue;
+        if (only >= 0)
+            return -1;
+        only = reduction_.trees[reduction_.slots[s].tree].id;
+    }
+    return only;
 }
 
 // In units as coarse as the gap between the bound and what is needed allows for: small numbers take
@@ -91,27 +98,35 @@ void Prover::write_bound(std::int64_t gap, Bytes& proof) {
     const double capacity = problem_.attacker.norm == 0 ? reduction_.capacity() : 1;
     proof.number(static_cast<std::uint64_t>(dual_.lambda() * capacity) >> bits);
     // By axis and tree, as the reader expects them.
-    std::vector<std::int32_t> order;
-    for (std::int32_t f = 0; f < static_cast<std::int32_t>(reduction_.features.size()); ++f)
-        if (is_shared(f))
-            order.push_back(f);
+    std::vector<std::int32_t> order(reduction_.features.size());
+    std::iota(order.begin(), order.end(), 0);
     const auto axis_of = [&](std::int32_t f) { return names_.axes[reduction_.features[f].id]; };
     std::ranges::sort(order, {}, axis_of);
     Bytes all;
     Bytes own;
     std::uint64_t axes = 0;
     std::int32_t last_axis = 0;
+    bool is_needed = false;
     for (const std::int32_t f : order) {
         const auto& feature = reduction_.features[f];
         own.clear();
         std::uint64_t trees = 0;
-        std::int32_t last_tree = 0;
-        for (std::int32_t i = feature.slot_begin; i < feature.slot_end; ++i) {
-            const std::int32_t s = reduction_.slots_of_feature[i];
-            if (!write_multipliers(s, bits, last_tree, own))
-                continue;
-            last_tree = reduction_.trees[reduction_.slots[s].tree].id;
-            ++trees;
+        if (const std::int32_t tree = only_user(f); tree >= 0) {
+            if (dual_.lambda() > 0) { // the price of the cells
+                own.number(static_cast<std::uint64_t>(tree));
+                own.number(0);
+                trees = 1;
+            }
+        } else {
+            std::int32_t last_tree = 0;
+            for (std::int32_t i = feature.slot_begin; i < feature.slot_end; ++i) {
+                const std::int32_t s = reduction_.slots_of_feature[i];
+                if (!write_multipliers(s, bits, last_tree, own))
+                    continue;
+                last_tree = reduction_.trees[reduction_.slots[s].tree].id;
+                ++trees;
+                is_needed = true;
+            }
         }
         if (trees == 0)
             continue;
@@ -121,8 +136,10 @@ void Prover::write_bound(std::int64_t gap, Bytes& proof) {
         last_axis = axis_of(f);
         ++axes;
     }
-    proof.number(axes);
-    proof.append(all);
+    // Prices alone are what a bound without multipliers stands for.
+    proof.number(is_needed ? axes : 0);
+    if (is_needed)
+        proof.append(all);
     if (bits > 0)
         dual_.restore(precise_);
 }

@@ -132,7 +132,8 @@ def file_of(head: dict[str, Any], records: Sequence[bytes], count: int | None = 
     text = json.dumps(head).encode()
     data = b"carvegbm proof 1\n" + struct.pack("<I", len(text)) + text
     for start in range(0, len(records), 3):
-        packed = zlib.compress(b"".join(records[start : start + 3]))
+        some = (varint(len(one)) + one for one in records[start : start + 3])
+        packed = zlib.compress(b"".join(some))
         data += struct.pack("<II", len(packed), zlib.crc32(packed)) + packed
     data += struct.pack("<IQ", 0, len(records) if count is None else count)
     return data + hashlib.sha256(data).digest()

@@ -275,7 +275,7 @@ def assert_reads(path: Path, model: checker.Model, label: str | None = None) -> 
     from carvegbm import load_table
 
     table = load_table(path, label=label, n_features=3).ordered_as(model.names)
-    rows, names = checker.read_data(str(path), model, label)
+    rows, names = checker.read_csv(str(path), model, label)
     assert names is not None
     np.testing.assert_array_equal(np.array(rows), np.asarray(table.X, dtype=float))
     places = checker.places_of(names, model.classes)
@@ -310,7 +310,7 @@ def test_words_are_labels_where_the_classes_are(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("1,2,3,yes\n4,5,6,no\n")
     assert_reads(tmp_path / "data.csv", model)
     (tmp_path / "data.csv").write_text("1,2,3,yes\n4,5,6,maybe\n")
-    _, names = checker.read_data(str(tmp_path / "data.csv"), model, None)
+    _, names = checker.read_csv(str(tmp_path / "data.csv"), model, None)
     with pytest.raises(checker.RefusedError, match="'maybe'"):
         checker.places_of(names or [], model.classes)
 
@@ -320,7 +320,7 @@ def test_data_that_do_not_fit_are_refused_in_one_line(text: str, tmp_path: Path)
     _, model = three_features(tmp_path)
     (tmp_path / "data.csv").write_text(text)
     with pytest.raises(checker.RefusedError, match=r"data\.csv") as error:
-        checker.read_data(str(tmp_path / "data.csv"), model, None)
+        checker.read_csv(str(tmp_path / "data.csv"), model, None)
     assert "\n" not in str(error.value)
 
 
@@ -333,11 +333,11 @@ def test_npy_is_read_with_labels_beside_it(kind: str, tmp_path: Path) -> None:
     np.save(tmp_path / "y_test.npy", np.arange(7) % 2)
     assert_reads(tmp_path / "X_test.npy", model)
     np.save(tmp_path / "labels.npy", np.arange(7) % 2)
-    _, names = checker.read_data(str(tmp_path / "X_test.npy"), model, str(tmp_path / "labels.npy"))
+    _, names = checker.read_csv(str(tmp_path / "X_test.npy"), model, str(tmp_path / "labels.npy"))
     assert names == [0, 1, 0, 1, 0, 1, 0]
     np.save(tmp_path / "X_test.npy", np.asfortranarray(X))
     with pytest.raises(checker.RefusedError, match="C order"):
-        checker.read_data(str(tmp_path / "X_test.npy"), model, None)
+        checker.read_csv(str(tmp_path / "X_test.npy"), model, None)
 
 
 def test_gzip_is_seen_through(tmp_path: Path) -> None:
@@ -354,5 +354,5 @@ def test_categories_by_label_become_codes(tmp_path: Path) -> None:
     ensemble.save(tmp_path / "m.json")
     (tmp_path / "data.csv").write_text("kind,label\na,0\nb,1\nc,0\nd,0\n")
     model = checker.read_model(str(tmp_path / "m.json"), None)
-    rows, _ = checker.read_data(str(tmp_path / "data.csv"), model, None)
+    rows, _ = checker.read_csv(str(tmp_path / "data.csv"), model, None)
     assert rows == [[0.0], [1.0], [5.0], [-1.0]]

@@ -49,7 +49,7 @@ class ProofFile:
 
     def add(self, record: bytes) -> None:
         """Append a record."""
-        self._records += record
+        self._records += number(len(record)) + record
         self._count += 1
         if len(self._records) >= _BLOCK:
             self._flush()
