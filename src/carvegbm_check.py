@@ -28,6 +28,8 @@ from __future__ import annotations
 import argparse
 import csv
 import ctypes
+import gc
+import gzip
 import hashlib
 import json
 import math
@@ -36,7 +38,7 @@ import re
 import struct
 import sys
 import zlib
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -56,7 +58,7 @@ LARGEST_STEPS = 1 << 50  # of 1 / denominator: a lattice ends there, on both sid
 LARGEST_LCM = 1 << 14  # bits of a common denominator; beyond that, costs stay fractions
 
 DAMAGE: tuple[type[Exception], ...] = (ArithmeticError, AttributeError, LookupError, TypeError)
-DAMAGE += (ValueError, RecursionError, struct.error, zlib.error, csv.Error)
+DAMAGE += (ValueError, RuntimeError, StopIteration, struct.error, zlib.error, csv.Error)
 """What reading a damaged file may raise."""
 
 
@@ -98,29 +100,6 @@ def whole(value: float, e: int) -> int:
     """value times 2^e, which is whole."""
     numerator, denominator = value.as_integer_ratio()
     return numerator * (1 << e) // denominator
-
-
-class Least(dict[int, Any]):
-    """The least value of some cells, by the mask of these; found once.
-
-    Cells are numbered from 0. With `starts`, a value holds from its start up to the next one.
-    """
-
-    def __init__(self, given: Sequence[Any], starts: Sequence[int] | None = None) -> None:
-        super().__init__()
-        self.given, self.starts = given, starts
-
-    def __missing__(self, mask: int) -> Any:
-        first, end = (mask & -mask).bit_length() - 1, mask.bit_length()
-        if mask & mask + (1 << first):  # not one run of bits, as most are
-            found = min(self[1 << cell] for cell in range(first, end) if mask >> cell & 1)
-        elif self.starts is None:
-            found = min(self.given[first:end])
-        else:
-            within = slice(bisect_right(self.starts, first) - 1, bisect_left(self.starts, end))
-            found = min(self.given[within])
-        self[mask] = found
-        return found
 
 
 # ── the model ────────────────────────────────────────────────────────────────────────────────
@@ -314,9 +293,9 @@ def from_lightgbm(text: str) -> Model:
 def lightgbm_tree(block: dict[str, str], output: int, n_outputs: int) -> list[Node]:
     """A tree of the text: inner nodes first, child ~i is leaf i.
 
-    LightGBM takes |v| <= 1e-35 (as float32) for 0 before it compares: a threshold next to 0 moves to
-    an end of that interval. It takes NaN for 0 where missing_type is None, both for missing where it
-    is Zero.
+    LightGBM takes |v| <= 1e-35 (as float32) for 0 before it compares: a threshold next to 0 moves
+    to an end of that interval. It takes NaN for 0 where missing_type is None, both for missing
+    where it is Zero.
     """
     if block.get("is_linear", "0") != "0":
         refuse("has linear models in its leaves; train with linear_tree=false")
@@ -420,9 +399,10 @@ MISSING = ("", "nan", "na", "n/a", "null", "?")
 def content_of(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        refuse(f"{path}: cannot be read: {error.strerror or error}")
+            data = file.read()
+        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    except (OSError, EOFError, zlib.error) as error:
+        refuse(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str]]:
@@ -585,16 +565,31 @@ def ratio(text: str) -> Fraction:
 
 
 Values = tuple[float, ...]  # of the features of an axis
+Pairs = list[tuple[int, int]]  # cells or states, and θ
+Multipliers = list[tuple[int, int, Pairs]]  # by tree and axis; no pairs: the price
 
 
-class Cells:
-    """The open cells of an axis for a row, as a mask, and their costs; that of x costs nothing."""
+class Cells(dict[int, Any]):
+    """The open cells of an axis for a row, as a mask; and the least cost of some, by their mask.
+
+    To stay `here`, in the cell of x, costs nothing.
+    """
 
     def __init__(self, here: int, n_cells: int, moves: Iterable[tuple[int, Any]]) -> None:
-        costs, self.full = [0] * n_cells, 1 << here
+        super().__init__()
+        self.here, self.full, self.costs = here, 1 << here, [0] * n_cells
         for cell, cost in moves:
-            costs[cell], self.full = cost, self.full | 1 << cell
-        self.least, self.most = Least(costs), max(costs)
+            self.costs[cell], self.full = cost, self.full | 1 << cell
+        self.most = max(self.costs)
+
+    def __missing__(self, mask: int) -> Any:
+        first, end = (mask & -mask).bit_length() - 1, mask.bit_length()
+        self[mask] = min(self.costs[cell] for cell in range(first, end) if mask >> cell & 1)
+        return self[mask]
+
+    def dear(self, most: Any) -> int:
+        """The mask of the cells that cost more."""
+        return sum(1 << cell for cell, cost in enumerate(self.costs) if cost > most)
 
 
 class Axis:
@@ -607,20 +602,23 @@ class Axis:
         self, attacker: Attacker, features: list[int], n_cells: int, unit: Fraction
     ) -> None:
         self.features, self.n_cells, self.unit = features, n_cells, unit
-        self.power, changeable = attacker.norm or 0, attacker.changeable[features[0]]
+        norm, budget, self.power = attacker.norm, attacker.budget, attacker.norm or 0
         self.limit: list[Any] = [-1, -1]
         self.weight: list[Any] = [Fraction(0), Fraction(0)]
         for up, scale in enumerate(attacker.scale[features[0]]):
-            if changeable and scale > 0 and attacker.norm == 0:
-                self.limit[up], self.weight[up] = (
-                    (math.inf if attacker.budget >= 1 else -1),
-                    Fraction(1),
-                )
-            elif changeable and scale > 0:
-                self.limit[up] = attacker.budget * scale / unit
-                self.weight[up] = (unit / scale) ** attacker.norm if attacker.norm else Fraction(0)
-        self.far = [limit if limit in (-1, math.inf) else limit // 1 for limit in self.limit]
+            if attacker.changeable[features[0]] and scale > 0:
+                at_will = math.inf if budget >= 1 else -1
+                self.limit[up] = at_will if norm == 0 else budget * scale / unit
+                self.weight[up] = Fraction(0) if norm is None else (unit / scale) ** norm
         self.cells = lru_cache(64)(lambda x, *b: Cells(self.cell(x), n_cells, self.moves(x, *b)))
+
+    def cell(self, x: Values) -> int:
+        """The cell of a row."""
+        raise NotImplementedError
+
+    def moves(self, x: Values, lower: Values, upper: Values) -> Iterator[tuple[int, Any]]:
+        """The other cells that are open, and their costs."""
+        raise NotImplementedError
 
     def of(self, z: Sequence[float]) -> Values:
         """What a point has for the features of the axis."""
@@ -640,41 +638,40 @@ class Line(Axis):
     With a step, that is the unit, and n stands for the double nearest to n steps.
     """
 
-    is_numeric = True
-
     def __init__(
         self, attacker: Attacker, feature: int, cuts: list[float], narrow: bool, values: list[float]
     ) -> None:
-        self.cuts, self.narrow, self.step = cuts, narrow, attacker.step.get(feature)
+        self.cuts = cuts
+        self.step: Fraction | None = attacker.step.get(feature)
+        self.seen: Callable[[float], float] = single if narrow else float  # by the model
         most = -above(-math.inf, narrow)
         ends = [(above(a, narrow), min(b, most)) for a, b in pairwise([-math.inf, *cuts, math.inf])]
         e = exponent(v for v in (*chain(*ends), *values) if math.isfinite(v))
         super().__init__(attacker, [feature], len(cuts) + 2, self.step or Fraction(1, 1 << e))
+        self.far = [limit if limit == math.inf else math.floor(limit) for limit in self.limit]
         if self.step is None:
             self.spans = [(whole(a, e), whole(b, e)) if a <= b else (1, 0) for a, b in ends]
         else:
             self.end = LARGEST_STEPS // self.step.numerator
-            lasts = [self.last(lambda v, c=c: self.seen(v) <= c) for c in cuts]
+            lasts = [self.last(cut, self.seen) for cut in cuts]
             self.spans = [(a + 1, b) for a, b in pairwise([-self.end - 1, *lasts, self.end])]
 
-    def seen(self, value: float) -> float:
-        """As the model sees it."""
-        return single(value) if self.narrow else value
-
     def double(self, n: int) -> float:
+        """The double nearest to n steps."""
         return n * self.unit.numerator / self.unit.denominator
 
-    def last(self, holds: Callable[[float], bool]) -> int:
-        """The last n for whose double something holds that holds for all before, or the start."""
+    def last(self, most: float, seen: Callable[[float], float] = float) -> int:
+        """The last n whose double is not larger, or the one before the first."""
         low, high = -self.end - 1, self.end
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if holds(self.double(middle)) else (low, middle - 1)
+            low, high = (middle, high) if seen(self.double(middle)) <= most else (low, middle - 1)
         return low
 
     def number(self, value: float, low: float, high: float) -> Any:
         """A value in units, if it is one that a row may have."""
-        units: Any = Fraction(value) / self.unit
+        numerator, denominator = value.as_integer_ratio()
+        units: Any = Fraction(numerator * self.unit.denominator, denominator * self.unit.numerator)
         if self.step is not None:
             units = round(units)
             double = self.double(units) if abs(units) <= self.end else math.nan
@@ -690,17 +687,19 @@ class Line(Axis):
 
     def left(self, node: Node) -> int:
         """The mask of the cells that a split sends left."""
-        return (2 << bisect_left(self.cuts, node[1])) - 1 | (node[2] == "L") << self.n_cells - 1
+        up_to = (2 << bisect_left(self.cuts, node[1])) - 1
+        return up_to | bool(node[2] == "L") << self.n_cells - 1
 
     def moves(self, x: Values, lower: Values, upper: Values) -> Iterator[tuple[int, Any]]:
-        """The other cells that are open, and their costs."""
         if x[0] != x[0]:
             return
         (low,), (high,), here = lower, upper, self.cell(x)
-        own = int(self.number(x[0], low, high))
-        first, last = (v if math.isinf(v) else Fraction(v) / self.unit for v in (low, high))
+        own, first, last = int(self.number(x[0], low, high)), low, high
         if self.step is not None:
-            first, last = self.last(lambda v: v < low) + 1, self.last(lambda v: v <= high)
+            first, last = self.last(math.nextafter(low, -math.inf)) + 1, self.last(high)
+        elif math.isfinite(low) or math.isfinite(high):
+            first = math.ceil(Fraction(low) / self.unit) if math.isfinite(low) else low
+            last = math.floor(Fraction(high) / self.unit) if math.isfinite(high) else high
         for up, cells in enumerate((range(here - 1, -1, -1), range(here + 1, len(self.spans)))):
             for cell in cells:
                 a, b = self.spans[cell]
@@ -711,40 +710,33 @@ class Line(Axis):
                     yield cell, self.weight[up] * distance**self.power
 
     def distance(self, x: Values, z: Values, lower: Values, upper: Values) -> Any:
-        """By how many units x is moved to z."""
+        """By how many units x is moved to z; 0 if it cannot be."""
         if x[0] != x[0] or not math.isfinite(z[0]) or (not self.step and self.seen(z[0]) != z[0]):
             return 0
         return self.number(z[0], lower[0], upper[0]) - self.number(x[0], lower[0], upper[0])
 
-    def steps(self, cells: list[int], thetas: list[int]) -> tuple[list[int], list[int]]:
-        """Where θ changes, and what it is from there on."""
-        if any(a >= b for a, b in pairwise((-1, *cells, self.n_cells - 1))):
+    def steps(self, pairs: Pairs) -> Pairs:
+        """θ as a function: cells, and what it is from each one up to the next."""
+        if pairs[-1][0] > len(self.cuts):
             raise NotProvedError(
-                f"the multipliers of {self.features} do not rise from cell to cell"
+                f"the multipliers of {self.features} name a cell that is not there"
             )
-        return [0, *cells], [0, *thetas]
+        return pairs if pairs[0][0] == 0 else [(0, 0), *pairs]
 
-    def some(self, last: int | None, states: set[int]) -> int:
-        """The mask of the cells that a cut names: those up to the last, or some states."""
-        if last is None:
-            raise NotProvedError(f"{self.features} is cut as an axis with states")
-        return (2 << min(last, self.n_cells)) - 1
+    def some(self, named: Sequence[int]) -> int:
+        """The mask of the cells that a cut names: those up to one, or some states."""
+        return (2 << min(named[0], self.n_cells)) - 1
 
 
 class States(Axis):
     """Every state is a cell: the codes of a categorical feature, or the members of a group."""
 
-    is_numeric = False
-
     def __init__(
-        self,
-        attacker: Attacker,
-        features: list[int],
-        names: list[int],
-        code: Callable[[float], int] | None,
+        self, attacker: Attacker, features: list[int], names: list[int], code: Any = None
     ) -> None:
         super().__init__(attacker, features, len(names) + 1, Fraction(1))
-        self.names, self.code = names, code  # None: a group
+        self.names = names
+        self.code: Callable[[float], int] | None = code  # None: a group
         self.codes = attacker.codes.get(features[0], set())
 
     def cell(self, x: Values) -> int:
@@ -756,8 +748,7 @@ class States(Axis):
 
     def left(self, node: Node) -> int:
         if self.code is not None:
-            mask = sum(1 << place for place, name in enumerate(self.names) if name in node[1])
-            return mask | (node[2] == "L") << self.n_cells - 1
+            return self.some(node[1]) | bool(node[2] == "L") << self.n_cells - 1
         member = self.features.index(node[0])
         return sum(1 << state for state in self.names if (state == member) <= node[1])
 
@@ -780,16 +771,15 @@ class States(Axis):
             return 0
         return int(self.cell(z) != self.cell(x) and self.is_open(self.cell(z), x, lower, upper))
 
-    def steps(self, cells: list[int], thetas: list[int]) -> tuple[list[int], list[int]]:
-        known = dict(zip(cells, thetas, strict=True))
-        if len(known) < len(cells):
+    def steps(self, pairs: Pairs) -> Pairs:
+        known = dict(pairs)
+        if len(known) < len(pairs):
             raise NotProvedError(f"the multipliers of {self.features} name a state twice")
-        return list(range(self.n_cells)), [known.get(name, 0) for name in (*self.names, -1)]
+        return [(place, known.get(name, 0)) for place, name in enumerate((*self.names, -1))]
 
-    def some(self, last: int | None, states: set[int]) -> int:
-        if last is not None:
-            raise NotProvedError(f"{self.features} is cut as a numeric axis")
-        return sum(1 << place for place, name in enumerate(self.names) if name in states)
+    def some(self, named: Sequence[int]) -> int:
+        these = set(named)
+        return sum(1 << place for place, name in enumerate(self.names) if name in these)
 
 
 NOWHERE = Cells(0, 1, ())  # in place of those of an axis that is none
@@ -826,6 +816,8 @@ class Question:
             self.axes.append(
                 States(attacker, group, list(range(len(group))), None) if group else None
             )
+        self.bounds = self.bounded(())
+        self.with_states = [a for a, axis in enumerate(self.axes) if isinstance(axis, States)]
         self.used = sorted({axis_of[node[0]] for node in splits})
         self._make_costs_whole()
         scores = [node[0] for nodes in model.trees for node in nodes if len(node) == 1]
@@ -849,6 +841,13 @@ class Question:
             ]
             self.lows.append({o: self._lows(nodes, o, 1) for o in outputs})
             self.negated.append({o: self._lows(nodes, o, -1) for o in outputs})
+
+    def bounded(self, given: Iterable[tuple[int, float, float]]) -> list[list[Values]]:
+        """By axis, the lower and the upper bounds: those that are given, or the attacker's."""
+        lower, upper = list(self.attacker.lower), list(self.attacker.upper)
+        for feature, low, high in given:
+            lower[feature], upper[feature] = low, high
+        return [[axis.of(lower), axis.of(upper)] if axis else [] for axis in self.axes]
 
     def _lows(self, nodes: list[Node], output: int, sign: int) -> list[int]:
         found = [0] * len(nodes)
@@ -879,10 +878,9 @@ class Question:
             for axis in axes:
                 axis.weight = [int(weight * common) for weight in axis.weight]
 
-    def decide(self, z: list[float]) -> int:
-        """The class that the exact sums of a point decide for."""
+    def decide(self, places: list[int]) -> int:
+        """The class that the exact sums of a point decide for; given are its cells."""
         sums = list(self.base)
-        places = [axis.cell(axis.of(z)) if axis else 0 for axis in self.axes]
         for nodes, lows in zip(self.trees, self.lows, strict=True):
             place, (axis, mask, left, right) = 0, nodes[0]
             while axis >= 0:
@@ -895,12 +893,16 @@ class Question:
         margin = sums[0] - self.threshold
         return int(margin > 0 or (margin == 0 and self.model.tie == "positive"))
 
+    def places(self, z: list[float]) -> list[int]:
+        """The cells of a point."""
+        return [axis.cell(axis.of(z)) if axis else 0 for axis in self.axes]
+
 
 class Row:
     """An instance, its label and its bounds; refused if the attacker's limits do not allow it."""
 
     def __init__(
-        self, question: Question, x: list[float], label: int, bounds: Sequence[list[float]]
+        self, question: Question, x: list[float], label: int, bounds: list[list[Values]]
     ) -> None:
         self.question, self.x, self.label, self.bounds = question, x, label, bounds
         for f, value in enumerate(x):
@@ -908,12 +910,11 @@ class Row:
             if math.isinf(seen) or (value != value and f in question.unruly):
                 raise NotProvedError(f"feature {f} is {value}, for which there is no rule")
         self.cells = [
-            axis.cells(axis.of(x), *map(axis.of, bounds)) if axis else NOWHERE
-            for axis in question.axes
+            axis.cells(axis.of(x), *own) if axis else NOWHERE
+            for axis, own in zip(question.axes, bounds, strict=True)
         ]
         self.full = [cells.full for cells in self.cells]
-        self.least = [cells.least for cells in self.cells]
-        self.decision = question.decide(x)
+        self.decision = question.decide([cells.here for cells in self.cells])
 
 
 # ── the rules ────────────────────────────────────────────────────────────────────────────────
@@ -922,19 +923,19 @@ Weights = list[tuple[int, int]]
 
 
 class Cut(NamedTuple):
-    """Some cells of an axis: those up to the `last`, or some states."""
+    """Some cells of an axis: those up to one that is named, or states that are."""
 
     axis: int
-    last: int | None
-    states: set[int]
+    kind: type[Axis]
+    named: list[int]
 
 
 class Bound(NamedTuple):
-    """λ, and by tree and axis the cells and their θ, in whole multiples of 2^-shift."""
+    """λ, and by tree and axis θ, in whole multiples of 2^-shift."""
 
     shift: int
     price: int
-    theta: list[tuple[int, int, list[int], list[int]]]
+    theta: Multipliers
 
 
 Case = Cut | Bound | Weights
@@ -982,142 +983,134 @@ class Claim:
         ]
 
 
-def in_reach(row: Row, masks: list[int]) -> tuple[list[int], Any] | None:
+Masks = list[int]  # by axis: the open cells of a case
+Thetas = dict[int, Callable[[int], int]]  # of a tree, by axis: the least θ of some cells
+
+
+def in_reach(row: Row, masks: Masks) -> tuple[Masks, Any] | None:
     """Rule 1: the open cells of a case, and what is left of the capacity; None if it is empty."""
-    if not all(masks):
-        return None
-    room = row.question.capacity - sum(row.least[axis][masks[axis]] for axis in row.question.used)
+    cells, used = row.cells, row.question.used
+    room = row.question.capacity - sum([cells[a][masks[a]] for a in used]) if all(masks) else -1
     if room < 0:
         return None
     masks = list(masks)
-    for axis in row.question.used:
-        most = room + row.least[axis][masks[axis]]
-        if row.cells[axis].most > most:
-            masks[axis] &= ~dear(row, axis, most)
+    for axis in used:
+        if cells[axis].most > room:
+            masks[axis] &= ~cells[axis].dear(room + cells[axis][masks[axis]])
     return masks, room
 
 
-def dear(row: Row, axis: int, most: Any) -> int:
-    """The cells of an axis that cost more."""
-    return sum(1 << place for place, cost in enumerate(row.least[axis].given) if cost > most)
-
-
 def alive(
-    row: Row,
-    case: tuple[list[int], Any],
-    tree: int,
-    lowest: list[int],
-    lines: dict[int, Least],
-    every: bool,
+    row: Row, case: tuple[Masks, Any], tree: int, lowest: list[int], thetas: Thetas, every: bool
 ) -> Iterator[tuple[int, dict[int, int]]]:
     """The leaves of a tree that are alive: value and multipliers, and the cells that they demand.
 
-    `lowest` has the least value below every node, `lines` θ by axis. Without `every`, leaves that
-    are not lower than one before are left out.
+    `lowest` has the least value below every node. Without `every`, leaves that are not lower than
+    one before are left out.
     """
-    (masks, room), nodes, least = case, row.question.trees[tree], row.least
-    with_states = [axis for axis in lines if not row.question.axis(axis).is_numeric]
-    best, start = math.inf, sum(line[masks[axis]] for axis, line in lines.items())
+    (masks, room), nodes, cells = case, row.question.trees[tree], row.cells
+    with_states = [axis for axis in row.question.with_states if axis in thetas]
+    best, start = math.inf, sum([theta(masks[axis]) for axis, theta in thetas.items()])
     stack: list[tuple[int, Any, int, dict[int, int]]] = [(0, 0, start, {})]
     while stack:
         place, extra, total, demands = stack.pop()
         while every or total + lowest[place] < best:
             axis, part, left, right = nodes[place]
             if axis < 0:
-                for a in with_states:
-                    if a in demands:
-                        mask, line = demands[a], lines[a]
-                        affordable = mask & ~dear(row, a, room - extra + least[a][mask])
-                        total += line[affordable] - line[mask]
+                for a in (a for a in with_states if a in demands):
+                    dear = cells[a].dear(room - extra + cells[a][demands[a]])
+                    total += thetas[a](demands[a] & ~dear) - thetas[a](demands[a])
                 best = min(best, total + lowest[place])
                 yield total + lowest[place], demands
                 break
-            mask = demands.get(axis, masks[axis])
+            mask, costs, theta = demands.get(axis, masks[axis]), cells[axis], thetas.get(axis)
             one, other = mask & part, mask & ~part
             if not one or not other:
                 place = left if one else right
                 continue
-            costs, line = least[axis], lines.get(axis)
-            extra, to_one, to_other = extra - costs[mask], total, total
-            if line is not None:
-                to_one, to_other = total + line[one] - line[mask], total + line[other] - line[mask]
-            if to_other + lowest[right] < to_one + lowest[left]:  # the lower one first
-                left, one, to_one, right, other, to_other = (
-                    right,
-                    other,
-                    to_other,
-                    left,
-                    one,
-                    to_one,
-                )
-            if extra + costs[other] <= room:
-                stack.append((right, extra + costs[other], to_other, {**demands, axis: other}))
-            if extra + costs[one] > room:
-                break
-            place, extra, total, demands = left, extra + costs[one], to_one, {**demands, axis: one}
+            to_one, to_other = (theta(one), theta(other)) if theta else (0, 0)
+            total -= min(to_one, to_other)  # the least θ of both
+            ways = [(right, other, total + to_other), (left, one, total + to_one)]
+            if ways[0][2] + lowest[right] < ways[1][2] + lowest[left]:
+                ways.reverse()  # the lower one is next
+            for child, side, so_far in ways:
+                more = extra - costs[mask] + costs[side]
+                if more <= room:
+                    stack.append((child, more, so_far, {**demands, axis: side}))
+            break
 
 
-def close(row: Row, masks: list[int], given: Bound, claim: Claim) -> None:
+def stepwise(steps: Pairs) -> Callable[[int], int]:
+    """The least value of some cells; a step is a mask of cells, and the value that they have."""
+    return lambda mask: min([value for cells, value in steps if cells & mask])
+
+
+def close(row: Row, masks: Masks, given: Bound, claim: Claim) -> None:
     """Rule 3: the bound of a case is larger than every winning total, or it is not proved."""
     case = in_reach(row, masks)
     if case is None:
         return
-    masks, question, capacity = case[0], row.question, row.question.capacity
+    masks, question, capacity = case[0], row.question, row.question.capacity or 1
     unit = max(question.unit, given.shift + 64)  # all that follows is in multiples of 2^-unit
-    up, finer = unit - question.unit, unit - given.shift
-    price = given.price << finer if capacity else 0
-    lowest = [claim.lowest(tree, up) for tree in range(len(question.trees))]
-    lines: list[dict[int, Least]] = [{} for _ in lowest]  # θ by tree and axis
-    changes: dict[int, list[int]] = {}  # by axis: from cell to cell, summed over all trees
+    finer = unit - given.shift
+    price = given.price << finer if question.capacity else 0
+    lowest = [claim.lowest(tree, unit - question.unit) for tree in range(len(question.trees))]
+    thetas: list[Thetas] = [{} for _ in lowest]
 
-    def put(tree: int, axis: int, starts: Sequence[int], thetas: list[int]) -> None:
-        if tree >= len(lines) or axis in lines[tree]:
-            raise NotProvedError(f"the multipliers of tree {tree}, axis {axis}: no tree, or twice")
-        lines[tree][axis] = Least(thetas, starts)
-        line = changes.setdefault(axis, [0] * len(row.least[axis].given))
-        for start, theta, last in zip(starts, thetas, (0, *thetas), strict=False):
-            line[start] += theta - last
+    def priced(costs: Cells) -> Callable[[int], int]:
+        return lambda mask: price * costs[mask] // capacity
 
-    def prices(axis: int) -> list[int]:
-        return [price * cost // capacity if price else 0 for cost in row.least[axis].given]
-
-    for tree, axis, cells, thetas in given.theta:
-        if cells:
-            put(tree, axis, *question.axis(axis).steps(cells, [theta << finer for theta in thetas]))
-        else:
-            put(tree, axis, range(question.axis(axis).n_cells), prices(axis))
-    if price and not given.theta:
-        for axis, tree in asked(row, case, lowest).items():
-            put(tree, axis, range(question.axis(axis).n_cells), prices(axis))
-    bound = (claim.constant << up) - (given.price << finer)
+    changes: dict[int, list[int]] = {}  # by axis: of the sum of all θ, from cell to cell
+    paid: Counter[int] = Counter()  # by axis: how many θ are the price
+    for tree, a, pairs in given.theta or (asked(row, case, lowest) if price else ()):
+        axis = question.axis(a)
+        if tree >= len(lowest) or a in thetas[tree]:
+            raise NotProvedError(f"the multipliers of tree {tree}, axis {a}: no tree, or twice")
+        if not pairs:
+            paid[a] += 1
+            thetas[tree][a] = priced(row.cells[a])
+            continue
+        if a not in changes:
+            changes[a] = [0] * axis.n_cells
+        change, last, steps = changes[a], 0, []
+        for (start, theta), (end, _) in pairwise([*axis.steps(pairs), (axis.n_cells, 0)]):
+            if start >= end:
+                raise NotProvedError(f"the multipliers of axis {a} do not rise from cell to cell")
+            steps.append(((1 << end) - (1 << start), theta << finer))
+            change[start] += theta - last
+            last = theta
+        thetas[tree][a] = stepwise(steps)
+    bound = (claim.constant << unit - question.unit) - (given.price << finer)
     for tree, values in enumerate(lowest):
-        if values is not None or lines[tree]:
+        if values is not None or thetas[tree]:
             values = values or [0] * len(question.trees[tree])
-            totals = [total for total, _ in alive(row, case, tree, values, lines[tree], False)]
+            totals = [total for total, _ in alive(row, case, tree, values, thetas[tree], False)]
             if not totals:
                 return
             bound += min(totals)
-    for axis in {*question.used, *changes} if price else changes:
-        if axis in changes:
-            line = zip(prices(axis), accumulate(changes[axis]), strict=True)
-            bound += Least([cost - theta for cost, theta in line])[masks[axis]]
-        else:
-            bound += price * row.least[axis][masks[axis]] // capacity
+    for a in {*question.used, *changes, *paid} if price else changes:
+        prices, mask = [price * cost // capacity for cost in row.cells[a].costs], masks[a]
+        sums = accumulate(changes.get(a, [0] * len(prices)))
+        bound += min(
+            (1 - paid[a]) * cost - (theta << finer)
+            for cell, (cost, theta) in enumerate(zip(prices, sums, strict=True))
+            if mask >> cell & 1
+        )
     if bound < 0 or (bound == 0 and claim.zero_wins):
         number = float(max(Fraction(bound, 1 << unit), Fraction(-(10**300))))
         raise NotProvedError(f"the bound is {number:.6g}, an attack may win")
 
 
-def asked(row: Row, case: tuple[list[int], Any], lowest: list[list[int] | None]) -> dict[int, int]:
-    """The axes of which one tree only demands what costs, each with that tree."""
+def asked(row: Row, case: tuple[Masks, Any], lowest: list[list[int] | None]) -> Multipliers:
+    """The axes of which one tree only demands what costs: there, θ of that tree is the price."""
     trees: dict[int, set[int]] = {}
     for tree, values in enumerate(lowest):
         leaves = list(alive(row, case, tree, values, {}, True)) if values is not None else []
         if len({value for value, _ in leaves}) > 1:
             for axis, mask in {demand for _, demands in leaves for demand in demands.items()}:
-                if row.least[axis][mask] > row.least[axis][case[0][axis]]:
+                if row.cells[axis][mask] > row.cells[axis][case[0][axis]]:
                     trees.setdefault(axis, set()).add(tree)
-    return {axis: min(some) for axis, some in trees.items() if len(some) == 1}
+    return [(min(some), axis, []) for axis, some in trees.items() if len(some) == 1]
 
 
 def check_witness(row: Row, changes: list[tuple[int, float]]) -> None:
@@ -1126,19 +1119,19 @@ def check_witness(row: Row, changes: list[tuple[int, float]]) -> None:
     for feature, value in changes:
         z[feature] = value
     cost: Any = 0
-    for axis in question.axes:
+    for axis, bounds in zip(question.axes, row.bounds, strict=True):
         if axis is not None and any(z[f] != row.x[f] for f, _ in changes if f in axis.features):
-            cost += axis.cost(axis.distance(axis.of(row.x), axis.of(z), *map(axis.of, row.bounds)))
+            cost += axis.cost(axis.distance(axis.of(row.x), axis.of(z), *bounds))
     if cost > question.capacity:
         raise NotProvedError("the witness costs more than the budget")
-    if (question.decide(z) == row.label) == (row.decision == row.label):
+    if (question.decide(question.places(z)) == row.label) == (row.decision == row.label):
         raise NotProvedError("the witness does not change whether the model is right")
 
 
-def check_parts(row: Row, parts: Iterable[tuple[Weights, Iterable[Case]]]) -> None:
+def check_parts(row: Row, given: Iterable[tuple[Weights, Iterable[Case]]]) -> None:
     """robust, vulnerable: the cases of every part are closed, and there is every part."""
     right, rivals = row.decision == row.label, []
-    for number, (weights, cases) in enumerate(parts):
+    for number, (weights, cases) in enumerate(given):
         rivals.append(weights)
         pending = [(row.full, Claim(row, weights))]
         for place, case in enumerate(cases):
@@ -1147,11 +1140,12 @@ def check_parts(row: Row, parts: Iterable[tuple[Weights, Iterable[Case]]]) -> No
                 if isinstance(case, Bound):
                     close(row, masks, case, claim)
                 elif isinstance(case, Cut):  # rule 2
-                    some = row.question.axis(case.axis).some(case.last, case.states)
-                    for cells in (masks[case.axis] & ~some, masks[case.axis] & some):
-                        pending.append(
-                            ([*masks[: case.axis], cells, *masks[case.axis + 1 :]], claim)
-                        )
+                    a, axis = case.axis, row.question.axis(case.axis)
+                    if not isinstance(axis, case.kind):
+                        raise NotProvedError(f"axis {a} is cut as one of the other kind")
+                    some = axis.some(case.named)
+                    parts = masks[a] & ~some, masks[a] & some
+                    pending += [([*masks[:a], part, *masks[a + 1 :]], claim) for part in parts]
                 elif right:
                     raise NotProvedError("a right row has one rival in a part, everywhere the same")
                 else:  # a label that wins against all rivals wins against any mean of them
@@ -1200,62 +1194,76 @@ class Reader:
         )
 
     def varint(self) -> int:
-        value, shift, byte = 0, 0, 128
-        while byte > 127:
-            byte = self.data[self.at]
+        start = self.at
+        while self.data[self.at] > 127:
             self.at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if shift > LARGEST_VARINT + 7:
-                refuse("holds a number that is too long")
-        return value
-
-    def signed(self) -> int:
-        value = self.varint()
-        return -(value + 1 >> 1) if value & 1 else value >> 1
+        self.at += 1
+        return number(self.data[start : self.at])
 
     def several(self, *read: Callable[[], Any]) -> list[Any]:
         """A count, and as many tuples."""
-        count = self.varint()
-        if count > LARGEST_COUNT:
-            refuse("holds too many numbers")
-        return [tuple([one() for one in read]) for _ in range(count)]
+        return [tuple([one() for one in read]) for _ in range(self.varint())]
 
-    def bound(self) -> Bound:
-        shift, price, theta, axis, held = self.signed(), self.varint(), [], 0, 0
-        for _ in range(self.varint()):
-            axis, tree = axis + self.varint(), 0
-            for _ in range(self.varint()):
-                tree += self.varint()
-                pairs = self.several(self.varint, self.signed)
-                theta.append((tree, axis, [cell for cell, _ in pairs], [t for _, t in pairs]))
-                held += 1 + len(pairs)
-                if held > LARGEST_COUNT:
-                    refuse("holds too many numbers")
-        return (
-            Bound(shift, price, theta) if abs(shift) <= LARGEST_VARINT else refuse("holds a shift")
-        )
 
-    def cases(self) -> Iterator[Case]:
-        """A tree of cases: each one, then all of its first part, then all of its second."""
-        pending = 1
-        while pending:
-            kind = self.take("B")
-            pending += (-1, 1, 1, 0)[kind]
-            if kind == 0:
-                yield self.bound()
-            elif kind == 1:
-                yield Cut(self.varint(), self.varint(), set())
-            elif kind == 2:
-                yield Cut(self.varint(), None, {state for (state,) in self.several(self.varint)})
-            else:
-                yield self.several(self.varint, self.varint)
+@lru_cache(1 << 16)
+def number(data: bytes) -> int:
+    """A varint."""
+    if len(data) * 7 > LARGEST_VARINT + 7:
+        refuse("holds a number that is too long")
+    return sum((byte & 127) << 7 * place for place, byte in enumerate(data))
 
-    def parts(self) -> Iterator[tuple[Weights, Iterator[Case]]]:
-        for _ in range(self.varint()):
-            yield self.several(self.varint, self.varint), self.cases()
-        if self.at != len(self.data):
-            refuse("has a record that goes on after its end")
+
+def numbers(data: bytes) -> Iterator[int]:
+    """Varints, one after the other; each ends with a byte below 128."""
+    if data[-1:] > b"\x7f":
+        refuse("has a record that ends early")
+    return map(number, re.findall(rb"[\x80-\xff]*[\x00-\x7f]", data))
+
+
+def signed(n: int) -> int:
+    return -(n + 1 >> 1) if n & 1 else n >> 1
+
+
+def read_pairs(more: Iterator[int]) -> Pairs:
+    """A count, and as many pairs."""
+    return [(next(more), next(more)) for _ in range(next(more))]
+
+
+def read_bound(more: Iterator[int]) -> Bound:
+    shift, price, theta, axis, held = signed(next(more)), next(more), [], 0, 0
+    for _ in range(next(more)):
+        axis, tree = axis + next(more), 0
+        for _ in range(next(more)):
+            tree += next(more)
+            pairs = [(next(more), signed(next(more))) for _ in range(next(more))]
+            theta.append((tree, axis, pairs))
+            held += 1 + len(pairs)
+            if held > LARGEST_COUNT:
+                refuse("holds too many multipliers")
+    return Bound(shift, price, theta) if abs(shift) <= LARGEST_VARINT else refuse("holds a shift")
+
+
+def read_cases(more: Iterator[int]) -> Iterator[Case]:
+    """A tree of cases: each one, then all of its first part, then all of its second."""
+    pending = 1
+    while pending:
+        kind = next(more)
+        pending += (-1, 1, 1, 0)[kind]
+        if kind == 0:
+            yield read_bound(more)
+        elif kind == 1:
+            yield Cut(next(more), Line, [next(more)])
+        elif kind == 2:
+            yield Cut(next(more), States, [next(more) for _ in range(next(more))])
+        else:
+            yield read_pairs(more)
+
+
+def read_parts(more: Iterator[int]) -> Iterator[tuple[Weights, Iterator[Case]]]:
+    for _ in range(next(more)):
+        yield read_pairs(more), read_cases(more)
+    if next(more, None) is not None:
+        refuse("has a record that goes on after its end")
 
 
 def read_frame(data: bytes) -> tuple[dict[str, Any], list[bytes], int]:
@@ -1327,10 +1335,9 @@ class Report:
         status = STATUSES[kind & 15]
         if kind > 31 or kind == STATUSES.index("unknown"):
             refuse(f"has a record of row {number} of the unknown kind {kind}")
-        bounds = [list(question.attacker.lower), list(question.attacker.upper)]
+        bounds = question.bounds
         if question.attacker.row_bounds:
-            for f, low, high in reader.several(reader.varint, reader.double, reader.double):
-                bounds[0][f], bounds[1][f] = low, high
+            bounds = question.bounded(reader.several(reader.varint, reader.double, reader.double))
         try:
             if kind > 15:
                 raise NotProvedError("without a proof")
@@ -1340,7 +1347,7 @@ class Report:
                     f"the model decides for {row.decision}, the label is {row.label}"
                 )
             if status in ("robust", "vulnerable"):
-                check_parts(row, reader.parts())
+                check_parts(row, read_parts(numbers(reader.data[reader.at :])))
             else:
                 check_witness(row, reader.several(reader.varint, reader.double))
             self.checked[number] = status
@@ -1376,7 +1383,7 @@ def check(
         rows = [[float(v) if v == v else math.nan for v in row] for row in rows[: header["rows"]]]
         question = Question(ensemble, Attacker(header["attacker"], ensemble), rows)
         if header["labels"] == "own":
-            labels = [question.decide(row) for row in rows]
+            labels = [question.decide(question.places(row)) for row in rows]
         elif header["labels"] == "given" and names is not None:
             labels = places_of(list(names)[: len(rows)], ensemble.classes)
         else:
@@ -1384,10 +1391,11 @@ def check(
         if data_content(rows, labels) != header["data"]:
             refuse("speaks of other data; give those that it was written for, and the same --label")
         report = Report(header)
+        gc.freeze()  # what is known by now need not be looked through again and again
         for reader in records_of(blocks):
             told(report.line(report.judge(reader, question, rows, labels)))
         if len(report.checked) + len(report.wrong) != records:
-            refuse(f"has other records than the {records} that it speaks of")
+            refuse(f"ends after {len(report.checked) + len(report.wrong)} records of {records}")
         for row in range(header["rows"]):
             if row not in report.checked and row not in report.wrong:
                 report.wrong[row] = "there is no record of it"

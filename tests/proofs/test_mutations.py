@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import zlib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -124,7 +123,8 @@ def test_what_is_accepted_is_true(norm: float, tmp_path: Path) -> None:
         proof = tmp_path / "given.proof"
         cg.verify(ensemble, X, y, attacker, threads=1, proof=proof)
         _, blocks, _ = carvegbm_check.read_frame(proof.read_bytes())
-        payload = zlib.decompress(blocks[0])
+        (record,) = carvegbm_check.records_of(blocks)
+        payload = record.data
         statement = Statement(tmp_path, ensemble, case, attacker)
         truth = statement.truth()
         assert statement.accepted(payload) == truth
