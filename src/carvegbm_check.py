@@ -652,7 +652,7 @@ class Line(Axis):
         if self.step is None:
             self.spans = [(whole(a, e), whole(b, e)) if a <= b else (1, 0) for a, b in ends]
         else:
-            self.end = LARGEST_STEPS // self.step.numerator
+            self.end: int = LARGEST_STEPS // self.step.numerator
             lasts = [self.last(cut, self.seen) for cut in cuts]
             self.spans = [(a + 1, b) for a, b in pairwise([-self.end - 1, *lasts, self.end])]
 
