@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import sparse
 
 import carvegbm as cg
 from oracle import Attacker
@@ -63,6 +65,34 @@ def test_classes_and_label_are_those_of_verify(cli: Any, files: list[str], tmp_p
     (tmp_path / "data.csv").write_text("outcome,height\n7,0\n7,0.75\n")
     more = ["--label", "outcome", "--classes", "3,7"]
     assert cli("check", *files, *more)[0] == 0
+
+
+def test_data_of_other_kinds_are_read_for_the_checker(
+    cli: Any, files: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "data.svm").write_text("7 1:0\n7 1:0.75\n")
+    np.savez(tmp_path / "data.npz", X=[[0.0], [0.75]], y=["yes", "yes"])
+    np.save(tmp_path / "X.npy", np.array([[0.0], [0.75]], dtype=np.float32))
+    np.save(tmp_path / "y.npy", np.array(["yes", "yes"]))
+    sparse.save_npz(tmp_path / "sparse.npz", sparse.csr_matrix([[0.0], [0.75]]))
+    np.save(tmp_path / "labels.npy", np.array(["yes", "yes"]))
+    beside = str(tmp_path / "labels.npy")
+    for name, more in [
+        ("data.svm", ["--classes", "3,7"]),
+        ("data.npz", []),
+        ("X.npy", []),
+        ("sparse.npz", ["--label", beside, "--absent", "zero"]),
+    ]:
+        code, out, _ = cli("check", *files[:2], str(tmp_path / name), "--quiet", *more)
+        assert code == 0, name
+        assert "1 robust, 1 fragile checked" in out
+
+
+def test_other_data_of_other_kinds_are_refused(
+    refuses: Any, files: list[str], tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "data.npz", X=[[0.0], [0.5]], y=["yes", "yes"])
+    refuses("check", *files[:2], str(tmp_path / "data.npz"), words=["a.proof", "other data"])
 
 
 def test_the_checker_runs_alone_and_imports_nothing_of_the_package(files: list[str]) -> None:

@@ -27,13 +27,16 @@ from carvegbm.instances.frames import frame_numbers, is_index
 from carvegbm.instances.mixed import Mixed
 from carvegbm.instances.table import Table
 
-__all__ = ["Categorical", "Table", "files_of", "load_table"]
+__all__ = ["Categorical", "Table", "files_of", "is_csv", "load_table"]
 
 Categorical = Callable[[Sequence[str] | None], Collection[int]]
 """From the names of a file's features, or None, to the positions of those that are categorical."""
 
 _MANY = 1 << 31
 """Features of a file without names, before they are counted."""
+_NPY, _ZIP, _PARQUET = b"\x93NUMPY", b"PK", b"PAR1"
+_SAMPLE = 1 << 16
+"""Bytes by which a text is known."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,16 @@ def files_of(path: str | os.PathLike[str], label: str | int | None = None) -> li
         return [name]
 
 
+def is_csv(path: str | os.PathLike[str]) -> bool:
+    """Whether `load_table` takes a file for CSV, or cannot read it at all."""
+    try:
+        with open(_name_and_labels(os.fspath(path))[0], "rb") as file:
+            sample = _unpacked(file).read(_SAMPLE)
+    except (OSError, EOFError, zlib.error):
+        return True
+    return not sample.startswith((_NPY, _ZIP, _PARQUET)) and not _text.is_libsvm(sample)
+
+
 def _chooser(name: str, given: tuple[str | int, ...]) -> Categorical:
     """The features that a user names, or counts."""
 
@@ -183,11 +196,11 @@ def _read(name: str, file: IO[bytes], reading: _Reading) -> Table:
     file.seek(0)
     if not start:
         raise DataError(f"{name}: empty file")
-    if start.startswith(b"\x93NUMPY"):
+    if start.startswith(_NPY):
         return arrays.read_npy(name, file, reading.label, _unpacked)
-    if start.startswith(b"PK"):
+    if start.startswith(_ZIP):
         return arrays.read_npz(name, file, reading.label, _unpacked, reading.sparse)
-    if start.startswith(b"PAR1"):
+    if start.startswith(_PARQUET):
         return _parquet(name, file, reading)
     return _text_table(name, file, reading)
 
@@ -200,7 +213,7 @@ def _unpacked(file: IO[bytes]) -> IO[bytes]:
 
 
 def _text_table(name: str, file: IO[bytes], reading: _Reading) -> Table:
-    sample = file.read(1 << 16)
+    sample = file.read(_SAMPLE)
     file.seek(0)
     if b"\0" in sample:
         raise DataError(f"{name}: not a table; CSV, LIBSVM, .npz, .npy and Parquet are understood")
