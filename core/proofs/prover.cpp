@@ -15,7 +15,7 @@ constexpr std::size_t most_proof_bytes = std::size_t{16} << 20; // of one part
 
 Prover::Prover(const Problem& problem, const ProofNames& names)
     : problem_(problem), names_(names), costs_(problem.ensemble, problem.attacker),
-      reach_(problem.ensemble, costs_), first_look_(problem.ensemble, costs_),
+      reach_(problem.ensemble, costs_), first_look_(problem.ensemble, costs_), first_price_(costs_),
       reduction_(problem.ensemble, problem.attacker),
       domain_(reduction_, Domain::Conclusions::reach), dual_(reduction_, domain_),
       cutting_(reduction_, domain_), by_price_(reduction_, domain_) {}
@@ -115,11 +115,16 @@ bool Prover::prove_at_first_look(const Objective& objective, bool is_guess, Byte
             write_price(0, proof);
         return !is_guess;
     }
-    if (problem_.attacker.norm == 0)
-        return false;
-    const LongSum margin = first_look_.walk(reach_, *instance_, objective, reduction_.home);
-    const auto [gain, price] = first_look_.most_gain();
-    if (!(margin.rounded() - gain > objective.rounding_error()))
+    if (problem_.attacker.norm > 0) { // prices that take few bytes
+        const LongSum margin = first_look_.walk(reach_, *instance_, objective, reduction_.home);
+        const auto [gain, price] = first_look_.most_gain();
+        if (margin.rounded() - gain > objective.rounding_error()) {
+            write_price(price, proof);
+            return true;
+        }
+    }
+    const auto [total, price] = first_price_.bound(reach_, *instance_, objective);
+    if (!(total > 4 * objective.rounding_error()))
         return false;
     write_price(price, proof);
     return true;

@@ -14,6 +14,7 @@
 #include "model/problem.hpp"
 #include "proofs/by_price.hpp"
 #include "proofs/bytes.hpp"
+#include "proofs/first_price.hpp"
 #include "proofs/names.hpp"
 #include "running/stopwatch.hpp"
 #include "search/blend.hpp"
@@ -84,6 +85,7 @@ class Prover {
     RoundedCosts costs_;
     Reach reach_;
     FirstLook first_look_;
+    FirstPrice first_price_;
     Reduction reduction_;
     Domain domain_;
     Dual dual_;
