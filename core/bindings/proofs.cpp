@@ -27,13 +27,13 @@ void bind_proofs(nb::module_& module) {
     module.def(
         "prove",
         [](const carve::Problem& problem, const Matrix& X, const Vector<std::int32_t>& labels,
-           const Vector<std::uint8_t>& right, const Vector<std::uint8_t>& large_spread,
+           const Vector<std::uint8_t>& status, const Vector<std::uint8_t>& large_spread,
            const carve::ProofNames& names, const carve::Options& options) {
             const auto* const label = labels_of(problem.ensemble, X, labels);
             carve::Rows rows = rows_of(problem.ensemble, X);
             rows.bounds = options.bounds;
             const auto count = static_cast<std::size_t>(rows.count);
-            if (right.size() != count || large_spread.size() != count ||
+            if (status.size() != count || large_spread.size() != count ||
                 options.seconds.size() != count)
                 throw std::invalid_argument("one entry per row is needed");
             if (rows.bounds.lower != nullptr && options.bounded != rows.count * rows.columns)
@@ -41,18 +41,18 @@ void bind_proofs(nb::module_& module) {
             std::vector<std::string> proofs;
             run([&](const carve::WatchFunction& watch) {
                 const carve::Proving proving{problem, rows, options, names, watch};
-                return proving.run(label, right.data(), large_spread.data(), proofs);
+                return proving.run(label, status.data(), large_spread.data(), proofs);
             });
             nb::list found;
             for (const std::string& proof : proofs)
                 found.append(nb::bytes(proof.data(), proof.size()));
             return found;
         },
-        "problem"_a, "X"_a, "labels"_a, "right"_a, "large_spread"_a, "names"_a, "options"_a,
+        "problem"_a, "X"_a, "labels"_a, "status"_a, "large_spread"_a, "names"_a, "options"_a,
         nb::sig(
-            "def prove(problem: Problem, X: object, labels: object, right: object, large_spread: "
+            "def prove(problem: Problem, X: object, labels: object, status: object, large_spread: "
             "object, names: "
             "ProofNames, options: Options) -> list[bytes]"),
-        "Of rows that are robust (right) or vulnerable: the parts of their proofs; empty where "
-        "none is found in time.");
+        "Of rows that are robust or vulnerable: the parts of their proofs; empty where none is "
+        "found in time, and for all other rows.");
 }

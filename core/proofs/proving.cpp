@@ -5,6 +5,7 @@
 
 #include "proofs/prover.hpp"
 #include "running/stopwatch.hpp"
+#include "verdict/decisions.hpp"
 
 namespace carve {
 
@@ -18,7 +19,7 @@ struct Desk { // what a thread needs
 };
 } // namespace
 
-bool Proving::run(const std::int32_t* label, const std::uint8_t* right,
+bool Proving::run(const std::int32_t* label, const std::uint8_t* status,
                   const std::uint8_t* large_spread, std::vector<std::string>& proofs) const {
     proofs.assign(static_cast<std::size_t>(rows.count), {});
     const int workers = worker_count(options.threads, rows.count, 1);
@@ -30,10 +31,13 @@ bool Proving::run(const std::int32_t* label, const std::uint8_t* right,
         Desk& desk = *slot;
         for (std::int64_t i = range.begin; i < range.end && !cancelled; ++i) {
             const auto row = static_cast<std::size_t>(i);
+            const auto found = static_cast<Status>(status[i]);
+            if (found != Status::robust && found != Status::vulnerable)
+                continue;
             const Stopwatch stopwatch(options.seconds[row], cancelled, Stopwatch::Clock::now());
             with_row(rows, i, [&](const auto* x) { desk.instance.load(x, rows.bounds_of(i)); });
             desk.proof.clear();
-            const Prover::Row asked{label[i], right[i] != 0, large_spread[i] != 0};
+            const Prover::Row asked{label[i], found == Status::robust, large_spread[i] != 0};
             if (desk.prover.prove(desk.instance, asked, stopwatch, desk.proof))
                 proofs[row] = desk.proof.text();
         }

@@ -20,10 +20,11 @@ struct Proving {
     const ProofNames& names;
     const WatchFunction& watch;
 
-    // Of rows that are robust (`right`) or vulnerable: their parts; empty where none is found in
-    // time. `large_spread`: the engine of that name decided. False iff `watch` cancelled.
-    bool run(const std::int32_t* label, const std::uint8_t* right, const std::uint8_t* large_spread,
-             std::vector<std::string>& proofs) const;
+    // Of rows whose `status` is robust or vulnerable: their parts; empty where none is found in
+    // time, and for all others. `large_spread`: the engine of that name decided. False iff `watch`
+    // cancelled.
+    bool run(const std::int32_t* label, const std::uint8_t* status,
+             const std::uint8_t* large_spread, std::vector<std::string>& proofs) const;
 };
 
 } // namespace carve

@@ -26,7 +26,7 @@ from carvegbm.readers import load
 from carvegbm.spread import is_large_spread, largest_budget
 from carvegbm.trees.categories import in_codes
 from carvegbm.trees.checking import checked_rows
-from carvegbm.trees.compact import Columns, compacted
+from carvegbm.trees.compact import Columns, columns_of, compacted
 
 if TYPE_CHECKING:
     from carvegbm import _core
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Problem", "Rows"]
 
 Array = npt.NDArray[np.float64] | npt.NDArray[np.float32]
+
+_ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +83,16 @@ class Rows:
             None if self.labels is None else self.labels[which],
             None if self.source is None else some(self.source),
             None if self.bounds is None else (some(self.bounds[0]), some(self.bounds[1])),
+        )
+
+    def part(self, which: slice) -> Rows:
+        """Rows one after the other; not copied."""
+        return Rows(
+            self.X[which],
+            self.given[which],
+            None if self.labels is None else self.labels[which],
+            None if self.source is None else self.source[which],
+            None if self.bounds is None else (self.bounds[0][which], self.bounds[1][which]),
         )
 
 
@@ -188,6 +200,20 @@ class Problem:
             if rows.bounds is not None:
                 part = replace(part, bounds=(rows.bounds[0][which], rows.bounds[1][which]))
             yield which, small, part
+
+    def parts(self, rows: Rows) -> Iterator[tuple[slice, Rows]]:
+        """The rows with all their features, dense, some at a time: which they are, and they."""
+        if not rows.is_sparse:
+            for begin in range(0, len(rows), _ROWS_AT_ONCE):
+                which = slice(begin, min(begin + _ROWS_AT_ONCE, len(rows)))
+                yield which, rows.part(which)
+            return
+        bounds = self.translation.bounds_of_rows()
+        for which, block in columns_of(self.ensemble).blocks(rows.X):
+            given = in_codes(self.ensemble, block)
+            own = None if bounds is None else (bounds[0][which], bounds[1][which])
+            labels = None if rows.labels is None else rows.labels[which]
+            yield which, Rows(self.translation.rows(given), given, labels, block, own)
 
     def _answers(self, rows: Rows, threads: int | None) -> npt.NDArray[np.int32]:
         """The classes the exact sums decide for.

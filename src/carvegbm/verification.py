@@ -22,7 +22,7 @@ from carvegbm.errors import CarveError
 from carvegbm.keeping.files import check_output
 from carvegbm.problem import Problem
 from carvegbm.progress import Progress, showing
-from carvegbm.proofs.proving import check_provable, write_proof
+from carvegbm.proofs.proving import write_proof
 from carvegbm.results import Result, are_neighbours, describe_interval
 from carvegbm.statuses import MEANINGS, STATUSES, named
 
@@ -103,8 +103,6 @@ def verify(
     asks_proof = target is not None
     task = Task(problem, settings, witness=asks_proof, any_witness=asks_proof)
     rows = problem.rows(X, y, threads)
-    if target is not None:
-        check_provable(rows)
     with showing(progress, len(rows), "verifying") as listen:
         found = decide(task, rows, listen)
     if target is not None:

@@ -62,7 +62,7 @@ def verify(
     from carvegbm.engines import Settings
     from carvegbm.keeping.journal import journal_path
     from carvegbm.problem import Problem
-    from carvegbm.proofs.proving import check_provable, write_proof
+    from carvegbm.proofs.proving import write_proof
     from carvegbm.verification import Verification, is_basic
 
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
@@ -89,8 +89,6 @@ def verify(
     question = Question(
         problem, given.X, given.y, settings, with_witnesses, any_witness=witnesses is None
     )
-    if proof is not None:
-        check_provable(question.rows)
     result: Verification | None = None
 
     def finish(found: Decisions) -> None:

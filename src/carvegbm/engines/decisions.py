@@ -97,7 +97,7 @@ class Decisions:
         """Which of these rows are not decided."""
         return np.asarray(self.status[rows] == UNKNOWN)
 
-    def take(self, rows: Indices) -> Decisions:
+    def take(self, rows: Indices | slice) -> Decisions:
         """What is known about some of the rows."""
         return Decisions({name: column[rows] for name, column in self.columns.items()})
 

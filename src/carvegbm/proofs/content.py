@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +18,11 @@ from carvegbm.trees.sets import Sets
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["data_hash", "model_hash"]
+__all__ = ["data_hash", "hash_of_parts", "model_hash"]
 
 _MISSING = {1: b"L", 0: b"R", -1: b"-"}
-_NUMBERS_AT_ONCE = 1 << 20
+_NUMBERS_AT_ONCE = 1 << 15
+"""So few that they stay in the cache while they are hashed."""
 
 
 def model_hash(ensemble: Ensemble) -> str:
@@ -32,41 +33,53 @@ def model_hash(ensemble: Ensemble) -> str:
     digest.update(np.ascontiguousarray(ensemble.base_score, dtype="<f8").tobytes())
     digest.update(b"+" if ensemble.tie == "positive" else b"-")
     digest.update(b"f" if ensemble.input_precision == "float32" else b"d")
-    for part in _nodes(ensemble):
-        digest.update(part)
+    digest.update(b"".join(_nodes(ensemble)))
     return digest.hexdigest()
 
 
 def _nodes(ensemble: Ensemble) -> Iterator[bytes]:
-    sets = Sets(ensemble.set_starts, ensemble.set_codes).lists() if ensemble.categories else []
-    scores = np.ascontiguousarray(ensemble.scores, dtype="<f8")
+    categories = ensemble.categories
+    sets = Sets(ensemble.set_starts, ensemble.set_codes).lists() if categories else []
+    scores = np.ascontiguousarray(ensemble.scores, dtype="<f8").tobytes()
+    width = 8 * ensemble.n_outputs
     nodes: list[tuple[float, int, int, int, int]] = ensemble.nodes.tolist()
+    by_number = struct.Struct("<cIdc").pack
     for root in ensemble.roots.tolist():
         stack = [root]
         while stack:
             threshold, feature, left, right, missing = nodes[stack.pop()]
             if feature < 0:
-                yield b"V" + scores[left].tobytes()
+                yield b"V" + scores[width * left : width * (left + 1)]
                 continue
-            if feature in ensemble.categories:
+            if feature in categories:
                 codes = sorted(sets[int(threshold)])
-                yield struct.pack(f"<cII{len(codes)}I", b"C", feature, len(codes), *codes)
+                head = struct.pack(f"<cII{len(codes)}I", b"C", feature, len(codes), *codes)
+                yield head + _MISSING[missing]
             else:
-                yield struct.pack("<cId", b"N", feature, threshold)
-            yield _MISSING[missing]
+                yield by_number(b"N", feature, threshold, _MISSING[missing])
             stack += (right, left)
 
 
 def data_hash(X: npt.NDArray[Any], labels: npt.NDArray[np.int32]) -> str:
     """The SHA-256 of rows, as the model takes them, and labels, as places among its classes."""
+    return hash_of_parts([(X, labels)])
+
+
+def hash_of_parts(parts: Iterable[tuple[npt.NDArray[Any], npt.NDArray[np.int32]]]) -> str:
+    """The same of rows that come some at a time, with their labels."""
     digest = hashlib.sha256()
-    n, columns = X.shape
-    row = np.dtype([("x", "<f8", (columns,)), ("label", "<u4")])
-    for begin in range(0, n, step := max(1, _NUMBERS_AT_ONCE // max(1, columns))):
-        part = slice(begin, begin + step)
-        block = np.empty(len(labels[part]), dtype=row)
-        block["x"] = X[part]
-        block["x"][np.isnan(block["x"])] = np.nan
-        block["label"] = labels[part]
-        digest.update(block.tobytes())
+    for X, labels in parts:
+        n, columns = X.shape
+        row = np.dtype([("x", "<f8", (columns,)), ("label", "<u4")])
+        step = max(1, _NUMBERS_AT_ONCE // max(1, columns))
+        room = np.empty(min(n, step), dtype=row)
+        for begin in range(0, n, step):
+            part = slice(begin, begin + step)
+            block = room[: len(labels[part])]
+            x = block["x"]
+            x[:], block["label"] = X[part], labels[part]
+            is_missing = np.isnan(x)
+            if is_missing.any():
+                x[is_missing] = np.nan
+            digest.update(block.view(np.uint8).data)
     return digest.hexdigest()

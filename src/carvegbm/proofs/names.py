@@ -23,46 +23,41 @@ def names_of(translation: Translation) -> _core.ProofNames:
     axes = np.arange(ensemble.n_features, dtype=np.int32)
     for number, group in enumerate(groups):
         axes[group[0]] = ensemble.n_features + number
-    states: list[list[int]] = [[] for _ in range(ensemble.n_features)]
-    for feature, codes in ensemble.categories.items():
-        states[feature] = sorted(codes)
-    for group in groups:
-        states[group[0]] = list(range(len(group)))
-    thresholds, last_cells = _cells(translation)
+    states = {feature: sorted(codes) for feature, codes in ensemble.categories.items()}
+    states |= {group[0]: list(range(len(group))) for group in groups}
+    counts = np.zeros(ensemble.n_features, dtype=np.int32)
+    for feature, known in states.items():
+        counts[feature] = len(known)
+    in_order = chain.from_iterable(states[feature] for feature in sorted(states))
     return _core.ProofNames(
         axes,
-        _starts(thresholds),
-        np.concatenate([*thresholds, np.empty(0)]),
-        np.concatenate([*last_cells, np.empty(0, dtype=np.int32)]).astype(np.int32),
-        _starts(states),
-        np.array(list(chain.from_iterable(states)), dtype=np.int32),
+        *_cells(translation),
+        np.cumsum([0, *counts], dtype=np.int32),
+        np.array(list(in_order), dtype=np.int32),
     )
 
 
 def _cells(
     translation: Translation,
-) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int32]]]:
-    """Of every feature: its thresholds in the core, and the last cell that goes left of each."""
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64], npt.NDArray[np.int32]]:
+    """Of every feature: its thresholds in the core, and the last cell that goes left of each.
+
+    Those of feature f are from starts[f] to starts[f + 1].
+    """
     ensemble = translation.ensemble
     finite = {*ensemble.categories, *chain.from_iterable(translation.limits.one_hot)}
-    thresholds = [np.empty(0)] * ensemble.n_features
-    last_cells = [np.empty(0, dtype=np.int32)] * ensemble.n_features
-    splits = ensemble.nodes[ensemble.nodes["feature"] >= 0]
-    order = np.argsort(splits["feature"], kind="stable")
-    features, starts = np.unique(splits["feature"][order], return_index=True)
-    ends = np.append(starts[1:], len(splits)).tolist() if len(splits) else []
-    for feature, start, end in zip(features.tolist(), starts.tolist(), ends, strict=True):
-        if feature in finite:
-            continue
-        known = np.unique(splits["threshold"][order[start:end]])
-        cells = np.arange(len(known), dtype=np.int32)
-        if feature in translation.lattices:
-            numbers = translation.lattices[feature].last_left(known)
-            is_last = np.append(numbers[1:] != numbers[:-1], True)
-            known, cells = numbers[is_last], cells[is_last]
-        thresholds[feature], last_cells[feature] = known, cells
-    return thresholds, last_cells
-
-
-def _starts(lists: list[list[int]] | list[npt.NDArray[np.float64]]) -> npt.NDArray[np.int32]:
-    return np.cumsum([0, *map(len, lists)], dtype=np.int32)
+    features, thresholds = ensemble.nodes["feature"], ensemble.nodes["threshold"]
+    order = np.lexsort((thresholds, features))
+    order = order[(features[order] >= 0) & ~np.isin(features[order], list(finite))]
+    features, thresholds = features[order], thresholds[order]
+    is_new = np.append(True, (np.diff(features) != 0) | (np.diff(thresholds) != 0))[: len(order)]
+    features, thresholds = features[is_new], thresholds[is_new]
+    starts = np.searchsorted(features, np.arange(ensemble.n_features + 1))
+    cells = np.arange(len(features)) - starts[features]
+    is_last = np.ones(len(features), dtype=bool)
+    for feature in translation.lattices.keys() & set(features.tolist()):
+        own = slice(starts[feature], starts[feature + 1])
+        numbers = translation.lattices[feature].last_left(thresholds[own])
+        thresholds[own], is_last[own] = numbers, np.append(numbers[1:] != numbers[:-1], True)
+    starts = np.append(0, np.cumsum(is_last))[starts]
+    return starts.astype(np.int32), thresholds[is_last], cells[is_last].astype(np.int32)

@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.engines.decisions import ENGINES
-from carvegbm.errors import CarveError
 from carvegbm.instances.rows import check_threads
 from carvegbm.keeping.files import replacing
 from carvegbm.progress import Progress, progress_bar
-from carvegbm.proofs.content import data_hash, model_hash
+from carvegbm.proofs.content import hash_of_parts, model_hash
 from carvegbm.proofs.names import names_of
 from carvegbm.proofs.writing import ProofFile, number
-from carvegbm.statuses import STATUSES, UNKNOWN
+from carvegbm.statuses import STATUSES
+from carvegbm.trees.categories import in_codes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,12 +33,11 @@ if TYPE_CHECKING:
     from carvegbm.limits import Limits
     from carvegbm.problem import Problem, Rows
 
-__all__ = ["Proved", "check_provable", "write_proof"]
+__all__ = ["Proved", "write_proof"]
 
 _LARGE_SPREAD = ENGINES.index("large-spread")
 _UNPROVED = 16
-_AT_ONCE = 1024
-"""Rows that are proved before their proofs are written."""
+_FLIPPED = [STATUSES.index("fragile"), STATUSES.index("broken")]
 
 
 class Proved(NamedTuple):
@@ -55,12 +54,6 @@ class Proved(NamedTuple):
         )
 
 
-def check_provable(rows: Rows) -> None:
-    """Refuse, before any work is done, rows that proofs cannot speak of."""
-    if rows.is_sparse:
-        raise CarveError("proofs need dense rows, and X is sparse; give X.toarray(), or fewer rows")
-
-
 def write_proof(
     path: Path,
     task: Task,
@@ -74,10 +67,11 @@ def write_proof(
 
     `own_labels`: the labels are the model's own answers.
     """
+    problem = task.problem
     header = {
-        "model": model_hash(task.problem.ensemble),
-        "data": data_hash(rows.given, _labels(rows)),
-        "attacker": attacker_of(task.problem),
+        "model": model_hash(problem.ensemble),
+        "data": hash_of_parts((part.given, _labels(part)) for _, part in problem.parts(rows)),
+        "attacker": attacker_of(problem),
         "labels": "own" if own_labels else "given",
         "rows": len(rows),
         "written_by": _program(),
@@ -88,64 +82,78 @@ def write_proof(
         open(temporary, "wb") as stream,
         progress_bar(progress, len(rows), "proving") as tick,
     ):
-        file, names = ProofFile(stream, header), names_of(task.problem.translation)
-        for begin in range(0, len(rows), _AT_ONCE):
-            which = np.arange(begin, min(len(rows), begin + _AT_ONCE))
-            for record, is_proved in _records(task, rows, found, which, names):
+        file, names = ProofFile(stream, header), names_of(problem.translation)
+        for which, part in problem.parts(rows):
+            some = found.take(which)
+            proofs = _parts(task, part, some, names)
+            for place, changes in _changes(problem, part, some):
+                proofs[place] = changes
+            for record, is_proved in _records(problem, which, some, proofs):
                 file.add(record)
                 counts[is_proved] += 1
             if tick is not None:
-                tick(int(which[-1]) + 1)
+                tick(which.stop)
         file.close()
     return Proved(counts[True], counts[False])
 
 
 def _records(
-    task: Task, rows: Rows, found: Decisions, which: npt.NDArray[np.int64], names: _core.ProofNames
+    problem: Problem, which: slice, found: Decisions, proofs: list[bytes]
 ) -> Iterator[tuple[bytes, bool]]:
     """The records of some rows, and whether they prove what they say."""
-    status = found.status[which]
-    stays = np.isin(status, [STATUSES.index("robust"), STATUSES.index("vulnerable")])
-    parts = dict(
-        zip(which[stays].tolist(), _parts(task, rows, found, which[stays], names), strict=True)
-    )
-    flips = which[~stays & (status != UNKNOWN)]
-    some = rows.take(flips)
-    z = task.problem.witnesses(found["witness"][flips], some) if len(flips) else some.given
-    witnesses = dict(zip(flips.tolist(), zip(z, some.given, strict=True), strict=True))
-    limits = task.problem.limits
-    for row, code in zip(which.tolist(), status.tolist(), strict=True):
+    limits, rows = problem.limits, range(which.start, which.stop)
+    for row, code, proof in zip(rows, found.status.tolist(), proofs, strict=True):
         bounds = _bounds(limits.lower[row], limits.upper[row]) if limits.by_row else b""
-        proof = _changes(*witnesses[row]) if row in witnesses else parts.get(row, b"")
         if proof:
-            yield number(row) + bytes([code]) + bounds + proof, True
+            yield number(row) + bytes((code,)) + bounds + proof, True
         else:
-            yield number(row) + bytes([code | _UNPROVED]) + bounds, False
+            yield number(row) + bytes((code | _UNPROVED,)) + bounds, False
 
 
-def _parts(
-    task: Task, rows: Rows, found: Decisions, which: npt.NDArray[np.int64], names: _core.ProofNames
-) -> list[bytes]:
-    """Proofs that nothing changes these rows; empty where none was found in time."""
+def _parts(task: Task, rows: Rows, found: Decisions, names: _core.ProofNames) -> list[bytes]:
+    """Proofs that nothing changes the rows; empty where it does, or none is found in time."""
     from carvegbm import _core
 
-    problem, settings, some = task.problem, task.settings, rows.take(which)
     options = _core.Options(
         _core.Solver.search,
-        np.full(len(some), settings.timeout),
-        check_threads(settings.threads),
+        np.full(len(rows), task.settings.timeout),
+        check_threads(task.settings.threads),
     )
-    if some.bounds is not None:
-        options.bound(*some.bounds)
-    right = found["right"][which].astype(np.uint8)
-    large_spread = (found["engine"][which] == _LARGE_SPREAD).astype(np.uint8)
-    return _core.prove(problem.core, some.X, _labels(some), right, large_spread, names, options)
+    if rows.bounds is not None:
+        options.bound(*rows.bounds)
+    large_spread = (found["engine"] == _LARGE_SPREAD).astype(np.uint8)
+    return _core.prove(
+        task.problem.core, rows.X, _labels(rows), found.status, large_spread, names, options
+    )
 
 
-def _changes(z: npt.NDArray[Any], x: npt.NDArray[Any]) -> bytes:
-    changed = np.flatnonzero((z != x) & ~np.isnan(x)).tolist()
-    pairs = (number(f) + struct.pack("<d", float(z[f])) for f in changed)
-    return number(len(changed)) + b"".join(pairs)
+def _changes(problem: Problem, rows: Rows, found: Decisions) -> Iterator[tuple[int, bytes]]:
+    """The rows that something changes, and what."""
+    flips = np.flatnonzero(np.isin(found.status, _FLIPPED))
+    if not len(flips):
+        return
+    some = rows.take(flips)
+    z, x = _witnesses(problem, some, found["witness"][flips]), some.given
+    places, features = np.nonzero((z != x) & ~np.isnan(x))
+    values = np.asarray(z[places, features], dtype="<f8").tobytes()
+    names = {feature: number(feature) for feature in np.unique(features).tolist()}
+    pairs = [names[f] + values[8 * i : 8 * i + 8] for i, f in enumerate(features.tolist())]
+    ends = np.searchsorted(places, np.arange(len(flips) + 1)).tolist()
+    for place, begin, end in zip(flips.tolist(), ends, ends[1:], strict=False):
+        yield place, number(end - begin) + b"".join(pairs[begin:end])
+
+
+def _witnesses(
+    problem: Problem, rows: Rows, found: npt.NDArray[Any]
+) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
+    """The witnesses of the rows, in code space."""
+    if found.dtype != object:
+        return problem.witnesses(found, rows)
+    # Of rows that were sparse: what differs from the rows as they were given.
+    z = np.array(rows.source, dtype=np.float64)
+    for row, (features, values) in zip(z, found.tolist(), strict=True):
+        row[features] = values
+    return in_codes(problem.ensemble, z)
 
 
 def _bounds(lower: npt.NDArray[np.float64], upper: npt.NDArray[np.float64]) -> bytes:

@@ -23,6 +23,8 @@ def number(value: int) -> bytes:
     >>> number(5).hex(), number(300).hex()
     ('05', 'ac02')
     """
+    if value < 0x80:
+        return bytes((value,))
     found = bytearray()
     while value >= 0x80:
         found.append(value & 0x7F | 0x80)
