@@ -8,6 +8,15 @@
 #include "bindings/running.hpp"
 #include "proofs/proving.hpp"
 
+namespace {
+nb::list as_bytes(const std::vector<std::string>& texts) {
+    nb::list found;
+    for (const std::string& text : texts)
+        found.append(nb::bytes(text.data(), text.size()));
+    return found;
+}
+} // namespace
+
 void bind_proofs(nb::module_& module) {
     nb::class_<carve::ProofNames>(module, "ProofNames",
                                   "What proofs call the core's axes, cells and states.")
@@ -43,10 +52,7 @@ void bind_proofs(nb::module_& module) {
                 const carve::Proving proving{problem, rows, options, names, watch};
                 return proving.run(label, status.data(), large_spread.data(), proofs);
             });
-            nb::list found;
-            for (const std::string& proof : proofs)
-                found.append(nb::bytes(proof.data(), proof.size()));
-            return found;
+            return as_bytes(proofs);
         },
         "problem"_a, "X"_a, "labels"_a, "status"_a, "large_spread"_a, "names"_a, "options"_a,
         nb::sig(
@@ -55,4 +61,15 @@ void bind_proofs(nb::module_& module) {
             "ProofNames, options: Options) -> list[bytes]"),
         "Of rows that are robust or vulnerable: the parts of their proofs; empty where none is "
         "found in time, and for all other rows.");
+
+    module.def(
+        "changes",
+        [](const carve::Ensemble& ensemble, const Matrix& Z, const Matrix& X) {
+            if (Z.shape(0) != X.shape(0))
+                throw std::invalid_argument("one witness per row is needed");
+            return as_bytes(carve::changes_of(rows_of(ensemble, Z), rows_of(ensemble, X)));
+        },
+        "ensemble"_a, "Z"_a, "X"_a,
+        nb::sig("def changes(ensemble: Ensemble, Z: object, X: object) -> list[bytes]"),
+        "What witnesses Z change of rows X, as proofs have it.");
 }

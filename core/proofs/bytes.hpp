@@ -1,6 +1,7 @@
 // How proofs are written: docs/proofs.md, "The file".
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 
@@ -19,6 +20,11 @@ class Bytes {
     void signed_number(std::int64_t value) {
         const auto bits = static_cast<std::uint64_t>(value) << 1;
         number(value < 0 ? ~bits : bits);
+    }
+    void real(double value) {
+        auto bits = std::bit_cast<std::uint64_t>(value);
+        for (int i = 0; i < 8; ++i, bits >>= 8)
+            byte(static_cast<std::uint8_t>(bits));
     }
     void append(const Bytes& other) { text_ += other.text_; }
 

@@ -45,4 +45,31 @@ bool Proving::run(const std::int32_t* label, const std::uint8_t* status,
     return parallel_rows(rows.count, 1, workers, work, watch);
 }
 
+std::vector<std::string> changes_of(const Rows& witnesses, const Rows& rows) {
+    std::vector<std::string> found;
+    Bytes pairs;
+    for (std::int64_t i = 0; i < rows.count; ++i) {
+        pairs.clear();
+        std::uint64_t count = 0;
+        with_row(witnesses, i, [&](const auto* z) {
+            with_row(rows, i, [&](const auto* x) {
+                for (std::int64_t f = 0; f < rows.columns; ++f) {
+                    const double from = x[f];
+                    const double to = z[f];
+                    if (to == from || from != from)
+                        continue;
+                    pairs.number(static_cast<std::uint64_t>(f));
+                    pairs.real(to);
+                    ++count;
+                }
+            });
+        });
+        Bytes all;
+        all.number(count);
+        all.append(pairs);
+        found.push_back(all.text());
+    }
+    return found;
+}
+
 } // namespace carve

@@ -1,4 +1,4 @@
-// Proofs of many rows: threads over rows, a text per row.
+// Proofs of many rows: threads over rows, a text per row; and what their witnesses change.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +26,8 @@ struct Proving {
     bool run(const std::int32_t* label, const std::uint8_t* status,
              const std::uint8_t* large_spread, std::vector<std::string>& proofs) const;
 };
+
+// What witnesses change of rows: a text per row. What is missing in a row is never changed.
+std::vector<std::string> changes_of(const Rows& witnesses, const Rows& rows);
 
 } // namespace carve

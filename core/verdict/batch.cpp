@@ -131,7 +131,8 @@ bool Batch::decide(const std::int32_t* label) const {
         decisions.worst_upper[i] = found.worst.upper;
         if (options.witness && found.has_witness) {
             std::ranges::copy(desk.judge.witness(), decisions.witness.data() + i * rows.columns);
-            decisions.distance[i] = desk.judge.distance();
+            decisions.distance[i] =
+                options.any_witness ? problem.attacker.budget : desk.judge.distance();
         }
     });
 }

@@ -14,8 +14,10 @@ struct Options {
     std::vector<double> seconds;  // per row; may be infinite
     int threads = 0;              // 0: all cores
     bool witness = false;         // find witnesses and their distances …
-    bool any_witness = false;     // … any of them, where it takes longer to find the best
-    bool exact_margin = false;    // search: find the worst margin itself, not only its sign
+    // … any of them, where it takes longer to find the best, at the distance of the budget: no more
+    // is known
+    bool any_witness = false;
+    bool exact_margin = false; // search: find the worst margin itself, not only its sign
     // Large-spread: check the condition for every instance, and leave those unknown for which it
     // does not hold; otherwise the caller answers for it.
     bool per_instance = false;

@@ -97,7 +97,8 @@ class Task:
     asks: Asks = "verdict"
     witness: bool = False
     any_witness: bool = False
-    """Whichever is found first, where it takes longer to find the best."""
+    """Whichever is found first, where it takes longer to find the best; of its distance no more may
+    be told than that the budget affords it."""
     limit: npt.NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:

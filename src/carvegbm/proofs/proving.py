@@ -129,18 +129,16 @@ def _parts(task: Task, rows: Rows, found: Decisions, names: _core.ProofNames) ->
 
 def _changes(problem: Problem, rows: Rows, found: Decisions) -> Iterator[tuple[int, bytes]]:
     """The rows that something changes, and what."""
+    from carvegbm import _core
+
     flips = np.flatnonzero(np.isin(found.status, _FLIPPED))
     if not len(flips):
         return
     some = rows.take(flips)
-    z, x = _witnesses(problem, some, found["witness"][flips]), some.given
-    places, features = np.nonzero((z != x) & ~np.isnan(x))
-    values = np.asarray(z[places, features], dtype="<f8").tobytes()
-    names = {feature: number(feature) for feature in np.unique(features).tolist()}
-    pairs = [names[f] + values[8 * i : 8 * i + 8] for i, f in enumerate(features.tolist())]
-    ends = np.searchsorted(places, np.arange(len(flips) + 1)).tolist()
-    for place, begin, end in zip(flips.tolist(), ends, ends[1:], strict=False):
-        yield place, number(end - begin) + b"".join(pairs[begin:end])
+    z = _witnesses(problem, some, found["witness"][flips])
+    yield from zip(
+        flips.tolist(), _core.changes(problem.ensemble.core, z, some.given), strict=True
+    )
 
 
 def _witnesses(
