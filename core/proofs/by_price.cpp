@@ -43,15 +43,19 @@ ByPrice::Bound ByPrice::bound(const Objective& objective) {
 }
 
 std::optional<Cutting::Place> ByPrice::cut() const {
-    if (partial_ < 0)
-        return {};
-    const auto& leaf = reduction_.leaves[partial_];
     const Reduction::Entry* dearest = nullptr;
-    for (std::int32_t e = leaf.entry_begin; e < leaf.entry_end; ++e) {
-        const auto& entry = reduction_.entries[e];
-        if (domain_.extra_cost(entry) > (dearest == nullptr ? 0 : domain_.extra_cost(*dearest)))
-            dearest = &entry;
-    }
+    const auto look_at = [&](std::int32_t l) {
+        const auto& leaf = reduction_.leaves[l];
+        for (std::int32_t e = leaf.entry_begin; e < leaf.entry_end; ++e) {
+            const auto& entry = reduction_.entries[e];
+            if (domain_.extra_cost(entry) > (dearest == nullptr ? 0 : domain_.extra_cost(*dearest)))
+                dearest = &entry;
+        }
+    };
+    if (partial_ >= 0)
+        look_at(partial_);
+    for (const auto& pick : knapsack_.picks)
+        look_at(pick.leaf);
     if (dearest == nullptr)
         return {};
     const auto& slot = reduction_.slots[dearest->slot];

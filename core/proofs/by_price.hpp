@@ -26,8 +26,9 @@ class ByPrice {
         double price;
     };
     Bound bound(const Objective& objective);
-    // After it: between taking and leaving the leaf that the capacity affords in part only. None if
-    // there is no such leaf.
+    // After it: between taking and leaving the dearest demand of the leaves that it takes, in part
+    // or whole; none if nothing costs anything. Small costs then fill the capacity almost evenly,
+    // and what is above it by no more than rounding is seen where all is taken.
     std::optional<Cutting::Place> cut() const;
 
   private:
