@@ -8,7 +8,6 @@ from typing import Any
 import lightgbm
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 from sklearn.datasets import load_breast_cancer, load_digits
 
 import carvegbm as cg
@@ -110,14 +109,6 @@ def test_a_verdict_without_a_proof_is_marked_and_warned_of(tmp_path: Path) -> No
     report = carvegbm_check.check(proof, model, (X[:3].tolist(), y[:3].tolist()))
     assert not report.is_proved
     assert report.checked == {}
-
-
-def test_sparse_rows_are_refused_before_any_work(tmp_path: Path) -> None:
-    with pytest.raises(CarveError, match=r"proofs need dense rows.*toarray"):
-        cg.verify(
-            STUMPS, csr_matrix(ROWS), LABELS, cg.Attacker("inf", 0.1), proof=tmp_path / "a.proof"
-        )
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there_is_refused_before_any_work(tmp_path: Path) -> None:
