@@ -16,8 +16,10 @@ FirstLook::FirstLook(const Ensemble& ensemble, const RoundedCosts& costs)
     : costs_(costs), choices_(static_cast<std::size_t>(ensemble.n_trees())) {
     // Powers of two, which take few bytes in a proof.
     const double lowest = std::exp2(std::round(std::log2(lowest_price * ensemble.magnitude)));
-    for (std::size_t i = 0; i < count; ++i)
-        prices_[i] = std::ldexp(lowest, static_cast<int>(i));
+    for (std::size_t i = 0; i < count; ++i) {
+        of_capacity_[i] = std::ldexp(lowest, static_cast<int>(i));
+        prices_[i] = of_capacity_[i] / costs.capacity();
+    }
 }
 
 struct FirstLook::Visitor {
@@ -76,7 +78,7 @@ FirstLook::Most FirstLook::most_gain() const {
     Most most{std::numeric_limits<double>::infinity(), 0};
     for (std::size_t i = 0; i < count; ++i)
         if (const double gain = surplus_[i] + prices_[i] * capacity; gain < most.gain)
-            most = {gain, prices_[i]};
+            most = {gain, of_capacity_[i]};
     return most;
 }
 

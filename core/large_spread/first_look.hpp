@@ -27,8 +27,8 @@ class FirstLook {
     // total.
     LongSum walk(Reach& reach, Instance& instance, const Objective& objective,
                  std::vector<std::int32_t>& home);
-    // No affordable choice gains more; objective.rounding_error() aside. And the price that says
-    // so.
+    // No affordable choice gains more; objective.rounding_error() aside. And the price of the whole
+    // capacity that says so.
     struct Most {
         double gain;
         double price;
@@ -48,8 +48,8 @@ class FirstLook {
     struct Visitor;
 
     const RoundedCosts& costs_;
-    double lowest_ = 0;           // price
-    PerPrice prices_;             // rising
+    PerPrice of_capacity_;        // prices of all of it, rising
+    PerPrice prices_;             // the same, of a unit of cost
     std::vector<Choice> choices_; // per tree
     PerPrice surplus_;            // of all trees
 };

@@ -1,5 +1,5 @@
 // Of a large-spread ensemble, before any case: the best price of the whole capacity, from one walk
-// over the trees. Most proofs end with it, and no reduction is built.
+// over the trees. Where a first look is too coarse, it is often enough, and no reduction is built.
 #pragma once
 
 #include <cstdint>

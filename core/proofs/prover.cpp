@@ -115,19 +115,16 @@ bool Prover::prove_at_first_look(const Objective& objective, bool is_guess, Byte
             write_price(0, proof);
         return !is_guess;
     }
-    if (problem_.attacker.norm > 0) { // prices that take few bytes
-        const LongSum margin = first_look_.walk(reach_, *instance_, objective, reduction_.home);
-        const auto [gain, price] = first_look_.most_gain();
-        if (margin.rounded() - gain > objective.rounding_error()) {
-            write_price(price, proof);
-            return true;
-        }
+    const double enough = 4 * objective.rounding_error();
+    const LongSum margin = first_look_.walk(reach_, *instance_, objective, reduction_.home);
+    if (const auto [gain, price] = first_look_.most_gain(); margin.rounded() - gain > enough) {
+        write_price(price, proof);
+        return true;
     }
     const auto [total, price] = first_price_.bound(reach_, *instance_, objective);
-    if (!(total > 4 * objective.rounding_error()))
-        return false;
-    write_price(price, proof);
-    return true;
+    if (total > enough)
+        write_price(price, proof);
+    return total > enough;
 }
 
 void Prover::find_home() {
