@@ -136,9 +136,7 @@ def _changes(problem: Problem, rows: Rows, found: Decisions) -> Iterator[tuple[i
         return
     some = rows.take(flips)
     z = _witnesses(problem, some, found["witness"][flips])
-    yield from zip(
-        flips.tolist(), _core.changes(problem.ensemble.core, z, some.given), strict=True
-    )
+    yield from zip(flips.tolist(), _core.changes(problem.ensemble.core, z, some.given), strict=True)
 
 
 def _witnesses(
