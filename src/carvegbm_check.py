@@ -59,7 +59,7 @@ LARGEST_LCM = 1 << 14  # bits of a common denominator; beyond that, costs stay f
 
 DAMAGE: tuple[type[Exception], ...] = (ArithmeticError, AttributeError, LookupError, TypeError)
 DAMAGE += (ValueError, RuntimeError, StopIteration, struct.error, zlib.error, csv.Error)
-"""What reading a damaged file may raise."""
+# what reading a damaged file may raise
 
 
 class RefusedError(ValueError):
@@ -72,6 +72,10 @@ class NotProvedError(Exception):
 
 def refuse(message: str) -> NoReturn:
     raise RefusedError(message)
+
+
+def not_proved(message: str) -> NoReturn:
+    raise NotProvedError(message)
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────
@@ -109,6 +113,9 @@ Node = list[Any]
 its code is in cut, if that is a tuple of codes; what is missing goes "L", "R" or "-", nowhere."""
 
 
+RULES = ("label", "text", "truncate", "nonnegative")  # how a number becomes a code
+
+
 @dataclass
 class Model:
     """An ensemble: (base + the sum of a leaf's scores per tree) / average, a number per output."""
@@ -124,7 +131,7 @@ class Model:
     names: list[str] | None = None
     classes: list[Any] = field(default_factory=list)
     categories: dict[int, dict[int, Any]] = field(default_factory=dict)  # feature: code: label
-    rule: str = "label"  # how a number becomes a code
+    rule: str = "label"
     unknown_is_missing: bool = False
 
     def checked(self, classes: list[Any] | None) -> Model:
@@ -141,19 +148,14 @@ class Model:
         if len(self.classes) != max(2, len(self.base)):
             refuse(f"has {len(self.base)} outputs and {len(self.classes)} classes; give --classes")
         finite = (*self.base, self.threshold, *(score for scores in leaves for score in scores))
-        if not (
-            self.task in ("binary", "multiclass")
-            and (self.task == "multiclass" or len(self.base) == 1)
-            and self.tie in ("positive", "negative")
-            and self.average >= 1
-            and all(map(math.isfinite, finite))
-            and all(len(scores) == len(self.base) for scores in leaves)
-            and all(0 <= f < self.n_features for f, *_ in splits)
-            and all((f in self.categories) == (type(cut) is tuple) for f, cut, *_ in splits)
-            and all(
-                type(c) is tuple or (single(c) if self.narrow else c) == c for _, c, *_ in splits
-            )
-        ):
+        sound = all(map(math.isfinite, finite)) and self.average >= 1
+        sound &= len(self.base) == 1 if self.task == "binary" else self.task == "multiclass"
+        sound &= self.tie in ("positive", "negative") and self.rule in RULES
+        sound &= all(len(scores) == len(self.base) for scores in leaves)
+        for f, cut, *_ in splits:
+            sound &= 0 <= f < self.n_features and (f in self.categories) == (type(cut) is tuple)
+            sound &= type(cut) is tuple or (single(cut) if self.narrow else cut) == cut
+        if not sound:
             refuse("has a task, a number or a split that cannot be; the file is damaged")
         return self
 
@@ -234,39 +236,30 @@ def from_ensemble(document: dict[str, Any]) -> Model:
     """The JSON that docs/ensemble-json.md describes."""
     if document["version"] not in (1, 2):
         refuse(f"is version {document['version']} of the format; 1 and 2 are read")
-    sides = {None: "-", "left": "L", "right": "R"}
 
     def look(place: int) -> Node:
-        if place < 0:
-            raise IndexError(place)
-        node = document["nodes"][place]
+        node = document["nodes"][place if place >= 0 else refuse("has a node below 0")]
         if "scores" in node:
             return [tuple(map(float, node["scores"]))]
         codes = node.get("categories")
         cut = float(node["threshold"]) if codes is None else tuple(map(int, codes))
         if codes is not None and any(a >= b for a, b in pairwise((-1, *codes))):
             refuse(f"node {place}: its categories do not ascend; the file is damaged")
-        side = sides[node.get("missing")]
+        side = {None: "-", "left": "L", "right": "R"}[node.get("missing")]
         return [int(node["feature"]), cut, side, int(node["left"]), int(node["right"])]
 
-    return Model(
-        n_features=int(document["n_features"]),
-        trees=[grown(root, look) for root in document["roots"]],
-        base=[float(score) for score in document["base_score"]],
-        task=document["task"],
-        average=int(document["average"]),
-        threshold=float(document["threshold"]),
-        tie=document["tie"],
-        narrow=document["input_precision"] == "float32",
-        names=document["feature_names"],
-        classes=document["classes"],
-        categories={
-            int(entry["feature"]): dict(zip(entry["codes"], entry["labels"], strict=True))
-            for entry in document.get("categories", ())
-        },
-        rule=document.get("category_rule", "label"),
-        unknown_is_missing=document.get("unknown_category") == "missing",
-    )
+    trees = [grown(root, look) for root in document["roots"]]
+    base = [float(score) for score in document["base_score"]]
+    model = Model(int(document["n_features"]), trees, base, document["task"])
+    model.average, model.threshold = int(document["average"]), float(document["threshold"])
+    model.tie, model.classes = document["tie"], document["classes"]
+    model.narrow = {"float32": True, "float64": False}[document["input_precision"]]
+    model.names, model.rule = document["feature_names"], document.get("category_rule", "label")
+    model.unknown_is_missing = document.get("unknown_category") == "missing"
+    for entry in document.get("categories", ()):
+        known = dict(zip(entry["codes"], entry["labels"], strict=True))
+        model.categories[int(entry["feature"])] = known
+    return model
 
 
 def from_lightgbm(text: str) -> Model:
@@ -278,15 +271,16 @@ def from_lightgbm(text: str) -> Model:
         refuse("the file ends before its trees do; it is damaged")
     n_outputs = int(head.get("num_tree_per_iteration") or head.get("num_class", "1"))
     trees = [lightgbm_tree(block, i % n_outputs, n_outputs) for i, block in enumerate(blocks)]
-    model = Model(int(head["max_feature_idx"]) + 1, trees, [0.0] * n_outputs, "regression")
-    model.task = "regression" if n_outputs == 1 else "multiclass"
+    model = Model(int(head["max_feature_idx"]) + 1, trees, [0.0] * n_outputs, "multiclass")
+    model.names, model.rule = head["feature_names"].split(" "), "truncate"
     if head.get("objective", "").partition(" ")[0] in ("binary", "cross_entropy"):
         model.task, model.tie = "binary", "negative"
+    elif n_outputs == 1:
+        model.task = "regression"
     if "average_output" in head:
         model.average = max(1, len(trees) // n_outputs)
         if head.get("version") == "v2":
             refuse("is a forest of an early LightGBM; use carvegbm convert")
-    model.names, model.rule = head["feature_names"].split(" "), "truncate"
     return model
 
 
@@ -343,11 +337,9 @@ def from_xgboost(document: dict[str, Any]) -> Model:
     base = [float(part) for part in str(parameters["base_score"]).strip("[] ").split(",")]
     if model["trees"] or parameters.get("boost_from_average", "1") == "0":
         base = [logit(value) if "logistic" in objective else single(value) for value in base]
-    trees = [
-        xgboost_tree(tree, weight, int(output), n_outputs)
-        for tree, weight, output in zip(model["trees"], weights, model["tree_info"], strict=True)
-    ]
     base = base * n_outputs if len(base) == 1 else base
+    given = zip(model["trees"], weights, model["tree_info"], strict=True)
+    trees = [xgboost_tree(tree, weight, int(o), n_outputs) for tree, weight, o in given]
     found = Model(int(parameters["num_feature"]), trees, base, "binary", narrow=True)
     found.tie, found.names, found.rule = "negative", learner.get("feature_names"), "nonnegative"
     if objective.startswith("multi:") or objective == "reg:squarederror":
@@ -358,23 +350,19 @@ def from_xgboost(document: dict[str, Any]) -> Model:
 def xgboost_tree(tree: dict[str, Any], weight: float, output: int, n_outputs: int) -> list[Node]:
     left, right, condition = tree["left_children"], tree["right_children"], tree["split_conditions"]
     kinds = tree.get("split_type") or [0] * len(left)
-    spans = zip(tree.get("categories_segments", ()), tree.get("categories_sizes", ()), strict=True)
-    sets = {
-        node: tuple(sorted(set(tree["categories"][start : start + size])))
-        for node, (start, size) in zip(tree.get("categories_nodes", ()), spans, strict=True)
-    }
+    lists = [tree.get(f"categories_{name}", ()) for name in ("nodes", "segments", "sizes")]
+    codes = {node: tree["categories"][at : at + n] for node, at, n in zip(*lists, strict=True)}
 
     def look(place: int) -> Node:
-        if place < 0:
-            raise IndexError(place)
-        if left[place] < 0:
+        if left[place if place >= 0 else refuse("has a node below 0")] < 0:
             score = single(single(condition[place]) * single(weight))
             return [tuple(score if o == output else 0.0 for o in range(n_outputs))]
         feature, default_left = tree["split_indices"][place], bool(tree["default_left"][place])
         if kinds[place]:  # the codes that are listed go right: the children change places
-            return [feature, sets[place], "R" if default_left else "L", right[place], left[place]]
-        cut = -above(-single(condition[place]), True)
-        return [feature, cut, "L" if default_left else "R", left[place], right[place]]
+            cut = tuple(sorted(set(codes[place])))
+            return [feature, cut, "R" if default_left else "L", right[place], left[place]]
+        below = -above(-single(condition[place]), True)
+        return [feature, below, "L" if default_left else "R", left[place], right[place]]
 
     return grown(0, look)
 
@@ -414,10 +402,10 @@ def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str
     try:
         lines = [line for line in content_of(path).decode("utf-8-sig").splitlines() if line.strip()]
         by = next((mark for mark in ",;\t" if mark in lines[-1]), None)
-        table = (
-            csv.reader(lines, delimiter=by, skipinitialspace=True) if by else map(str.split, lines)
-        )
-        cells = [[cell.strip() for cell in line] for line in table]
+        split = csv.reader(lines, delimiter=by or ",", skipinitialspace=True)
+        cells = [
+            [cell.strip() for cell in line] for line in (split if by else map(str.split, lines))
+        ]
         first, usual = cells[0], [cell.lower() for cell in cells[0]]
         numbers = [cell for cell in first if is_number(cell)]
         numbered = numbers == [str(i) for i in range(len(first) - 1)]
@@ -473,11 +461,7 @@ def read_cell(cell: str, model: Model, feature: int) -> float:
     if labels and by_label:
         code = key_of(cell, labels.items())
         return math.nan if code < 0 and model.unknown_is_missing else float(code)
-    return (
-        float(cell)
-        if is_number(cell)
-        else refuse(f"{cell!r} is not a number; use carvegbm convert")
-    )
+    return float(cell) if is_number(cell) else refuse(f"{cell!r} is no number; convert the model")
 
 
 def places_of(labels: Iterable[Any], classes: list[Any]) -> list[int]:
@@ -628,7 +612,7 @@ class Axis:
         """What a move costs; 0 is one that no attacker can make."""
         up, distance = distance > 0, abs(distance)
         if distance == 0 or distance > self.limit[up]:
-            raise NotProvedError(f"the witness moves {self.features} where the attacker cannot")
+            not_proved(f"the witness moves {self.features} where the attacker cannot")
         return self.weight[up] * distance**self.power
 
 
@@ -676,10 +660,10 @@ class Line(Axis):
             units = round(units)
             double = self.double(units) if abs(units) <= self.end else math.nan
             if value not in (double, self.seen(double)):
-                raise NotProvedError(f"{value} is no multiple of the step {self.step}")
+                not_proved(f"{value} is no multiple of the step {self.step}")
             value = double
         if not low <= value <= high:
-            raise NotProvedError(f"feature {self.features[0]} is outside the attacker's bounds")
+            not_proved(f"feature {self.features[0]} is outside the attacker's bounds")
         return units
 
     def cell(self, x: Values) -> int:
@@ -718,9 +702,7 @@ class Line(Axis):
     def steps(self, pairs: Pairs) -> Pairs:
         """θ as a function: cells, and what it is from each one up to the next."""
         if pairs[-1][0] > len(self.cuts):
-            raise NotProvedError(
-                f"the multipliers of {self.features} name a cell that is not there"
-            )
+            not_proved(f"the multipliers of {self.features} name a cell that is not there")
         return pairs if pairs[0][0] == 0 else [(0, 0), *pairs]
 
     def some(self, named: Sequence[int]) -> int:
@@ -743,7 +725,7 @@ class States(Axis):
         if self.code is not None:
             return self.names.index(self.code(x[0])) if x[0] == x[0] else self.n_cells - 1
         if sorted(x) != [0] * (len(x) - 1) + [1]:
-            raise NotProvedError(f"the features {self.features} are no one-hot group")
+            not_proved(f"the features {self.features} are no one-hot group")
         return x.index(1)
 
     def left(self, node: Node) -> int:
@@ -761,7 +743,7 @@ class States(Axis):
     def moves(self, x: Values, lower: Values, upper: Values) -> Iterator[tuple[int, Any]]:
         here = self.cell(x)
         if self.code is None and not self.is_open(here, x, lower, upper):
-            raise NotProvedError(f"the features {self.features} are outside the attacker's bounds")
+            not_proved(f"the features {self.features} are outside the attacker's bounds")
         for cell in range(len(self.names)) if self.limit[1] >= 1 else ():
             if cell != here and self.is_open(cell, x, lower, upper):
                 yield cell, self.weight[1]
@@ -774,7 +756,7 @@ class States(Axis):
     def steps(self, pairs: Pairs) -> Pairs:
         known = dict(pairs)
         if len(known) < len(pairs):
-            raise NotProvedError(f"the multipliers of {self.features} name a state twice")
+            not_proved(f"the multipliers of {self.features} name a state twice")
         return [(place, known.get(name, 0)) for place, name in enumerate((*self.names, -1))]
 
     def some(self, named: Sequence[int]) -> int:
@@ -813,32 +795,26 @@ class Question:
         for group in attacker.groups:
             for f in group:
                 self.axes[f], axis_of[f] = None, len(self.axes)
-            self.axes.append(
-                States(attacker, group, list(range(len(group))), None) if group else None
-            )
+            states = list(range(len(group)))
+            self.axes.append(States(attacker, group, states) if group else None)
         self.bounds = self.bounded(())
         self.with_states = [a for a, axis in enumerate(self.axes) if isinstance(axis, States)]
         self.used = sorted({axis_of[node[0]] for node in splits})
         self._make_costs_whole()
         scores = [node[0] for nodes in model.trees for node in nodes if len(node) == 1]
-        self.unit = 64 + exponent(
-            v for row in (*scores, model.base, (model.threshold,)) for v in row
-        )
+        self.unit = 64 + exponent(chain(*scores, model.base, [model.threshold]))
         self.base = [whole(value, self.unit) for value in model.base]
         self.threshold = whole(model.threshold, self.unit) * model.average
         self.trees, self.lows, self.negated = [], [], []
         for nodes in model.trees:
-            self.trees.append(
-                [
-                    (axis_of[node[0]], self.axis(axis_of[node[0]]).left(node), *node[3:])
-                    if len(node) == 5
-                    else (-1, 0, 0, 0)
-                    for node in nodes
-                ]
-            )
-            outputs = [
-                o for o in range(len(model.base)) if any(len(v) == 1 and v[0][o] for v in nodes)
-            ]
+            ways = [(-1, 0, 0, 0)] * len(nodes)
+            for place, node in enumerate(nodes):
+                if len(node) == 5:
+                    axis = axis_of[node[0]]
+                    ways[place] = axis, self.axis(axis).left(node), node[3], node[4]
+            self.trees.append(ways)
+            sums = [map(bool, node[0]) for node in nodes if len(node) == 1]
+            outputs = [o for o, some in enumerate(zip(*sums, strict=True)) if any(some)]
             self.lows.append({o: self._lows(nodes, o, 1) for o in outputs})
             self.negated.append({o: self._lows(nodes, o, -1) for o in outputs})
 
@@ -862,7 +838,7 @@ class Question:
     def axis(self, number: int) -> Line | States:
         found = self.axes[number] if number < len(self.axes) else None
         if found is None:
-            raise NotProvedError(f"there is no axis {number}")
+            not_proved(f"there is no axis {number}")
         return found
 
     def _make_costs_whole(self) -> None:
@@ -908,11 +884,9 @@ class Row:
         for f, value in enumerate(x):
             seen = single(value) if question.model.narrow else value
             if math.isinf(seen) or (value != value and f in question.unruly):
-                raise NotProvedError(f"feature {f} is {value}, for which there is no rule")
-        self.cells = [
-            axis.cells(axis.of(x), *own) if axis else NOWHERE
-            for axis, own in zip(question.axes, bounds, strict=True)
-        ]
+                not_proved(f"feature {f} is {value}, for which there is no rule")
+        known = zip(question.axes, bounds, strict=True)
+        self.cells = [axis.cells(axis.of(x), *own) if axis else NOWHERE for axis, own in known]
         self.full = [cells.full for cells in self.cells]
         self.decision = question.decide([cells.here for cells in self.cells])
 
@@ -949,14 +923,14 @@ class Claim:
         rivals, right = dict(given), row.decision == label
         if model.task == "binary":
             if given:
-                raise NotProvedError("a part has weights, where there are two classes")
+                not_proved("a part has weights, where there are two classes")
             self.weights = {0: 1 if row.decision else -1}
             self.zero_wins = model.tie == ("negative" if row.decision else "positive")
         else:
             if not any(rivals.values()) or len(rivals) < len(given) or label in rivals:
-                raise NotProvedError("weights that are all 0, or twice there, or for the label")
+                not_proved("weights that are all 0, or twice there, or for the label")
             if max(rivals) >= len(question.base):
-                raise NotProvedError(f"there is no class {max(rivals)}")
+                not_proved(f"there is no class {max(rivals)}")
             sign = 1 if right else -1
             self.weights = {r: -sign * weight for r, weight in given if weight}
             before = [rival < label for rival in self.weights]
@@ -970,17 +944,14 @@ class Claim:
     def lowest(self, tree: int, up: int) -> list[int] | None:
         """The least value below every node, in multiples of 2^-(unit + up); None if all are 0."""
         lows, negated = self.question.lows[tree], self.question.negated[tree]
-        terms = [
-            (abs(w), (lows if w > 0 else negated)[o]) for o, w in self.weights.items() if o in lows
-        ]
+        weights = [(o, w) for o, w in self.weights.items() if o in lows]
+        terms = [(abs(w), lows[o] if w > 0 else negated[o]) for o, w in weights]
         if not terms:
             return None
         if len(terms) == 1 and terms[0][0] == 1 and not up:
             return terms[0][1]
-        return [
-            sum(column) << up
-            for column in zip(*([w * v for v in line] for w, line in terms), strict=True)
-        ]
+        lines = [[w * value for value in line] for w, line in terms]
+        return [sum(values) << up for values in zip(*lines, strict=True)]
 
 
 Masks = list[int]  # by axis: the open cells of a case
@@ -1065,7 +1036,7 @@ def close(row: Row, masks: Masks, given: Bound, claim: Claim) -> None:
     for tree, a, pairs in given.theta or (asked(row, case, lowest) if price else ()):
         axis = question.axis(a)
         if tree >= len(lowest) or a in thetas[tree]:
-            raise NotProvedError(f"the multipliers of tree {tree}, axis {a}: no tree, or twice")
+            not_proved(f"the multipliers of tree {tree}, axis {a}: no tree, or twice")
         if not pairs:
             paid[a] += 1
             thetas[tree][a] = priced(row.cells[a])
@@ -1075,7 +1046,7 @@ def close(row: Row, masks: Masks, given: Bound, claim: Claim) -> None:
         change, last, steps = changes[a], 0, []
         for (start, theta), (end, _) in pairwise([*axis.steps(pairs), (axis.n_cells, 0)]):
             if start >= end:
-                raise NotProvedError(f"the multipliers of axis {a} do not rise from cell to cell")
+                not_proved(f"the multipliers of axis {a} do not rise from cell to cell")
             steps.append(((1 << end) - (1 << start), theta << finer))
             change[start] += theta - last
             last = theta
@@ -1098,7 +1069,7 @@ def close(row: Row, masks: Masks, given: Bound, claim: Claim) -> None:
         )
     if bound < 0 or (bound == 0 and claim.zero_wins):
         number = float(max(Fraction(bound, 1 << unit), Fraction(-(10**300))))
-        raise NotProvedError(f"the bound is {number:.6g}, an attack may win")
+        not_proved(f"the bound is {number:.6g}, an attack may win")
 
 
 def asked(row: Row, case: tuple[Masks, Any], lowest: list[list[int] | None]) -> Multipliers:
@@ -1123,9 +1094,9 @@ def check_witness(row: Row, changes: list[tuple[int, float]]) -> None:
         if axis is not None and any(z[f] != row.x[f] for f, _ in changes if f in axis.features):
             cost += axis.cost(axis.distance(axis.of(row.x), axis.of(z), *bounds))
     if cost > question.capacity:
-        raise NotProvedError("the witness costs more than the budget")
+        not_proved("the witness costs more than the budget")
     if (question.decide(question.places(z)) == row.label) == (row.decision == row.label):
-        raise NotProvedError("the witness does not change whether the model is right")
+        not_proved("the witness does not change whether the model is right")
 
 
 def check_parts(row: Row, given: Iterable[tuple[Weights, Iterable[Case]]]) -> None:
@@ -1142,33 +1113,27 @@ def check_parts(row: Row, given: Iterable[tuple[Weights, Iterable[Case]]]) -> No
                 elif isinstance(case, Cut):  # rule 2
                     a, axis = case.axis, row.question.axis(case.axis)
                     if not isinstance(axis, case.kind):
-                        raise NotProvedError(f"axis {a} is cut as one of the other kind")
+                        not_proved(f"axis {a} is cut as one of the other kind")
                     some = axis.some(case.named)
                     parts = masks[a] & ~some, masks[a] & some
                     pending += [([*masks[:a], part, *masks[a + 1 :]], claim) for part in parts]
                 elif right:
-                    raise NotProvedError("a right row has one rival in a part, everywhere the same")
+                    not_proved("a right row has one rival in a part, everywhere the same")
                 else:  # a label that wins against all rivals wins against any mean of them
                     pending.append((masks, Claim(row, case)))
             except NotProvedError as error:
                 raise NotProvedError(f"part {number}, case {place}: {error}") from None
     if row.question.model.task == "binary" or not right:
         if len(rivals) != 1:
-            raise NotProvedError(f"there are {len(rivals)} parts, not one")
+            not_proved(f"there are {len(rivals)} parts, not one")
     elif sorted(rivals) != [[(r, 1)] for r in range(len(row.question.base)) if r != row.label]:
-        raise NotProvedError("the parts are not one for every rival, with weight 1")
+        not_proved("the parts are not one for every rival, with weight 1")
 
 
 # ── the file ─────────────────────────────────────────────────────────────────────────────────
 
-HEADER = {
-    "model": str,
-    "data": str,
-    "attacker": dict,
-    "labels": str,
-    "rows": int,
-    "written_by": str,
-}
+HEADER = {"model": str, "data": str, "attacker": dict, "labels": str, "rows": int}
+HEADER |= {"written_by": str}
 
 
 class Reader:
@@ -1189,9 +1154,9 @@ class Reader:
     def piece(self, n: int) -> bytes:
         """The next n bytes."""
         self.at += n
-        return (
-            self.data[self.at - n : self.at] if self.at <= len(self.data) else refuse("is cut off")
-        )
+        if self.at > len(self.data):
+            refuse("is cut off")
+        return self.data[self.at - n : self.at]
 
     def varint(self) -> int:
         start = self.at
@@ -1283,11 +1248,9 @@ def read_frame(data: bytes) -> tuple[dict[str, Any], list[bytes], int]:
         if zlib.crc32(blocks[-1]) != checksum:
             refuse("has a block with another checksum; it is damaged")
     records = reader.take("<Q")
-    return (
-        (header, blocks, records)
-        if reader.at == len(reader.data)
-        else refuse("goes on after its end")
-    )
+    if reader.at != len(reader.data):
+        refuse("goes on after its end")
+    return header, blocks, records
 
 
 def records_of(blocks: Iterable[bytes]) -> Iterator[Reader]:
@@ -1340,12 +1303,10 @@ class Report:
             bounds = question.bounded(reader.several(reader.varint, reader.double, reader.double))
         try:
             if kind > 15:
-                raise NotProvedError("without a proof")
+                not_proved("without a proof")
             row = Row(question, rows[number], labels[number], bounds)
             if (row.decision == row.label) != (status in ("robust", "fragile")):
-                raise NotProvedError(
-                    f"the model decides for {row.decision}, the label is {row.label}"
-                )
+                not_proved(f"the model decides for {row.decision}, the label is {row.label}")
             if status in ("robust", "vulnerable"):
                 check_parts(row, read_parts(numbers(reader.data[reader.at :])))
             else:
@@ -1374,6 +1335,8 @@ def check(
     """
     name, ensemble = os.fspath(proof), read_model(os.fspath(model), classes)
     rows, names = data if isinstance(data, tuple) else read_csv(os.fspath(data), ensemble, label)
+    collects = gc.isenabled()
+    gc.disable()  # no cycles are made; to look for them takes as long as the rest
     try:
         header, blocks, records = read_frame(content_of(name))
         if ensemble.content() != header["model"]:
@@ -1391,7 +1354,6 @@ def check(
         if data_content(rows, labels) != header["data"]:
             refuse("speaks of other data; give those that it was written for, and the same --label")
         report = Report(header)
-        gc.freeze()  # what is known by now need not be looked through again and again
         for reader in records_of(blocks):
             told(report.line(report.judge(reader, question, rows, labels)))
         if len(report.checked) + len(report.wrong) != records:
@@ -1404,6 +1366,9 @@ def check(
         refuse(f"{name}: {error}")
     except DAMAGE as e:
         refuse(f"{name}: is damaged ({type(e).__name__}: {str(e)[:80]})")
+    finally:
+        if collects:
+            gc.enable()
     return report
 
 
