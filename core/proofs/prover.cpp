@@ -18,7 +18,7 @@ Prover::Prover(const Problem& problem, const ProofNames& names)
       reach_(problem.ensemble, costs_), first_look_(problem.ensemble, costs_), first_price_(costs_),
       reduction_(problem.ensemble, problem.attacker),
       domain_(reduction_, Domain::Conclusions::reach), dual_(reduction_, domain_),
-      cutting_(reduction_, domain_), by_price_(reduction_, domain_) {}
+      cutting_(reduction_, domain_), branches_(domain_, dual_), by_price_(reduction_, domain_) {}
 
 bool Prover::prove(Instance& instance, const Row& row, const Stopwatch& stopwatch, Bytes& proof) {
     instance_ = &instance;
@@ -179,13 +179,12 @@ bool Prover::prove_mean(const std::vector<const Objective*>& all, Bytes& proof, 
 // ── cases ───────────────────────────────────────────────────────────────────────────────────────
 
 bool Prover::prove_cases(bool briefly, Bytes& proof) {
-    frames_.clear();
     domain_.reset();
     dual_.reset();
-    const std::size_t most_snapshots = most_snapshot_bytes / (dual_.snapshot_bytes() + 1);
+    branches_.reset(by_price() ? 0 : most_snapshot_bytes);
     const std::size_t most_bytes = proof.size() + most_proof_bytes;
     for (;;) {
-        if (!close(frames_.empty(), proof)) {
+        if (!close(branches_.depth() == 0, proof)) {
             auto cut = by_price() ? by_price_.cut() : std::nullopt;
             if (!cut)
                 cut = cutting_.choose();
@@ -194,29 +193,10 @@ bool Prover::prove_cases(bool briefly, Bytes& proof) {
             const Reduction::Range lower{domain_.low(cut->feature), cut->last};
             const Reduction::Range upper{cut->last + 1, domain_.high(cut->feature)};
             const bool upper_first = write_cut(*cut, proof);
-            const Reduction::Range first = upper_first ? upper : lower;
-            const Reduction::Range second = upper_first ? lower : upper;
-            frames_.push_back({domain_.mark(), cut->feature, second, true});
-            const std::size_t depth = frames_.size() - 1;
-            if (snapshots_.size() == depth && depth < most_snapshots)
-                snapshots_.emplace_back();
-            if (depth < most_snapshots && !by_price())
-                dual_.save(snapshots_[depth]);
-            domain_.restrict(cut->feature, first.low, first.high);
-            continue;
-        }
-        while (!frames_.empty() && !frames_.back().has_second) {
-            domain_.undo(frames_.back().mark);
-            frames_.pop_back();
-        }
-        if (frames_.empty())
+            branches_.cut(cut->feature, upper_first ? upper : lower, upper_first ? lower : upper);
+        } else if (!branches_.next()) {
             return true;
-        Frame& frame = frames_.back();
-        domain_.undo(frame.mark);
-        frame.has_second = false;
-        domain_.restrict(frame.feature, frame.second.low, frame.second.high);
-        if (const std::size_t depth = frames_.size() - 1; depth < most_snapshots && !by_price())
-            dual_.restore(snapshots_[depth]);
+        }
     }
 }
 

@@ -18,6 +18,7 @@
 #include "proofs/names.hpp"
 #include "running/stopwatch.hpp"
 #include "search/blend.hpp"
+#include "search/branches.hpp"
 #include "search/cutting.hpp"
 #include "search/domain.hpp"
 #include "search/dual.hpp"
@@ -41,13 +42,6 @@ class Prover {
     bool prove(Instance& instance, const Row& row, const Stopwatch& stopwatch, Bytes& proof);
 
   private:
-    struct Frame {
-        Domain::Mark mark; // before the cut
-        std::int32_t feature;
-        Reduction::Range second; // cells of the part yet to come
-        bool has_second;
-    };
-
     // Does a price do, without multipliers?
     bool by_price() const {
         return large_spread_ && objective_ != nullptr && problem_.attacker.norm != norm_inf;
@@ -90,6 +84,7 @@ class Prover {
     Domain domain_;
     Dual dual_;
     Cutting cutting_;
+    Branches branches_;
     ByPrice by_price_;
     Instance* instance_ = nullptr;
     bool large_spread_ = false;
@@ -100,8 +95,6 @@ class Prover {
     int mean_bits_ = 0;                // a mean is their sum, shifted by so much
     std::int64_t need_ = 0;            // totals below this can win
     std::vector<std::int32_t> leaves_; // per tree
-    std::vector<Frame> frames_;
-    std::vector<Dual::Snapshot> snapshots_;
     Dual::Snapshot precise_;
 };
 

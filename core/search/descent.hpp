@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "search/aim.hpp"
+#include "search/branches.hpp"
 #include "search/cutting.hpp"
 #include "search/domain.hpp"
 #include "search/dual.hpp"
@@ -36,13 +37,6 @@ class Descent {
     bool run(std::int64_t bound);
 
   private:
-    struct Frame {
-        Domain::Mark mark; // before the cut
-        std::int32_t feature;
-        Reduction::Range second; // cells of the child yet to come
-        bool has_second;
-        std::int64_t bound;
-    };
     struct Cut {
         std::int32_t feature;
         std::int32_t last; // cells up to this one go left
@@ -88,10 +82,9 @@ class Descent {
     Domain domain_;
     Dual dual_;
     Cutting cutting_;
+    Branches branches_;
     Position position_;
     std::size_t depth_ = 0; // of the first domain
-    std::vector<Frame> frames_;
-    std::vector<Dual::Snapshot> snapshots_; // of the first frames, as many as memory allows
     std::unique_ptr<Smaller> smaller_;
 
     std::vector<std::int32_t> trial_;

@@ -21,7 +21,8 @@ struct Descent::Smaller {
 
 Descent::Descent(const Reduction& reduction, Aim& aim, std::size_t memory)
     : reduction_(reduction), aim_(aim), memory_(memory), domain_(reduction),
-      dual_(reduction, domain_), cutting_(reduction, domain_), position_(reduction) {}
+      dual_(reduction, domain_), cutting_(reduction, domain_), branches_(domain_, dual_),
+      position_(reduction) {}
 
 Descent::~Descent() = default;
 
@@ -55,53 +56,32 @@ void Descent::prepare(std::size_t depth, const Dual& dual, const Origin& origin)
 }
 
 bool Descent::run(std::int64_t inherited) {
-    frames_.clear();
+    branches_.reset(memory_);
     position_.reset();
     tried_.clear();
-    const std::size_t most_snapshots = memory_ / (dual_.snapshot_bytes() + 1);
     for (;;) {
         std::int64_t bound = inherited;
         Cut cut{};
-        const Step step = explore(depth_ + frames_.size(), inherited, bound, cut);
+        const Step step = explore(depth_ + branches_.depth(), inherited, bound, cut);
         if (step == Step::found)
             return true;
         if (step == Step::interrupted) {
             aim_.close_at(bound);
-            for (const Frame& frame : frames_)
-                if (frame.has_second)
-                    aim_.close_at(frame.bound);
+            branches_.for_each_kept([&](std::int64_t kept) { aim_.close_at(kept); });
             return false;
         }
         if (step == Step::split) {
             const bool left_first = cut.left <= cut.right;
             const Reduction::Range left{domain_.low(cut.feature), cut.last};
             const Reduction::Range right{cut.last + 1, domain_.high(cut.feature)};
-            frames_.push_back(
-                {domain_.mark(), cut.feature, left_first ? right : left, true, bound});
-            const std::size_t depth = frames_.size() - 1;
-            if (snapshots_.size() == depth && depth < most_snapshots)
-                snapshots_.emplace_back();
-            if (depth < most_snapshots)
-                dual_.save(snapshots_[depth]);
-            const Reduction::Range first = left_first ? left : right;
-            domain_.restrict(cut.feature, first.low, first.high);
+            branches_.cut(cut.feature, left_first ? left : right, left_first ? right : left, bound);
             inherited = bound;
             continue;
         }
         aim_.close_at(bound);
-        while (!frames_.empty() && !frames_.back().has_second) {
-            domain_.undo(frames_.back().mark);
-            frames_.pop_back();
-        }
-        if (frames_.empty())
+        if (!branches_.next())
             return true;
-        Frame& frame = frames_.back();
-        domain_.undo(frame.mark);
-        frame.has_second = false;
-        inherited = frame.bound;
-        domain_.restrict(frame.feature, frame.second.low, frame.second.high);
-        if (const std::size_t depth = frames_.size() - 1; depth < most_snapshots)
-            dual_.restore(snapshots_[depth]);
+        inherited = branches_.bound();
     }
 }
 
