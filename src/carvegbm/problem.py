@@ -35,7 +35,7 @@ __all__ = ["Problem", "Rows"]
 
 Array = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
-_ROWS_AT_ONCE = 1024
+_ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,6 +37,8 @@ __all__ = ["Proved", "write_proof"]
 
 _LARGE_SPREAD = ENGINES.index("large-spread")
 _UNPROVED = 16
+_LONGEST = 1 << 26
+"""Bytes of a proof; a block of records may have twice as many."""
 _FLIPPED = [STATUSES.index("fragile"), STATUSES.index("broken")]
 
 
@@ -104,7 +106,7 @@ def _records(
     limits, rows = problem.limits, range(which.start, which.stop)
     for row, code, proof in zip(rows, found.status.tolist(), proofs, strict=True):
         bounds = _bounds(limits.lower[row], limits.upper[row]) if limits.by_row else b""
-        if proof:
+        if 0 < len(proof) <= _LONGEST:
             yield number(row) + bytes((code,)) + bounds + proof, True
         else:
             yield number(row) + bytes((code | _UNPROVED,)) + bounds, False
