@@ -1,6 +1,6 @@
 """Proofs: how large they are, what they cost, and how fast they are checked.
 
-    python benchmarks/proofs.py [--data FOLDER] [--rows 200] [--models .cache/proofs]
+    python benchmarks/proofs.py [--data FOLDER] [--rows 200] [--models .cache/proofs] [--only NAME]
 
 The sample that comes with the package, a plain LightGBM on breast cancer and one of ten classes on
 digits; on Fashion-MNIST 0 vs 3, if the idx files are there, large-spread models trained for each
@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200)
     parser.add_argument("--models", type=Path, default=Path(".cache/proofs"), help="model folder")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", help="one kind of model, by its name in the first column")
     options = parser.parse_args()
     options.models.mkdir(parents=True, exist_ok=True)
     print(
@@ -61,7 +62,8 @@ def main() -> None:
         f"{'with proof':>10} {'ratio':>6} {'goal':>5} {'checked/s':>9} {'goal':>5}"
     )
     for setting in settings(options):
-        print(measure(setting, options.repeats), flush=True)
+        if options.only in (None, setting.name):
+            print(measure(setting, options.repeats), flush=True)
 
 
 def settings(options: argparse.Namespace) -> Iterator[Setting]:
