@@ -45,7 +45,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, chain, pairwise
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 __all__ = ["RefusedError", "Report", "check", "main"]
 
@@ -57,9 +57,9 @@ LARGEST_COUNT = 1 << 22  # of numbers that are held at once: weights, states, mu
 LARGEST_STEPS = 1 << 50  # of 1 / denominator: a lattice ends there, on both sides
 LARGEST_LCM = 1 << 14  # bits of a common denominator; beyond that, costs stay fractions
 
+# what reading a damaged file may raise
 DAMAGE: tuple[type[Exception], ...] = (ArithmeticError, AttributeError, LookupError, TypeError)
 DAMAGE += (ValueError, RuntimeError, StopIteration, struct.error, zlib.error, csv.Error)
-# what reading a damaged file may raise
 
 
 class RefusedError(ValueError):
@@ -78,7 +78,9 @@ def not_proved(message: str) -> NoReturn:
     raise NotProvedError(message)
 
 
-# ── numbers ──────────────────────────────────────────────────────────────────────────────────
+def need(condition: object, otherwise: str) -> None:
+    if not condition:
+        not_proved(otherwise)
 
 
 def single(value: float) -> float:
@@ -113,9 +115,6 @@ Node = list[Any]
 its code is in cut, if that is a tuple of codes; what is missing goes "L", "R" or "-", nowhere."""
 
 
-RULES = ("label", "text", "truncate", "nonnegative")  # how a number becomes a code
-
-
 @dataclass
 class Model:
     """An ensemble: (base + the sum of a leaf's scores per tree) / average, a number per output."""
@@ -131,13 +130,13 @@ class Model:
     names: list[str] | None = None
     classes: list[Any] = field(default_factory=list)
     categories: dict[int, dict[int, Any]] = field(default_factory=dict)  # feature: code: label
-    rule: str = "label"
+    rule: str = "label"  # how a number becomes a code
     unknown_is_missing: bool = False
 
     def checked(self, classes: list[Any] | None) -> Model:
         """Itself, if it is sound."""
-        splits = [node for nodes in self.trees for node in nodes if len(node) == 5]
-        leaves = [node[0] for nodes in self.trees for node in nodes if len(node) == 1]
+        splits = [node for node in chain(*self.trees) if len(node) == 5]
+        leaves = [node[0] for node in chain(*self.trees) if len(node) == 1]
         if self.rule in ("truncate", "nonnegative") and not self.categories:
             self.categories = {f: {} for f, cut, *_ in splits if type(cut) is tuple}
         self.classes = classes or self.classes
@@ -147,14 +146,17 @@ class Model:
         self.classes = self.classes or list(range(max(2, len(self.base))))
         if len(self.classes) != max(2, len(self.base)):
             refuse(f"has {len(self.base)} outputs and {len(self.classes)} classes; give --classes")
-        finite = (*self.base, self.threshold, *(score for scores in leaves for score in scores))
-        sound = all(map(math.isfinite, finite)) and self.average >= 1
+        sound = all(map(math.isfinite, chain(self.base, [self.threshold], *leaves)))
         sound &= len(self.base) == 1 if self.task == "binary" else self.task == "multiclass"
-        sound &= self.tie in ("positive", "negative") and self.rule in RULES
+        sound &= self.tie in ("positive", "negative") and self.average >= 1
+        sound &= self.rule in ("label", "text", "truncate", "nonnegative")
         sound &= all(len(scores) == len(self.base) for scores in leaves)
         for f, cut, *_ in splits:
             sound &= 0 <= f < self.n_features and (f in self.categories) == (type(cut) is tuple)
-            sound &= type(cut) is tuple or (single(cut) if self.narrow else cut) == cut
+            if type(cut) is tuple:  # of codes >= 0, which ascend
+                sound &= cut == tuple(sorted({-1, *cut})[1:])
+            else:
+                sound &= cut == (single(cut) if self.narrow else cut)
         if not sound:
             refuse("has a task, a number or a split that cannot be; the file is damaged")
         return self
@@ -164,9 +166,9 @@ class Model:
         n_outputs = len(self.base)
         head = struct.pack("<3I", self.n_features, n_outputs, self.average)
         head += struct.pack(f"<{n_outputs + 1}d", self.threshold, *self.base)
-        head += b"+" if self.tie == "positive" else b"-"
-        found = hashlib.sha256(head + (b"f" if self.narrow else b"d"))
-        for node in (node for nodes in self.trees for node in nodes):
+        head += (b"+" if self.tie == "positive" else b"-") + (b"f" if self.narrow else b"d")
+        found = hashlib.sha256(head)
+        for node in chain(*self.trees):
             if len(node) == 1:
                 found.update(b"V" + struct.pack(f"<{n_outputs}d", *node[0]))
             elif type(node[1]) is tuple:
@@ -187,10 +189,7 @@ class Model:
 
 
 def grown(root: int, look: Callable[[int], Node]) -> list[Node]:
-    """The nodes below a root: itself, its left subtree, its right subtree.
-
-    `look` makes a node of a key, with the keys of the children in it.
-    """
+    """A root, its left subtree, its right subtree; `look` gives a node, with keys for children."""
     nodes: list[Node] = []
     seen, stack = set(), [(root, 0, 0)]
     while stack:
@@ -243,8 +242,6 @@ def from_ensemble(document: dict[str, Any]) -> Model:
             return [tuple(map(float, node["scores"]))]
         codes = node.get("categories")
         cut = float(node["threshold"]) if codes is None else tuple(map(int, codes))
-        if codes is not None and any(a >= b for a, b in pairwise((-1, *codes))):
-            refuse(f"node {place}: its categories do not ascend; the file is damaged")
         side = {None: "-", "left": "L", "right": "R"}[node.get("missing")]
         return [int(node["feature"]), cut, side, int(node["left"]), int(node["right"])]
 
@@ -285,17 +282,14 @@ def from_lightgbm(text: str) -> Model:
 
 
 def lightgbm_tree(block: dict[str, str], output: int, n_outputs: int) -> list[Node]:
-    """A tree of the text: inner nodes first, child ~i is leaf i.
-
-    LightGBM takes |v| <= 1e-35 (as float32) for 0 before it compares: a threshold next to 0 moves
-    to an end of that interval. It takes NaN for 0 where missing_type is None, both for missing
-    where it is Zero.
-    """
+    """A tree of the text: inner nodes first, child ~i is leaf i."""
+    # LightGBM takes |v| <= 1e-35 (as float32) for 0 before it compares: a threshold next to 0 moves
+    # to an end of that interval. It takes NaN for 0 where missing_type is None, both for missing
+    # where it is Zero.
     if block.get("is_linear", "0") != "0":
         refuse("has linear models in its leaves; train with linear_tree=false")
     lists = {key: value.split() for key, value in block.items()}
-    n_leaves, scores = int(block["num_leaves"]), [float(score) for score in lists["leaf_value"]]
-    zero = single(1e-35)
+    scores, zero = [float(score) for score in lists["leaf_value"]], single(1e-35)
     before = math.nextafter(-zero, -math.inf)
 
     def look(key: int) -> Node:
@@ -318,9 +312,9 @@ def lightgbm_tree(block: dict[str, str], output: int, n_outputs: int) -> list[No
         side = "L" if (default_left if missing_type == 2 else zero_left) else "R"
         return [feature, cut, side, *children]
 
-    if len(scores) != n_leaves or n_leaves < 1:
-        refuse(f"has a tree of {n_leaves} leaves with {len(scores)} scores; the file is damaged")
-    return grown(0 if n_leaves > 1 else -1, look)
+    if len(scores) != int(block["num_leaves"]):
+        refuse("has a tree with another number of leaves than it says; the file is damaged")
+    return grown(0 if len(scores) > 1 else -1, look)
 
 
 def from_xgboost(document: dict[str, Any]) -> Model:
@@ -394,18 +388,12 @@ def content_of(path: str) -> bytes:
 
 
 def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str]]:
-    """Rows of numbers (categories as codes, NaN for what is missing), and labels as they stand.
-
-    Where there is a header, columns find features by name; else, and where the names are others,
-    they are taken in order.
-    """
+    """Rows of numbers (categories as codes, NaN for what is missing), and labels as they stand."""
     try:
         lines = [line for line in content_of(path).decode("utf-8-sig").splitlines() if line.strip()]
         by = next((mark for mark in ",;\t" if mark in lines[-1]), None)
         split = csv.reader(lines, delimiter=by or ",", skipinitialspace=True)
-        cells = [
-            [cell.strip() for cell in line] for line in (split if by else map(str.split, lines))
-        ]
+        cells = [[c.strip() for c in line] for line in (split if by else map(str.split, lines))]
         first, usual = cells[0], [cell.lower() for cell in cells[0]]
         numbers = [cell for cell in first if is_number(cell)]
         numbered = numbers == [str(i) for i in range(len(first) - 1)]
@@ -417,10 +405,11 @@ def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str
         elif header:
             at = next((usual.index(c) for c in ("label", "target", "class", "y") if c in usual), at)
         order = [place for place in range(len(first)) if place != at]
-        wanted = [plain(name) for name in model.names or ()]
-        keys = [plain(first[place]) for place in order]
+        odd = re.compile(r'[\s",:\[\]{}]')  # LightGBM writes _ in place of each in a name
+        wanted = [odd.sub("_", name) for name in model.names or ()]
+        keys = [odd.sub("_", first[place]) for place in order]
         if header and sorted(keys) == sorted(wanted) and len(set(keys)) == len(keys):
-            order = [order[keys.index(name)] for name in wanted]
+            order = [order[keys.index(name)] for name in wanted]  # else as they stand
         rows, labels = [], []
         for number, line in enumerate(cells[bool(header) :]):
             if len(line) != model.n_features + 1 or line[at].lower() in ("", "nan"):
@@ -437,11 +426,6 @@ def is_number(cell: str) -> bool:
         return "_" not in cell and float(cell) is not None
     except ValueError:
         return False
-
-
-def plain(name: str) -> str:
-    """The name of a feature as LightGBM spells it."""
-    return re.sub(r'[\s",:\[\]{}]', "_", name)
 
 
 def key_of(text: str, names: Iterable[tuple[int, Any]]) -> int:
@@ -474,14 +458,6 @@ def places_of(labels: Iterable[Any], classes: list[Any]) -> list[int]:
     return [known[text] for text in texts]
 
 
-def data_content(rows: Rows, labels: list[int]) -> str:
-    """SHA-256 of rows and labels."""
-    found = hashlib.sha256()
-    for row, label in zip(rows, labels, strict=True):
-        found.update(struct.pack(f"<{len(row)}dI", *row, label))
-    return found.hexdigest()
-
-
 # ── the attacker, axes and cells ─────────────────────────────────────────────────────────────
 
 LIMITS = {"norm", "budget", "features", "down", "up", "lower", "upper", "step", "categories"}
@@ -492,7 +468,7 @@ class Attacker:
     """What may be changed, how far, and at what cost, as the header of the file has it."""
 
     def __init__(self, given: dict[str, Any], model: Model) -> None:
-        n, norm = model.n_features, given["norm"]
+        self.model, n, norm = model, model.n_features, given["norm"]
 
         def place(key: Any) -> int:
             is_one = str(key).isdecimal() and str(key) == str(int(key)) and int(key) < n
@@ -504,33 +480,28 @@ class Attacker:
         if given.keys() - LIMITS or not (norm == "inf" or (type(norm) is int and 0 <= norm <= 100)):
             refuse(f"the attacker has the norm {norm}, or limits that are not known here")
         self.norm: int | None = None if norm == "inf" else norm
-        self.budget = amount(given["budget"])
+        self.budget, one = amount(given["budget"]), Fraction(1)
         self.capacity = Fraction(0) if norm == "inf" else self.budget ** (norm or 1)
-        down, up, one = by_feature("down", amount), by_feature("up", amount), Fraction(1)
+        free = {place(f) for f in given.get("features", range(n))}
+        closed = dict.fromkeys(set(range(n)) - free, Fraction(0))
+        down, up = by_feature("down", amount) | closed, by_feature("up", amount) | closed
         self.scale = [(down.get(f, one), up.get(f, one)) for f in range(n)]
-        may_change = {place(f) for f in given.get("features", range(n))}
-        self.changeable = [f in may_change and any(self.scale[f]) for f in range(n)]
         low, high = by_feature("lower", float.fromhex), by_feature("upper", float.fromhex)
-        self.lower = [low.get(f, -math.inf) for f in range(n)]
-        self.upper = [high.get(f, math.inf) for f in range(n)]
+        self.bounds = [(low.get(f, -math.inf), high.get(f, math.inf)) for f in range(n)]
         self.row_bounds = given.get("row_bounds") is True
-        self.step = {f: s for f, s in by_feature("step", ratio).items() if self.changeable[f]}
-        codes = by_feature("categories", list)
-        self.codes = {f: set(those) for f, those in codes.items() if self.changeable[f]}
+        steps, codes = by_feature("step", ratio), by_feature("categories", list)
+        self.step = {f: step for f, step in steps.items() if any(self.scale[f])}
+        self.codes = {f: set(those) for f, those in codes.items() if any(self.scale[f])}
         groups = [[place(f) for f in group] for group in given.get("one_hot", [])]
-        self.groups = [group if all(self.changeable[f] for f in group) else [] for group in groups]
-        """Those that may be changed; [] in place of the others."""
-        grouped = [f for group in self.groups for f in group]
-        states, categorical = {*self.codes, *grouped}, model.categories.keys()
-        if (
-            any(self.scale[f][0] != self.scale[f][1] for f in states)
-            or any(len({(self.scale[f], self.changeable[f]) for f in g}) > 1 for g in groups)
-            or len(set(grouped)) < len(grouped)
-            or self.codes.keys() - categorical
-            or any(type(c) is not int or not 0 <= c < 1 << 31 for f in codes for c in codes[f])
-            or categorical & {*grouped, *self.step}
-            or states & self.step.keys()
-        ):
+        by_axis = enumerate(groups, n)
+        self.groups = {a: group for a, group in by_axis if any(any(self.scale[f]) for f in group)}
+        grouped = [f for group in self.groups.values() for f in group]
+        of_one_kind = [*grouped, *self.step, *model.categories]
+        foreign = self.codes.keys() - model.categories.keys()
+        strange = [c for c in chain(*codes.values()) if type(c) is not int or not 0 <= c < 1 << 31]
+        uneven = [f for f in (*self.codes, *grouped) if self.scale[f][0] != self.scale[f][1]]
+        mixed = [group for group in groups if len({self.scale[f] for f in group}) > 1]
+        if len(set(of_one_kind)) < len(of_one_kind) or foreign or strange or uneven or mixed:
             refuse("the attacker's limits contradict each other, or the model")
 
 
@@ -542,33 +513,30 @@ def amount(text: Any) -> Fraction:
 
 def ratio(text: str) -> Fraction:
     """A step, as "numerator/denominator"."""
-    match = re.fullmatch(r"(\d{1,10})/(\d{1,10})", text, re.ASCII)
-    step = Fraction(int(match[1]), int(match[2])) if match else Fraction(0)
+    step = Fraction(text) if re.fullmatch(r"\d{1,10}/\d{1,10}", text, re.ASCII) else Fraction(0)
     in_range = 0 < step <= 1 << 31 and step.denominator <= 1 << 31
     return step if in_range else refuse(f"{text[:40]!r} is no step")
 
 
 Values = tuple[float, ...]  # of the features of an axis
-Pairs = list[tuple[int, int]]  # cells or states, and θ
-Multipliers = list[tuple[int, int, Pairs]]  # by tree and axis; no pairs: the price
+Bounds = tuple[tuple[float, float], ...]  # of them: the least and the largest
+ByAxis = dict[int, Bounds]
+Pairs = list[tuple[int, int]]  # cells or states and θ, or classes and weights
 
 
 class Cells(dict[int, Any]):
-    """The open cells of an axis for a row, as a mask; and the least cost of some, by their mask.
+    """The open cells of an axis for a row, as a mask; and the least cost of some, by their mask."""
 
-    To stay `here`, in the cell of x, costs nothing.
-    """
-
-    def __init__(self, here: int, n_cells: int, moves: Iterable[tuple[int, Any]]) -> None:
+    def __init__(self, axis: Line | States, x: Values, bounds: Bounds) -> None:
         super().__init__()
-        self.here, self.full, self.costs = here, 1 << here, [0] * n_cells
-        for cell, cost in moves:
+        self.here, self.costs = axis.cell(x), [0] * axis.n_cells
+        self.full = 1 << self.here  # to stay in the cell of x costs nothing
+        for cell, cost in axis.moves(x, bounds):
             self.costs[cell], self.full = cost, self.full | 1 << cell
         self.most = max(self.costs)
 
     def __missing__(self, mask: int) -> Any:
-        first, end = (mask & -mask).bit_length() - 1, mask.bit_length()
-        self[mask] = min(self.costs[cell] for cell in range(first, end) if mask >> cell & 1)
+        self[mask] = min([self.costs[cell] for cell in members(mask)])
         return self[mask]
 
     def dear(self, most: Any) -> int:
@@ -576,62 +544,43 @@ class Cells(dict[int, Any]):
         return sum(1 << cell for cell, cost in enumerate(self.costs) if cost > most)
 
 
+def members(mask: int) -> list[int]:
+    """The cells of a mask: bit i stands for cell i."""
+    return [cell for cell, bit in enumerate(bin(mask)[:1:-1]) if bit == "1"]
+
+
 class Axis:
-    """What a row may be moved along; its cells are numbered, the last one is for what is missing.
+    """What a row may be moved along: d > 0 units cost `weight` d^`power`, up to a `limit`."""
 
-    Down and up, a move by d > 0 units is possible up to a `limit`, and costs `weight` d^`power`.
-    """
-
-    def __init__(
-        self, attacker: Attacker, features: list[int], n_cells: int, unit: Fraction
-    ) -> None:
-        self.features, self.n_cells, self.unit = features, n_cells, unit
+    def __init__(self, attacker: Attacker, features: list[int], unit: Fraction) -> None:
+        self.features, self.unit = features, unit
         norm, budget, self.power = attacker.norm, attacker.budget, attacker.norm or 0
-        self.limit: list[Any] = [-1, -1]
+        self.limit: list[Any] = [-1, -1]  # down, up
         self.weight: list[Any] = [Fraction(0), Fraction(0)]
         for up, scale in enumerate(attacker.scale[features[0]]):
-            if attacker.changeable[features[0]] and scale > 0:
+            if scale > 0:
                 at_will = math.inf if budget >= 1 else -1
                 self.limit[up] = at_will if norm == 0 else budget * scale / unit
                 self.weight[up] = Fraction(0) if norm is None else (unit / scale) ** norm
-        self.cells = lru_cache(64)(lambda x, *b: Cells(self.cell(x), n_cells, self.moves(x, *b)))
 
-    def cell(self, x: Values) -> int:
-        """The cell of a row."""
-        raise NotImplementedError
-
-    def moves(self, x: Values, lower: Values, upper: Values) -> Iterator[tuple[int, Any]]:
-        """The other cells that are open, and their costs."""
-        raise NotImplementedError
-
-    def of(self, z: Sequence[float]) -> Values:
+    def of(self, z: Sequence[Any]) -> tuple[Any, ...]:
         """What a point has for the features of the axis."""
         return tuple([z[f] for f in self.features])
 
-    def cost(self, distance: Any) -> Any:
-        """What a move costs; 0 is one that no attacker can make."""
-        up, distance = distance > 0, abs(distance)
-        if distance == 0 or distance > self.limit[up]:
-            not_proved(f"the witness moves {self.features} where the attacker cannot")
-        return self.weight[up] * distance**self.power
-
 
 class Line(Axis):
-    """A numeric feature: the cells lie between its cuts, and end at whole multiples of a unit.
+    """A numeric feature: `spans` has the ends of the cells between its cuts, in whole units."""
 
-    With a step, that is the unit, and n stands for the double nearest to n steps.
-    """
-
-    def __init__(
-        self, attacker: Attacker, feature: int, cuts: list[float], narrow: bool, values: list[float]
-    ) -> None:
-        self.cuts = cuts
-        self.step: Fraction | None = attacker.step.get(feature)
+    def __init__(self, attacker: Attacker, feature: int, cuts: list[float], rows: Rows) -> None:
+        self.cuts, narrow = cuts, attacker.model.narrow
+        self.n_cells = len(cuts) + 2  # the last one is for what is missing, as in all axes
         self.seen: Callable[[float], float] = single if narrow else float  # by the model
         most = -above(-math.inf, narrow)
         ends = [(above(a, narrow), min(b, most)) for a, b in pairwise([-math.inf, *cuts, math.inf])]
-        e = exponent(v for v in (*chain(*ends), *values) if math.isfinite(v))
-        super().__init__(attacker, [feature], len(cuts) + 2, self.step or Fraction(1, 1 << e))
+        values = (*chain(*ends), *(row[feature] for row in rows))
+        e = exponent(value for value in values if math.isfinite(value))
+        self.step: Fraction | None = attacker.step.get(feature)
+        super().__init__(attacker, [feature], self.step or Fraction(1, 1 << e))
         self.far = [limit if limit == math.inf else math.floor(limit) for limit in self.limit]
         if self.step is None:
             self.spans = [(whole(a, e), whole(b, e)) if a <= b else (1, 0) for a, b in ends]
@@ -641,7 +590,7 @@ class Line(Axis):
             self.spans = [(a + 1, b) for a, b in pairwise([-self.end - 1, *lasts, self.end])]
 
     def double(self, n: int) -> float:
-        """The double nearest to n steps."""
+        """What n units stand for where there is a step: the nearest double."""
         return n * self.unit.numerator / self.unit.denominator
 
     def last(self, most: float, seen: Callable[[float], float] = float) -> int:
@@ -674,16 +623,17 @@ class Line(Axis):
         up_to = (2 << bisect_left(self.cuts, node[1])) - 1
         return up_to | bool(node[2] == "L") << self.n_cells - 1
 
-    def moves(self, x: Values, lower: Values, upper: Values) -> Iterator[tuple[int, Any]]:
+    def moves(self, x: Values, bounds: Bounds) -> Iterator[tuple[int, Any]]:
+        """The other cells that are open, and their costs."""
         if x[0] != x[0]:
             return
-        (low,), (high,), here = lower, upper, self.cell(x)
-        own, first, last = int(self.number(x[0], low, high)), low, high
+        ((first, last),), here = bounds, self.cell(x)
+        own = int(self.number(x[0], first, last))
         if self.step is not None:
-            first, last = self.last(math.nextafter(low, -math.inf)) + 1, self.last(high)
-        elif math.isfinite(low) or math.isfinite(high):
-            first = math.ceil(Fraction(low) / self.unit) if math.isfinite(low) else low
-            last = math.floor(Fraction(high) / self.unit) if math.isfinite(high) else high
+            first, last = self.last(math.nextafter(first, -math.inf)) + 1, self.last(last)
+        elif math.isfinite(first) or math.isfinite(last):
+            first = math.ceil(Fraction(first) / self.unit) if math.isfinite(first) else first
+            last = math.floor(Fraction(last) / self.unit) if math.isfinite(last) else last
         for up, cells in enumerate((range(here - 1, -1, -1), range(here + 1, len(self.spans)))):
             for cell in cells:
                 a, b = self.spans[cell]
@@ -693,16 +643,15 @@ class Line(Axis):
                         break
                     yield cell, self.weight[up] * distance**self.power
 
-    def distance(self, x: Values, z: Values, lower: Values, upper: Values) -> Any:
+    def distance(self, x: Values, z: Values, bounds: Bounds) -> Any:
         """By how many units x is moved to z; 0 if it cannot be."""
         if x[0] != x[0] or not math.isfinite(z[0]) or (not self.step and self.seen(z[0]) != z[0]):
             return 0
-        return self.number(z[0], lower[0], upper[0]) - self.number(x[0], lower[0], upper[0])
+        return self.number(z[0], *bounds[0]) - self.number(x[0], *bounds[0])
 
     def steps(self, pairs: Pairs) -> Pairs:
         """θ as a function: cells, and what it is from each one up to the next."""
-        if pairs[-1][0] > len(self.cuts):
-            not_proved(f"the multipliers of {self.features} name a cell that is not there")
+        need(pairs[-1][0] <= len(self.cuts), f"θ of {self.features} names a cell that is not there")
         return pairs if pairs[0][0] == 0 else [(0, 0), *pairs]
 
     def some(self, named: Sequence[int]) -> int:
@@ -713,50 +662,42 @@ class Line(Axis):
 class States(Axis):
     """Every state is a cell: the codes of a categorical feature, or the members of a group."""
 
-    def __init__(
-        self, attacker: Attacker, features: list[int], names: list[int], code: Any = None
-    ) -> None:
-        super().__init__(attacker, features, len(names) + 1, Fraction(1))
-        self.names = names
-        self.code: Callable[[float], int] | None = code  # None: a group
-        self.codes = attacker.codes.get(features[0], set())
+    def __init__(self, attacker: Attacker, features: list[int], names: list[int]) -> None:
+        super().__init__(attacker, features, Fraction(1))
+        self.names, self.n_cells, self.code = names, len(names) + 1, attacker.model.code
+        self.is_group = features[0] not in attacker.model.categories
+        self.codes = attacker.codes.get(features[0], set())  # that may be chosen
 
     def cell(self, x: Values) -> int:
-        if self.code is not None:
+        if not self.is_group:
             return self.names.index(self.code(x[0])) if x[0] == x[0] else self.n_cells - 1
-        if sorted(x) != [0] * (len(x) - 1) + [1]:
-            not_proved(f"the features {self.features} are no one-hot group")
+        need(sorted(x) == [0] * (len(x) - 1) + [1], f"{self.features} are no one-hot group")
         return x.index(1)
 
     def left(self, node: Node) -> int:
-        if self.code is not None:
+        if not self.is_group:
             return self.some(node[1]) | bool(node[2] == "L") << self.n_cells - 1
         member = self.features.index(node[0])
         return sum(1 << state for state in self.names if (state == member) <= node[1])
 
-    def is_open(self, cell: int, x: Values, lower: Values, upper: Values) -> bool:
-        """Whether the attacker may choose a state."""
-        if self.code is not None:
-            return self.names[cell] in self.codes and x[0] == x[0]
-        return all(lower[i] <= (i == cell) <= upper[i] for i in self.names)
+    def moves(self, x: Values, bounds: Bounds) -> Iterator[tuple[int, Any]]:
+        here, states = self.cell(x), range(len(self.names))
+        if self.is_group:
+            inside = [[low <= 0 <= high, low <= 1 <= high] for low, high in bounds]
+            chosen = [s for s in states if all(inside[i][i == s] for i in states)]
+            need(here in chosen, f"features {self.features} are outside the attacker's bounds")
+        else:
+            chosen = [s for s in states if self.names[s] in self.codes and x[0] == x[0]]
+        if self.limit[1] >= 1:
+            yield from ((state, self.weight[1]) for state in chosen if state != here)
 
-    def moves(self, x: Values, lower: Values, upper: Values) -> Iterator[tuple[int, Any]]:
-        here = self.cell(x)
-        if self.code is None and not self.is_open(here, x, lower, upper):
-            not_proved(f"the features {self.features} are outside the attacker's bounds")
-        for cell in range(len(self.names)) if self.limit[1] >= 1 else ():
-            if cell != here and self.is_open(cell, x, lower, upper):
-                yield cell, self.weight[1]
-
-    def distance(self, x: Values, z: Values, lower: Values, upper: Values) -> Any:
-        if self.code is not None and z[0] not in self.codes:
-            return 0
-        return int(self.cell(z) != self.cell(x) and self.is_open(self.cell(z), x, lower, upper))
+    def distance(self, x: Values, z: Values, bounds: Bounds) -> Any:
+        is_state = self.is_group or z[0] in self.codes
+        return int(is_state and self.cell(z) in dict(self.moves(x, bounds)))
 
     def steps(self, pairs: Pairs) -> Pairs:
         known = dict(pairs)
-        if len(known) < len(pairs):
-            not_proved(f"the multipliers of {self.features} name a state twice")
+        need(len(known) == len(pairs), f"the multipliers of {self.features} name a state twice")
         return [(place, known.get(name, 0)) for place, name in enumerate((*self.names, -1))]
 
     def some(self, named: Sequence[int]) -> int:
@@ -764,97 +705,79 @@ class States(Axis):
         return sum(1 << place for place, name in enumerate(self.names) if name in these)
 
 
-NOWHERE = Cells(0, 1, ())  # in place of those of an axis that is none
-
-
 class Question:
     """A model and an attacker, prepared for all rows.
 
-    Axis f < n is feature f, axis n + g the one-hot group g; None where there is no such axis. In
-    `trees`, a split is (axis, mask of the cells that go left, left, right), a leaf (-1, 0, 0, 0);
-    `lows` and `negated` have by output, if that has scores in the tree, and node: the least score
-    below it, and the least of the negated ones, in whole multiples of 2^-unit.
+    Axis f < n is feature f, axis n + g the one-hot group g, if it may be changed; its features are
+    no axes then. In `trees`, a split is (axis, mask of the cells that go left, left, right), a leaf
+    (-1, 0, 0, 0); `lows` has by output, if that has scores in the tree, and by node: the least of
+    the negated scores below it, and the least of the scores, in whole multiples of 2^-unit.
     """
 
     def __init__(self, model: Model, attacker: Attacker, rows: Rows) -> None:
-        self.model, self.attacker, n = model, attacker, model.n_features
-        splits = [node for nodes in model.trees for node in nodes if len(node) == 5]
+        self.model, self.attacker, self.axis_of = model, attacker, list(range(model.n_features))
+        splits = [node for node in chain(*model.trees) if len(node) == 5]
         self.unruly = {node[0] for node in splits if node[2] == "-"}  # without a rule for NaN
-        of_feature: list[set[Any]] = [set() for _ in range(n)]
+        cuts: list[set[Any]] = [set() for _ in self.axis_of]
         for feature, cut, *_ in splits:
-            of_feature[feature].update(cut if type(cut) is tuple else (cut,))
-        self.axes: list[Line | States | None] = []
-        for f, cuts in enumerate(of_feature):
-            values = [row[f] for row in rows if row[f] == row[f]]
+            cuts[feature].update(cut if type(cut) is tuple else (cut,))
+        self.axes: dict[int, Line | States] = {}
+        for f, own in enumerate(cuts):
             if f in model.categories:
-                codes = {*cuts, *attacker.codes.get(f, ()), *map(model.code, values)}
-                self.axes.append(States(attacker, [f], sorted(codes), model.code))
+                own.update(attacker.codes.get(f, ()))
+                own.update(model.code(row[f]) for row in rows if row[f] == row[f])
+                self.axes[f] = States(attacker, [f], sorted(own))
             else:
-                self.axes.append(Line(attacker, f, sorted(cuts), model.narrow, values))
-        axis_of = list(range(n))
-        for group in attacker.groups:
+                self.axes[f] = Line(attacker, f, sorted(own), rows)
+        for number, group in attacker.groups.items():
+            self.axes[number] = States(attacker, group, list(range(len(group))))
             for f in group:
-                self.axes[f], axis_of[f] = None, len(self.axes)
-            states = list(range(len(group)))
-            self.axes.append(States(attacker, group, states) if group else None)
+                self.axis_of[f] = number
+                del self.axes[f]
+        self.used = sorted({self.axis_of[node[0]] for node in splits})
+        self.with_states = [a for a, axis in self.axes.items() if isinstance(axis, States)]
         self.bounds = self.bounded(())
-        self.with_states = [a for a, axis in enumerate(self.axes) if isinstance(axis, States)]
-        self.used = sorted({axis_of[node[0]] for node in splits})
-        self._make_costs_whole()
-        scores = [node[0] for nodes in model.trees for node in nodes if len(node) == 1]
-        self.unit = 64 + exponent(chain(*scores, model.base, [model.threshold]))
+        self.cells = lru_cache(64 * len(self.axes))(Cells)
+        self.capacity: int | Fraction = attacker.capacity
+        costs = [self.capacity, *(weight for axis in self.axes.values() for weight in axis.weight)]
+        common = 1
+        for denominator in {cost.denominator for cost in costs}:
+            common = math.lcm(common, denominator) if common.bit_length() < LARGEST_LCM else common
+        if common.bit_length() < LARGEST_LCM:  # costs in whole multiples of one unit
+            self.capacity = int(self.capacity * common)
+            for axis in self.axes.values():
+                axis.weight = [int(weight * common) for weight in axis.weight]
+        scores = [node[0] for node in chain(*model.trees) if len(node) == 1]
+        self.unit = 64 + exponent(chain(model.base, [model.threshold], *scores))
         self.base = [whole(value, self.unit) for value in model.base]
         self.threshold = whole(model.threshold, self.unit) * model.average
-        self.trees, self.lows, self.negated = [], [], []
+        self.trees, self.lows = [], []
         for nodes in model.trees:
-            ways = [(-1, 0, 0, 0)] * len(nodes)
-            for place, node in enumerate(nodes):
-                if len(node) == 5:
-                    axis = axis_of[node[0]]
-                    ways[place] = axis, self.axis(axis).left(node), node[3], node[4]
-            self.trees.append(ways)
-            sums = [map(bool, node[0]) for node in nodes if len(node) == 1]
-            outputs = [o for o, some in enumerate(zip(*sums, strict=True)) if any(some)]
-            self.lows.append({o: self._lows(nodes, o, 1) for o in outputs})
-            self.negated.append({o: self._lows(nodes, o, -1) for o in outputs})
+            self.trees.append([self.split(n) if len(n) == 5 else (-1, 0, 0, 0) for n in nodes])
+            outputs = {o for n in nodes if len(n) == 1 for o, score in enumerate(n[0]) if score}
+            self.lows.append({o: [self.least(nodes, o, sign) for sign in (-1, 1)] for o in outputs})
 
-    def bounded(self, given: Iterable[tuple[int, float, float]]) -> list[list[Values]]:
-        """By axis, the lower and the upper bounds: those that are given, or the attacker's."""
-        lower, upper = list(self.attacker.lower), list(self.attacker.upper)
+    def split(self, node: Node) -> tuple[int, int, int, int]:
+        axis = self.axis_of[node[0]]
+        return axis, self.axes[axis].left(node), node[3], node[4]
+
+    def bounded(self, given: Iterable[tuple[int, float, float]]) -> ByAxis:
+        """The bounds by axis: those that are given, or the attacker's."""
+        bounds = list(self.attacker.bounds)
         for feature, low, high in given:
-            lower[feature], upper[feature] = low, high
-        return [[axis.of(lower), axis.of(upper)] if axis else [] for axis in self.axes]
+            bounds[feature] = low, high
+        return {a: axis.of(bounds) for a, axis in self.axes.items()}
 
-    def _lows(self, nodes: list[Node], output: int, sign: int) -> list[int]:
+    def least(self, nodes: list[Node], output: int, sign: int) -> list[int]:
         found = [0] * len(nodes)
-        for place in range(len(nodes) - 1, -1, -1):  # children stand behind their parents
-            node = nodes[place]
+        for place, node in reversed([*enumerate(nodes)]):  # children stand behind their parents
             if len(node) == 1:
                 found[place] = sign * whole(node[0][output], self.unit)
             else:
                 found[place] = min(found[node[3]], found[node[4]])
         return found
 
-    def axis(self, number: int) -> Line | States:
-        found = self.axes[number] if number < len(self.axes) else None
-        if found is None:
-            not_proved(f"there is no axis {number}")
-        return found
-
-    def _make_costs_whole(self) -> None:
-        """Costs in whole multiples of one unit, unless that is too small."""
-        axes = [axis for axis in self.axes if axis is not None]
-        self.capacity: int | Fraction = self.attacker.capacity
-        common = 1
-        for denominator in {w.denominator for axis in axes for w in (*axis.weight, self.capacity)}:
-            if common.bit_length() < LARGEST_LCM:
-                common = math.lcm(common, denominator)
-        if common.bit_length() < LARGEST_LCM:
-            self.capacity = int(self.capacity * common)
-            for axis in axes:
-                axis.weight = [int(weight * common) for weight in axis.weight]
-
-    def decide(self, places: list[int]) -> int:
+    def decide(self, places: dict[int, int]) -> int:
         """The class that the exact sums of a point decide for; given are its cells."""
         sums = list(self.base)
         for nodes, lows in zip(self.trees, self.lows, strict=True):
@@ -862,109 +785,81 @@ class Question:
             while axis >= 0:
                 place = left if mask >> places[axis] & 1 else right
                 axis, mask, left, right = nodes[place]
-            for output, scores in lows.items():
+            for output, (_, scores) in lows.items():
                 sums[output] += scores[place]
         if self.model.task == "multiclass":
             return sums.index(max(sums))
         margin = sums[0] - self.threshold
         return int(margin > 0 or (margin == 0 and self.model.tie == "positive"))
 
-    def places(self, z: list[float]) -> list[int]:
+    def places(self, z: list[float]) -> dict[int, int]:
         """The cells of a point."""
-        return [axis.cell(axis.of(z)) if axis else 0 for axis in self.axes]
+        return {a: axis.cell(axis.of(z)) for a, axis in self.axes.items()}
 
 
 class Row:
     """An instance, its label and its bounds; refused if the attacker's limits do not allow it."""
 
-    def __init__(
-        self, question: Question, x: list[float], label: int, bounds: list[list[Values]]
-    ) -> None:
+    def __init__(self, question: Question, x: list[float], label: int, bounds: ByAxis) -> None:
         self.question, self.x, self.label, self.bounds = question, x, label, bounds
         for f, value in enumerate(x):
             seen = single(value) if question.model.narrow else value
             if math.isinf(seen) or (value != value and f in question.unruly):
                 not_proved(f"feature {f} is {value}, for which there is no rule")
-        known = zip(question.axes, bounds, strict=True)
-        self.cells = [axis.cells(axis.of(x), *own) if axis else NOWHERE for axis, own in known]
-        self.full = [cells.full for cells in self.cells]
-        self.decision = question.decide([cells.here for cells in self.cells])
+        axes, cells = question.axes.items(), question.cells
+        self.cells = {a: cells(axis, axis.of(x), bounds[a]) for a, axis in axes}
+        self.full = {a: cells.full for a, cells in self.cells.items()}
+        self.decision = question.decide({a: cells.here for a, cells in self.cells.items()})
+        self.is_right = self.decision == label
 
 
 # ── the rules ────────────────────────────────────────────────────────────────────────────────
-
-Weights = list[tuple[int, int]]
-
-
-class Cut(NamedTuple):
-    """Some cells of an axis: those up to one that is named, or states that are."""
-
-    axis: int
-    kind: type[Axis]
-    named: list[int]
-
-
-class Bound(NamedTuple):
-    """λ, and by tree and axis θ, in whole multiples of 2^-shift."""
-
-    shift: int
-    price: int
-    theta: Multipliers
-
-
-Case = Cut | Bound | Weights
 
 
 class Claim:
     """No z has a total < 0, nor one of 0 if that wins: the constant, and weights of the outputs."""
 
-    def __init__(self, row: Row, given: Weights) -> None:
-        question, model, label = row.question, row.question.model, row.label
-        rivals, right = dict(given), row.decision == label
-        if model.task == "binary":
-            if given:
-                not_proved("a part has weights, where there are two classes")
+    def __init__(self, row: Row, given: Pairs) -> None:
+        self.question, self.constant, label = row.question, 0, row.label
+        if row.question.model.task == "binary":
+            need(not given, "a part has weights, where there are two classes")
             self.weights = {0: 1 if row.decision else -1}
-            self.zero_wins = model.tie == ("negative" if row.decision else "positive")
+            self.zero_wins = row.question.model.tie == ("negative" if row.decision else "positive")
+            self.constant = -self.weights[0] * row.question.threshold
         else:
+            rivals, sign = dict(given), 1 if row.is_right else -1
             if not any(rivals.values()) or len(rivals) < len(given) or label in rivals:
                 not_proved("weights that are all 0, or twice there, or for the label")
-            if max(rivals) >= len(question.base):
-                not_proved(f"there is no class {max(rivals)}")
-            sign = 1 if right else -1
-            self.weights = {r: -sign * weight for r, weight in given if weight}
-            before = [rival < label for rival in self.weights]
-            self.zero_wins = any(before) if right else not any(before)
+            need(max(rivals) < len(row.question.base), f"there is no class {max(rivals)}")
+            self.weights = {rival: -sign * weight for rival, weight in given if weight}
+            self.zero_wins = row.is_right == any(rival < label for rival in self.weights)
             self.weights[label] = sign * sum(rivals.values())
-        self.question = question
-        self.constant = sum(question.base[output] * w for output, w in self.weights.items())
-        if model.task == "binary":
-            self.constant -= self.weights[0] * question.threshold
+        self.constant += sum(row.question.base[o] * weight for o, weight in self.weights.items())
 
-    def lowest(self, tree: int, up: int) -> list[int] | None:
-        """The least value below every node, in multiples of 2^-(unit + up); None if all are 0."""
-        lows, negated = self.question.lows[tree], self.question.negated[tree]
-        weights = [(o, w) for o, w in self.weights.items() if o in lows]
-        terms = [(abs(w), lows[o] if w > 0 else negated[o]) for o, w in weights]
-        if not terms:
-            return None
+    def lowest(self, tree: int, up: int) -> list[int]:
+        """The least value below every node, in multiples of 2^-(unit + up); [] if all are 0."""
+        lows = self.question.lows[tree]
+        terms = [(abs(w), lows[o][w > 0]) for o, w in self.weights.items() if o in lows]
         if len(terms) == 1 and terms[0][0] == 1 and not up:
             return terms[0][1]
-        lines = [[w * value for value in line] for w, line in terms]
-        return [sum(values) << up for values in zip(*lines, strict=True)]
+        lines = [[weight * value << up for value in values] for weight, values in terms]
+        return [sum(column) for column in zip(*lines, strict=True)]
 
 
-Masks = list[int]  # by axis: the open cells of a case
+Multipliers = list[tuple[int, int, Pairs]]  # by tree and axis; no pairs: the price
+Bound = tuple[int, int, Multipliers]  # a shift, λ, and θ, in whole multiples of 2^-shift
+Masks = dict[int, int]  # by axis: the open cells of a case
+Case = tuple[Masks, Claim]
 Thetas = dict[int, Callable[[int], int]]  # of a tree, by axis: the least θ of some cells
 
 
 def in_reach(row: Row, masks: Masks) -> tuple[Masks, Any] | None:
     """Rule 1: the open cells of a case, and what is left of the capacity; None if it is empty."""
-    cells, used = row.cells, row.question.used
-    room = row.question.capacity - sum([cells[a][masks[a]] for a in used]) if all(masks) else -1
+    cells, used, capacity = row.cells, row.question.used, row.question.capacity
+    room = capacity - sum([cells[a][masks[a]] for a in used]) if all(masks.values()) else -1
     if room < 0:
         return None
-    masks = list(masks)
+    masks = dict(masks)
     for axis in used:
         if cells[axis].most > room:
             masks[axis] &= ~cells[axis].dear(room + cells[axis][masks[axis]])
@@ -974,11 +869,9 @@ def in_reach(row: Row, masks: Masks) -> tuple[Masks, Any] | None:
 def alive(
     row: Row, case: tuple[Masks, Any], tree: int, lowest: list[int], thetas: Thetas, every: bool
 ) -> Iterator[tuple[int, dict[int, int]]]:
-    """The leaves of a tree that are alive: value and multipliers, and the cells that they demand.
-
-    `lowest` has the least value below every node. Without `every`, leaves that are not lower than
-    one before are left out.
-    """
+    """The leaves of a tree that are alive: value and multipliers, and the cells they demand."""
+    # `lowest` has the least value below every node. Without `every`, leaves that are not lower than
+    # one before are left out.
     (masks, room), nodes, cells = case, row.question.trees[tree], row.cells
     with_states = [axis for axis in row.question.with_states if axis in thetas]
     best, start = math.inf, sum([theta(masks[axis]) for axis, theta in thetas.items()])
@@ -1011,72 +904,11 @@ def alive(
             break
 
 
-def stepwise(steps: Pairs) -> Callable[[int], int]:
-    """The least value of some cells; a step is a mask of cells, and the value that they have."""
-    return lambda mask: min([value for cells, value in steps if cells & mask])
-
-
-def close(row: Row, masks: Masks, given: Bound, claim: Claim) -> None:
-    """Rule 3: the bound of a case is larger than every winning total, or it is not proved."""
-    case = in_reach(row, masks)
-    if case is None:
-        return
-    masks, question, capacity = case[0], row.question, row.question.capacity or 1
-    unit = max(question.unit, given.shift + 64)  # all that follows is in multiples of 2^-unit
-    finer = unit - given.shift
-    price = given.price << finer if question.capacity else 0
-    lowest = [claim.lowest(tree, unit - question.unit) for tree in range(len(question.trees))]
-    thetas: list[Thetas] = [{} for _ in lowest]
-
-    def priced(costs: Cells) -> Callable[[int], int]:
-        return lambda mask: price * costs[mask] // capacity
-
-    changes: dict[int, list[int]] = {}  # by axis: of the sum of all θ, from cell to cell
-    paid: Counter[int] = Counter()  # by axis: how many θ are the price
-    for tree, a, pairs in given.theta or (asked(row, case, lowest) if price else ()):
-        axis = question.axis(a)
-        if tree >= len(lowest) or a in thetas[tree]:
-            not_proved(f"the multipliers of tree {tree}, axis {a}: no tree, or twice")
-        if not pairs:
-            paid[a] += 1
-            thetas[tree][a] = priced(row.cells[a])
-            continue
-        if a not in changes:
-            changes[a] = [0] * axis.n_cells
-        change, last, steps = changes[a], 0, []
-        for (start, theta), (end, _) in pairwise([*axis.steps(pairs), (axis.n_cells, 0)]):
-            if start >= end:
-                not_proved(f"the multipliers of axis {a} do not rise from cell to cell")
-            steps.append(((1 << end) - (1 << start), theta << finer))
-            change[start] += theta - last
-            last = theta
-        thetas[tree][a] = stepwise(steps)
-    bound = (claim.constant << unit - question.unit) - (given.price << finer)
-    for tree, values in enumerate(lowest):
-        if values is not None or thetas[tree]:
-            values = values or [0] * len(question.trees[tree])
-            totals = [total for total, _ in alive(row, case, tree, values, thetas[tree], False)]
-            if not totals:
-                return
-            bound += min(totals)
-    for a in {*question.used, *changes, *paid} if price else changes:
-        prices, mask = [price * cost // capacity for cost in row.cells[a].costs], masks[a]
-        sums = accumulate(changes.get(a, [0] * len(prices)))
-        bound += min(
-            (1 - paid[a]) * cost - (theta << finer)
-            for cell, (cost, theta) in enumerate(zip(prices, sums, strict=True))
-            if mask >> cell & 1
-        )
-    if bound < 0 or (bound == 0 and claim.zero_wins):
-        number = float(max(Fraction(bound, 1 << unit), Fraction(-(10**300))))
-        not_proved(f"the bound is {number:.6g}, an attack may win")
-
-
-def asked(row: Row, case: tuple[Masks, Any], lowest: list[list[int] | None]) -> Multipliers:
+def asked(row: Row, case: tuple[Masks, Any], lowest: list[list[int]]) -> Multipliers:
     """The axes of which one tree only demands what costs: there, θ of that tree is the price."""
     trees: dict[int, set[int]] = {}
     for tree, values in enumerate(lowest):
-        leaves = list(alive(row, case, tree, values, {}, True)) if values is not None else []
+        leaves = list(alive(row, case, tree, values, {}, True)) if values else []
         if len({value for value, _ in leaves}) > 1:
             for axis, mask in {demand for _, demands in leaves for demand in demands.items()}:
                 if row.cells[axis][mask] > row.cells[axis][case[0][axis]]:
@@ -1084,56 +916,119 @@ def asked(row: Row, case: tuple[Masks, Any], lowest: list[list[int] | None]) -> 
     return [(min(some), axis, []) for axis, some in trees.items() if len(some) == 1]
 
 
-def check_witness(row: Row, changes: list[tuple[int, float]]) -> None:
-    """fragile, broken: z is in reach, and with it the model is right where it was wrong, or not."""
-    z, question = list(row.x), row.question
-    for feature, value in changes:
-        z[feature] = value
-    cost: Any = 0
-    for axis, bounds in zip(question.axes, row.bounds, strict=True):
-        if axis is not None and any(z[f] != row.x[f] for f, _ in changes if f in axis.features):
-            cost += axis.cost(axis.distance(axis.of(row.x), axis.of(z), *bounds))
-    if cost > question.capacity:
-        not_proved("the witness costs more than the budget")
-    if (question.decide(question.places(z)) == row.label) == (row.decision == row.label):
-        not_proved("the witness does not change whether the model is right")
+def close(row: Row, masks: Masks, bound: Bound, claim: Claim) -> None:
+    """Rule 3: the bound of a case is larger than every winning total, or it is not proved."""
+    case, question, (shift, given_price, multipliers) = in_reach(row, masks), row.question, bound
+    if case is None:
+        return
+    unit = max(question.unit, shift + 64)  # all that follows is in multiples of 2^-unit
+    up, finer, capacity = unit - question.unit, unit - shift, question.capacity or 1
+    price = given_price << finer if question.capacity else 0
+    lowest = [claim.lowest(tree, up) for tree in range(len(question.trees))]
+    thetas: list[Thetas] = [{} for _ in lowest]
+    changes: dict[int, list[int]] = {}  # by axis: of the sum of all θ, from cell to cell
+    paid: Counter[int] = Counter()  # by axis: how many θ are the price
+
+    def priced(costs: Cells) -> Callable[[int], int]:
+        return lambda mask: price * costs[mask] // capacity
+
+    def stepwise(steps: Pairs) -> Callable[[int], int]:
+        return lambda mask: min([theta for cells, theta in steps if cells & mask]) << finer
+
+    for tree, a, pairs in multipliers or (asked(row, case, lowest) if price else ()):
+        axis = question.axes.get(a) or not_proved(f"there is no axis {a}")
+        if tree >= len(lowest) or a in thetas[tree]:
+            not_proved(f"the multipliers of tree {tree}, axis {a}: no tree, or twice")
+        if not pairs:
+            paid[a] += 1
+            thetas[tree][a] = priced(row.cells[a])
+            continue
+        change, last, steps = changes.setdefault(a, [0] * axis.n_cells), 0, []
+        for (start, theta), (end, _) in pairwise([*axis.steps(pairs), (axis.n_cells, 0)]):
+            if start >= end:
+                not_proved(f"the multipliers of axis {a} do not rise from cell to cell")
+            steps.append(((1 << end) - (1 << start), theta))
+            change[start] += theta - last
+            last = theta
+        thetas[tree][a] = stepwise(steps)
+    total = (claim.constant << up) - (given_price << finer)
+    for tree, values in enumerate(lowest):
+        if values or thetas[tree]:
+            values = values or [0] * len(question.trees[tree])
+            leaves = list(alive(row, case, tree, values, thetas[tree], False))
+            if not leaves:
+                return
+            total += min(leaf for leaf, _ in leaves)
+    for a in {*question.used, *changes, *paid} if price else changes:
+        costs = row.cells[a].costs
+        sums, own = list(accumulate(changes.get(a) or [0] * len(costs))), 1 - paid[a]
+        open_cells = members(case[0][a])
+        total += min(own * (price * costs[c] // capacity) - (sums[c] << finer) for c in open_cells)
+    if total < 0 or (total == 0 and claim.zero_wins):
+        number = float(max(Fraction(total, 1 << unit), Fraction(-(10**300))))
+        not_proved(f"the bound is {number:.6g}, an attack may win")
 
 
-def check_parts(row: Row, given: Iterable[tuple[Weights, Iterable[Case]]]) -> None:
+def check_parts(row: Row, more: Iterator[int]) -> None:
     """robust, vulnerable: the cases of every part are closed, and there is every part."""
-    right, rivals = row.decision == row.label, []
-    for number, (weights, cases) in enumerate(given):
-        rivals.append(weights)
-        pending = [(row.full, Claim(row, weights))]
-        for place, case in enumerate(cases):
-            masks, claim = pending.pop()
+    rivals = []
+    for part in range(next(more)):
+        rivals.append(read_pairs(more))
+        pending, place = [(row.full, Claim(row, rivals[-1]))], 0
+        while pending:
             try:
-                if isinstance(case, Bound):
-                    close(row, masks, case, claim)
-                elif isinstance(case, Cut):  # rule 2
-                    a, axis = case.axis, row.question.axis(case.axis)
-                    if not isinstance(axis, case.kind):
-                        not_proved(f"axis {a} is cut as one of the other kind")
-                    some = axis.some(case.named)
-                    parts = masks[a] & ~some, masks[a] & some
-                    pending += [([*masks[:a], part, *masks[a + 1 :]], claim) for part in parts]
-                elif right:
-                    not_proved("a right row has one rival in a part, everywhere the same")
-                else:  # a label that wins against all rivals wins against any mean of them
-                    pending.append((masks, Claim(row, case)))
+                pending += check_case(row, *pending.pop(), more)
             except NotProvedError as error:
-                raise NotProvedError(f"part {number}, case {place}: {error}") from None
-    if row.question.model.task == "binary" or not right:
-        if len(rivals) != 1:
-            not_proved(f"there are {len(rivals)} parts, not one")
+                not_proved(f"part {part}, case {place}: {error}")
+            place += 1
+    if next(more, None) is not None:
+        refuse("has a record that goes on after its end")
+    if row.question.model.task == "binary" or not row.is_right:
+        need(len(rivals) == 1, f"there are {len(rivals)} parts, not one")
     elif sorted(rivals) != [[(r, 1)] for r in range(len(row.question.base)) if r != row.label]:
         not_proved("the parts are not one for every rival, with weight 1")
 
 
+def check_case(row: Row, masks: Masks, claim: Claim, more: Iterator[int]) -> list[Case]:
+    """Go through a case; what is left to be closed for it, the last one first."""
+    kind = next(more)
+    if kind == 0:
+        close(row, masks, read_bound(more), claim)
+        return []
+    if kind == 3:  # a label that wins against all rivals wins against any mean of them
+        need(not row.is_right, "a right row has one rival in a part, everywhere the same")
+        return [(masks, Claim(row, read_pairs(more)))]
+    if kind > 3:
+        refuse(f"has a case of the unknown kind {kind}")
+    a = next(more)  # rule 2
+    axis = row.question.axes.get(a) or not_proved(f"there is no axis {a}")
+    named = [next(more) for _ in range(next(more) if kind == 2 else 1)]
+    need(isinstance(axis, Line) == (kind == 1), f"axis {a} is cut as one of the other kind")
+    some = axis.some(named)
+    return [({**masks, a: part}, claim) for part in (masks[a] & ~some, masks[a] & some)]
+
+
+def check_witness(row: Row, changes: list[tuple[int, float]]) -> None:
+    """fragile, broken: z is in reach, and with it the model is right where it was wrong, or not."""
+    question, z, cost = row.question, list(row.x), Fraction(0)
+    for feature, value in changes:
+        z[feature] = value
+    for a in {question.axis_of[f] for f, _ in changes if z[f] != row.x[f]}:
+        axis = question.axes[a]
+        distance = axis.distance(axis.of(row.x), axis.of(z), row.bounds[a])
+        up, distance = distance > 0, abs(distance)
+        if distance == 0 or distance > axis.limit[up]:
+            not_proved(f"the witness moves {axis.features} where the attacker cannot")
+        cost += axis.weight[up] * distance**axis.power
+    need(cost <= question.capacity, "the witness costs more than the budget")
+    is_right = question.decide(question.places(z)) == row.label
+    need(is_right != row.is_right, "the witness does not change whether the model is right")
+
+
 # ── the file ─────────────────────────────────────────────────────────────────────────────────
 
-HEADER = {"model": str, "data": str, "attacker": dict, "labels": str, "rows": int}
-HEADER |= {"written_by": str}
+HEAD = {"model": str, "data": str, "attacker": dict, "labels": str, "rows": int, "written_by": str}
+VARINT = re.compile(rb"[\x80-\xff]*[\x00-\x7f]")
 
 
 class Reader:
@@ -1143,31 +1038,25 @@ class Reader:
         self.data, self.at = data, 0
 
     def take(self, layout: str) -> Any:
-        """A number as struct has it."""
+        """A number, or some bytes, as struct has them."""
         (value,) = struct.unpack_from(layout, self.data, self.at)
         self.at += struct.calcsize(layout)
         return value
 
-    def double(self) -> float:
-        return float(self.take("<d"))
-
-    def piece(self, n: int) -> bytes:
-        """The next n bytes."""
-        self.at += n
-        if self.at > len(self.data):
-            refuse("is cut off")
-        return self.data[self.at - n : self.at]
-
     def varint(self) -> int:
-        start = self.at
-        while self.data[self.at] > 127:
-            self.at += 1
-        self.at += 1
-        return number(self.data[start : self.at])
+        found = VARINT.match(self.data, self.at) or refuse("is short")
+        self.at = found.end()
+        return number(found[0])
 
-    def several(self, *read: Callable[[], Any]) -> list[Any]:
-        """A count, and as many tuples."""
-        return [tuple([one() for one in read]) for _ in range(self.varint())]
+    def rest(self) -> Iterator[int]:
+        """The varints that follow."""
+        if self.data[-1] > 127:
+            refuse("has a record that ends early")
+        return map(number, VARINT.findall(self.data, self.at))
+
+    def several(self, doubles: int) -> list[Any]:
+        """A count, and as many tuples of a varint and some doubles."""
+        return [(self.varint(), *map(self.take, ["<d"] * doubles)) for _ in range(self.varint())]
 
 
 @lru_cache(1 << 16)
@@ -1176,13 +1065,6 @@ def number(data: bytes) -> int:
     if len(data) * 7 > LARGEST_VARINT + 7:
         refuse("holds a number that is too long")
     return sum((byte & 127) << 7 * place for place, byte in enumerate(data))
-
-
-def numbers(data: bytes) -> Iterator[int]:
-    """Varints, one after the other; each ends with a byte below 128."""
-    if data[-1:] > b"\x7f":
-        refuse("has a record that ends early")
-    return map(number, re.findall(rb"[\x80-\xff]*[\x00-\x7f]", data))
 
 
 def signed(n: int) -> int:
@@ -1205,30 +1087,7 @@ def read_bound(more: Iterator[int]) -> Bound:
             held += 1 + len(pairs)
             if held > LARGEST_COUNT:
                 refuse("holds too many multipliers")
-    return Bound(shift, price, theta) if abs(shift) <= LARGEST_VARINT else refuse("holds a shift")
-
-
-def read_cases(more: Iterator[int]) -> Iterator[Case]:
-    """A tree of cases: each one, then all of its first part, then all of its second."""
-    pending = 1
-    while pending:
-        kind = next(more)
-        pending += (-1, 1, 1, 0)[kind]
-        if kind == 0:
-            yield read_bound(more)
-        elif kind == 1:
-            yield Cut(next(more), Line, [next(more)])
-        elif kind == 2:
-            yield Cut(next(more), States, [next(more) for _ in range(next(more))])
-        else:
-            yield read_pairs(more)
-
-
-def read_parts(more: Iterator[int]) -> Iterator[tuple[Weights, Iterator[Case]]]:
-    for _ in range(next(more)):
-        yield read_pairs(more), read_cases(more)
-    if next(more, None) is not None:
-        refuse("has a record that goes on after its end")
+    return (shift, price, theta) if abs(shift) <= LARGEST_VARINT else refuse("holds a shift")
 
 
 def read_frame(data: bytes) -> tuple[dict[str, Any], list[bytes], int]:
@@ -1237,14 +1096,13 @@ def read_frame(data: bytes) -> tuple[dict[str, Any], list[bytes], int]:
         refuse("is no proof of a known version; give the file that verify --proof wrote")
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
         refuse("is cut off or damaged; write it again")
-    reader, blocks = Reader(data[:-32]), []
-    reader.piece(len(MAGIC))
-    header = json.loads(reader.piece(reader.take("<I")), object_pairs_hook=without_doubles)
-    if type(header) is not dict or {k: type(v) for k, v in header.items()} != HEADER:
-        refuse(f"has a header with other fields than {', '.join(HEADER)}, or of other types")
+    reader, blocks = Reader(data[len(MAGIC) : -32]), []
+    header = json.loads(reader.take(f"{reader.take('<I')}s"), object_pairs_hook=without_doubles)
+    if type(header) is not dict or {k: type(v) for k, v in header.items()} != HEAD:
+        refuse(f"has a header with other fields than {', '.join(HEAD)}, or of other types")
     while n := reader.take("<I"):
         checksum = reader.take("<I")
-        blocks.append(reader.piece(n))
+        blocks.append(reader.take(f"{n}s"))
         if zlib.crc32(blocks[-1]) != checksum:
             refuse("has a block with another checksum; it is damaged")
     records = reader.take("<Q")
@@ -1261,7 +1119,7 @@ def records_of(blocks: Iterable[bytes]) -> Iterator[Reader]:
         if not unpacker.eof or unpacker.unused_data:
             refuse(f"has a block that is damaged, or longer than {LARGEST_BLOCK} bytes")
         while reader.at < len(reader.data):
-            yield Reader(reader.piece(reader.varint()))
+            yield Reader(reader.take(f"{reader.varint()}s"))
 
 
 @dataclass
@@ -1277,10 +1135,6 @@ class Report:
         """Whether every row has a status, and every status a proof."""
         return not self.wrong and len(self.checked) == self.header["rows"]
 
-    def line(self, row: int) -> str:
-        """What is to be said of a row."""
-        return f"row {row}: " + self.wrong.get(row, f"{self.checked.get(row)}: checked")
-
     def __str__(self) -> str:
         limits = dict(self.header["attacker"])
         against = f"norm {limits.pop('norm')}, budget {float.fromhex(limits.pop('budget'))!r}"
@@ -1290,31 +1144,29 @@ class Report:
         wrong = f"; {len(self.wrong)} not proved" if self.wrong else ""
         return f"{self.header['rows']} rows, {against}: {', '.join(proved)} checked{wrong}"
 
-    def judge(self, reader: Reader, question: Question, rows: Rows, labels: list[int]) -> int:
-        """Go through a record, and say of which row it is."""
+    def judge(self, reader: Reader, question: Question, rows: Rows, labels: list[int]) -> str:
+        """Go through a record, and say what is to be said of its row."""
         number, kind = reader.varint(), reader.take("B")
         if number >= len(rows) or number in self.checked or number in self.wrong:
             refuse(f"has a record of row {number}, of which there is none, or another one")
         status = STATUSES[kind & 15]
         if kind > 31 or kind == STATUSES.index("unknown"):
             refuse(f"has a record of row {number} of the unknown kind {kind}")
-        bounds = question.bounds
-        if question.attacker.row_bounds:
-            bounds = question.bounded(reader.several(reader.varint, reader.double, reader.double))
+        given = reader.several(doubles=2) if question.attacker.row_bounds else []
+        bounds = question.bounded(given) if given else question.bounds
         try:
-            if kind > 15:
-                not_proved("without a proof")
+            need(kind < 16, "without a proof")
             row = Row(question, rows[number], labels[number], bounds)
-            if (row.decision == row.label) != (status in ("robust", "fragile")):
-                not_proved(f"the model decides for {row.decision}, the label is {row.label}")
+            decided = f"the model decides for {row.decision}, the label is {row.label}"
+            need(row.is_right == (status in ("robust", "fragile")), decided)
             if status in ("robust", "vulnerable"):
-                check_parts(row, read_parts(numbers(reader.data[reader.at :])))
+                check_parts(row, reader.rest())
             else:
-                check_witness(row, reader.several(reader.varint, reader.double))
+                check_witness(row, reader.several(doubles=1))
             self.checked[number] = status
         except NotProvedError as error:
             self.wrong[number] = f"{status}: {error}"
-        return number
+        return f"row {number}: " + self.wrong.get(number, f"{status}: checked")
 
 
 def check(
@@ -1351,17 +1203,20 @@ def check(
             labels = places_of(list(names)[: len(rows)], ensemble.classes)
         else:
             refuse(f"has {header['labels'][:20]!r} labels, and the data have none")
-        if data_content(rows, labels) != header["data"]:
+        content = hashlib.sha256()
+        for row, place in zip(rows, labels, strict=True):
+            content.update(struct.pack(f"<{len(row)}dI", *row, place))
+        if content.hexdigest() != header["data"]:
             refuse("speaks of other data; give those that it was written for, and the same --label")
         report = Report(header)
         for reader in records_of(blocks):
-            told(report.line(report.judge(reader, question, rows, labels)))
-        if len(report.checked) + len(report.wrong) != records:
-            refuse(f"ends after {len(report.checked) + len(report.wrong)} records of {records}")
-        for row in range(header["rows"]):
-            if row not in report.checked and row not in report.wrong:
-                report.wrong[row] = "there is no record of it"
-                told(report.line(row))
+            told(report.judge(reader, question, rows, labels))
+        judged = {*report.checked, *report.wrong}
+        if len(judged) != records:
+            refuse(f"ends after {len(judged)} records of {records}")
+        for number in sorted(set(range(header["rows"])) - judged):
+            report.wrong[number] = "there is no record of it"
+            told(f"row {number}: {report.wrong[number]}")
     except RefusedError as error:
         refuse(f"{name}: {error}")
     except DAMAGE as e:
@@ -1370,9 +1225,6 @@ def check(
         if collects:
             gc.enable()
     return report
-
-
-# ── the command line ─────────────────────────────────────────────────────────────────────────
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -41,7 +41,7 @@ def assert_same(path: Path, rows: Any, classes: list[Any] | None = None) -> None
 
 def exact_raw_score(question: checker.Question, row: list[float]) -> list[Fraction]:
     """By the leaf of each tree that lies in the cells of the row."""
-    cells = [axis.cell(axis.of(row)) for axis in question.axes if axis is not None]
+    cells = question.places(row)
     sums = [Fraction(score) for score in question.model.base]
     for nodes, splits in zip(question.model.trees, question.trees, strict=True):
         place = 0
