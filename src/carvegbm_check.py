@@ -44,14 +44,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, pairwise, takewhile
 from typing import Any, NoReturn
 
 __all__ = ["RefusedError", "Report", "check", "main"]
 
 MAGIC = b"carvegbm proof 1\n"
 STATUSES = ("robust", "fragile", "vulnerable", "broken", "unknown")
-LARGEST_BLOCK = 1 << 27  # bytes of records, unpacked
+LARGEST_BLOCK = 1 << 25  # bytes of records, unpacked
+LARGEST_DEPTH = 1 << 12  # of cuts
 LARGEST_VARINT = 4096  # bits; a sum of doubles in units of the smallest one has half as many
 LARGEST_COUNT = 1 << 22  # of numbers that are held at once: weights, states, multipliers
 LARGEST_STEPS = 1 << 50  # of 1 / denominator: a lattice ends there, on both sides
@@ -59,7 +60,15 @@ LARGEST_LCM = 1 << 14  # bits of a common denominator; beyond that, costs stay f
 
 # what reading a damaged file may raise
 DAMAGE: tuple[type[Exception], ...] = (ArithmeticError, AttributeError, LookupError, TypeError)
-DAMAGE += (ValueError, RuntimeError, StopIteration, struct.error, zlib.error, csv.Error)
+DAMAGE += (
+    MemoryError,
+    ValueError,
+    RuntimeError,
+    StopIteration,
+    struct.error,
+    zlib.error,
+    csv.Error,
+)
 
 
 class RefusedError(ValueError):
@@ -263,9 +272,13 @@ def from_lightgbm(text: str) -> Model:
     """A model as LightGBM's save_model writes it, with the trees as its predict reads them."""
     body, end, _ = text.partition("\nend of trees")
     parts = re.split(r"\n(?=Tree=)", body)
-    head, *blocks = (dict(line.partition("=")[::2] for line in part.split("\n")) for part in parts)
+    pairs = [[line.partition("=")[::2] for line in part.split("\n")] for part in parts]
+    head = dict(pairs[0])
+    blocks = [dict(takewhile(lambda pair: pair[0], tree)) for tree in pairs[1:]]  # to a blank line
     if not end or len(head.get("tree_sizes", "").split()) not in (0, len(blocks)):
         refuse("the file ends before its trees do; it is damaged")
+    if any("_" in "".join(block.values()) for block in blocks) or "sigmoid:-" in body:
+        refuse("holds numbers that LightGBM does not read; the file is damaged")
     n_outputs = int(head.get("num_tree_per_iteration") or head.get("num_class", "1"))
     trees = [lightgbm_tree(block, i % n_outputs, n_outputs) for i, block in enumerate(blocks)]
     model = Model(int(head["max_feature_idx"]) + 1, trees, [0.0] * n_outputs, "multiclass")
@@ -378,11 +391,11 @@ Rows = list[list[float]]
 MISSING = ("", "nan", "na", "n/a", "null", "?")
 
 
-def content_of(path: str) -> bytes:
+def content_of(path: str, is_packed: bool = True) -> bytes:
     try:
         with open(path, "rb") as file:
             data = file.read()
-        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        return gzip.decompress(data) if is_packed and data[:2] == b"\x1f\x8b" else data
     except (OSError, EOFError, zlib.error) as error:
         refuse(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
 
@@ -498,10 +511,13 @@ class Attacker:
         grouped = [f for group in self.groups.values() for f in group]
         of_one_kind = [*grouped, *self.step, *model.categories]
         foreign = self.codes.keys() - model.categories.keys()
+        known = {f: labels.keys() for f, labels in model.categories.items() if labels}
+        unknown = [f for f, those in self.codes.items() if those - known.get(f, those)]
         strange = [c for c in chain(*codes.values()) if type(c) is not int or not 0 <= c < 1 << 31]
         uneven = [f for f in (*self.codes, *grouped) if self.scale[f][0] != self.scale[f][1]]
         mixed = [group for group in groups if len({self.scale[f] for f in group}) > 1]
-        if len(set(of_one_kind)) < len(of_one_kind) or foreign or strange or uneven or mixed:
+        wrong = foreign or unknown or strange or uneven or mixed
+        if len(set(of_one_kind)) < len(of_one_kind) or wrong:
             refuse("the attacker's limits contradict each other, or the model")
 
 
@@ -945,7 +961,7 @@ def close(row: Row, masks: Masks, bound: Bound, claim: Claim) -> None:
             continue
         change, last, steps = changes.setdefault(a, [0] * axis.n_cells), 0, []
         for (start, theta), (end, _) in pairwise([*axis.steps(pairs), (axis.n_cells, 0)]):
-            if start >= end:
+            if not start < end <= axis.n_cells:
                 not_proved(f"the multipliers of axis {a} do not rise from cell to cell")
             steps.append(((1 << end) - (1 << start), theta))
             change[start] += theta - last
@@ -978,6 +994,7 @@ def check_parts(row: Row, more: Iterator[int]) -> None:
         while pending:
             try:
                 pending += check_case(row, *pending.pop(), more)
+                need(len(pending) <= LARGEST_DEPTH, "there are too many cuts in one another")
             except NotProvedError as error:
                 not_proved(f"part {part}, case {place}: {error}")
             place += 1
@@ -1011,6 +1028,7 @@ def check_case(row: Row, masks: Masks, claim: Claim, more: Iterator[int]) -> lis
 def check_witness(row: Row, changes: list[tuple[int, float]]) -> None:
     """fragile, broken: z is in reach, and with it the model is right where it was wrong, or not."""
     question, z, cost = row.question, list(row.x), Fraction(0)
+    need(len(dict(changes)) == len(changes), "the witness changes a feature twice")
     for feature, value in changes:
         z[feature] = value
     for a in {question.axis_of[f] for f, _ in changes if z[f] != row.x[f]}:
@@ -1127,6 +1145,7 @@ class Report:
     """By row: the statuses that are proved, and what is wrong with the others."""
 
     header: dict[str, Any]
+    n_rows: int  # of the data
     checked: dict[int, str] = field(default_factory=dict)
     wrong: dict[int, str] = field(default_factory=dict)
 
@@ -1142,7 +1161,10 @@ class Report:
         count = Counter(self.checked.values())
         proved = [f"{count[status]} {status}" for status in STATUSES if count[status]] or ["none"]
         wrong = f"; {len(self.wrong)} not proved" if self.wrong else ""
-        return f"{self.header['rows']} rows, {against}: {', '.join(proved)} checked{wrong}"
+        rows = self.header["rows"]
+        of = f"the first {rows} of {self.n_rows} rows" if rows < self.n_rows else f"{rows} rows"
+        of += " with the model's own answers as labels" if self.header["labels"] == "own" else ""
+        return f"{of}, {against}: {', '.join(proved)} checked{wrong}"
 
     def judge(self, reader: Reader, question: Question, rows: Rows, labels: list[int]) -> str:
         """Go through a record, and say what is to be said of its row."""
@@ -1154,6 +1176,7 @@ class Report:
             refuse(f"has a record of row {number} of the unknown kind {kind}")
         given = reader.several(doubles=2) if question.attacker.row_bounds else []
         bounds = question.bounded(given) if given else question.bounds
+        own = ", ".join(f"{f}: {low!r} to {high!r}" for f, low, high in given)
         try:
             need(kind < 16, "without a proof")
             row = Row(question, rows[number], labels[number], bounds)
@@ -1163,10 +1186,12 @@ class Report:
                 check_parts(row, reader.rest())
             else:
                 check_witness(row, reader.several(doubles=1))
+                need(reader.at == len(reader.data), "the record goes on after its end")
             self.checked[number] = status
         except NotProvedError as error:
             self.wrong[number] = f"{status}: {error}"
-        return f"row {number}: " + self.wrong.get(number, f"{status}: checked")
+        proved = f"{status}: checked" + (f", within {own}" if own else "")
+        return f"row {number}: " + self.wrong.get(number, proved)
 
 
 def check(
@@ -1190,11 +1215,12 @@ def check(
     collects = gc.isenabled()
     gc.disable()  # no cycles are made; to look for them takes as long as the rest
     try:
-        header, blocks, records = read_frame(content_of(name))
+        header, blocks, records = read_frame(content_of(name, is_packed=False))
         if ensemble.content() != header["model"]:
             refuse("speaks of another model; give the one that it was written for")
-        if not 0 <= header["rows"] <= len(rows):
+        if not 1 <= header["rows"] <= len(rows):
             refuse(f"speaks of {header['rows']} rows, and the data have {len(rows)}")
+        n_rows = len(rows)
         rows = [[float(v) if v == v else math.nan for v in row] for row in rows[: header["rows"]]]
         question = Question(ensemble, Attacker(header["attacker"], ensemble), rows)
         if header["labels"] == "own":
@@ -1208,7 +1234,7 @@ def check(
             content.update(struct.pack(f"<{len(row)}dI", *row, place))
         if content.hexdigest() != header["data"]:
             refuse("speaks of other data; give those that it was written for, and the same --label")
-        report = Report(header)
+        report = Report(header, n_rows)
         for reader in records_of(blocks):
             told(report.judge(reader, question, rows, labels))
         judged = {*report.checked, *report.wrong}
@@ -1217,7 +1243,7 @@ def check(
         for number in sorted(set(range(header["rows"])) - judged):
             report.wrong[number] = "there is no record of it"
             told(f"row {number}: {report.wrong[number]}")
-    except RefusedError as error:
+    except (RefusedError, NotProvedError) as error:
         refuse(f"{name}: {error}")
     except DAMAGE as e:
         refuse(f"{name}: is damaged ({type(e).__name__}: {str(e)[:80]})")
@@ -1241,10 +1267,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     how = {"label": given.label, "classes": classes} | ({} if given.quiet else {"told": print})
     try:
         report = check(given.proof, given.model, given.data, **how)
+        print(report, flush=True)
     except RefusedError as error:
         print("carvegbm_check:", " ".join(str(error).split()), file=sys.stderr)
         return 2
-    print(report)
+    except OSError:  # nobody is told
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
     return 0 if report.is_proved else 1
 
 

@@ -11,6 +11,7 @@ constexpr int first_sweeps = 60;
 constexpr int later_sweeps = 8;
 constexpr std::size_t most_snapshot_bytes = std::size_t{64} << 20;
 constexpr std::size_t most_proof_bytes = std::size_t{16} << 20; // of one part
+constexpr std::size_t most_depth = 4095;                        // of cuts, for a checker
 } // namespace
 
 Prover::Prover(const Problem& problem, const ProofNames& names)
@@ -188,7 +189,8 @@ bool Prover::prove_cases(bool briefly, Bytes& proof) {
             auto cut = by_price() ? by_price_.cut() : std::nullopt;
             if (!cut)
                 cut = cutting_.choose();
-            if (stopwatch_->expired() || briefly || !cut || proof.size() > most_bytes)
+            if (stopwatch_->expired() || briefly || !cut || proof.size() > most_bytes ||
+                branches_.depth() == most_depth)
                 return false;
             const Reduction::Range lower{domain_.low(cut->feature), cut->last};
             const Reduction::Range upper{cut->last + 1, domain_.high(cut->feature)};

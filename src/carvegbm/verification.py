@@ -6,6 +6,7 @@ table and saves to JSON, CSV or Parquet.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -19,7 +20,7 @@ from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
 from carvegbm.engines.decisions import ENGINES
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import check_output
+from carvegbm.keeping.files import check_apart, check_output
 from carvegbm.problem import Problem
 from carvegbm.progress import Progress, showing
 from carvegbm.proofs.proving import write_proof
@@ -100,6 +101,8 @@ def verify(
     )
     problem = Problem(model, require_attacker(attacker, y))
     target = None if proof is None else check_output(proof, None)
+    if isinstance(model, str | os.PathLike):
+        check_apart({"proof": target}, {"the model": model})
     asks_proof = target is not None
     task = Task(problem, settings, witness=asks_proof, any_witness=asks_proof)
     rows = problem.rows(X, y, threads)

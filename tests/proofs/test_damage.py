@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import carvegbm_check
 from carvegbm.ensemble import Ensemble
-from carvegbm_check import RefusedError, main
+from carvegbm_check import RefusedError, Report, main
 from oracle import Attacker
 from proofs import by_hand
 from proofs.asking import Asked
@@ -218,15 +222,71 @@ def test_huge_counts_are_refused(question: Asked, rest: bytes) -> None:
     refusal(question, file_of(question.head, [b"\0\0" + rest], 2))
 
 
-def test_cases_may_be_as_deep_as_they_like(question: Asked) -> None:
-    case = NOTHING
-    for _ in range(50_000):
-        case = b"\1\0\0" + case
-    case += NOTHING * 50_000
-    report = question.check(record(0, "robust", parts(({}, case))), RIGHT[1])
-    assert report.is_proved
-    assert question.check(RIGHT[0], RIGHT[1]).is_proved
+def test_cases_may_be_deep_but_not_without_end(question: Asked) -> None:
+    def deep(n: int) -> Report:
+        case = b"\1\0\0" * n + NOTHING * (n + 1)
+        return question.check(record(0, "robust", parts(({}, case))), RIGHT[1])
+
+    assert deep(4095).is_proved
+    assert "too many cuts" in deep(4096).wrong[0]
     assert cut_below(0, 0, NOTHING, NOTHING) == b"\1\0\0" + NOTHING + NOTHING
+
+
+@pytest.mark.parametrize("cell", [1 << 40, 1 << 70])
+def test_cells_far_away_take_no_room(question: Asked, cell: int) -> None:
+    for pairs in ([(cell, 1), (0, 1)], [(0, 1), (cell, 1), (1, 1)], [(cell, 1)]):
+        case = by_hand.bound(0, 0, {(0, 0): pairs})
+        assert not question.check(record(0, "robust", parts(({}, case))), RIGHT[1]).is_proved
+
+
+def test_a_witness_names_a_feature_once_and_ends_its_record(question: Asked) -> None:
+    twice = b"\2" + witness({0: 9.0})[1:] + witness({0: 1.125})[1:]
+    assert "twice" in question.check(RIGHT[0], record(1, "fragile", twice)).wrong[1]
+    assert "goes on" in question.check(RIGHT[0], RIGHT[1] + b"\0").wrong[1]
+
+
+def test_what_only_the_file_claims_is_said(question: Asked) -> None:
+    """Own labels, some of the rows, and bounds of a row are the file's word."""
+    question.head |= {"labels": "own"}
+    assert "the model's own answers as labels" in str(question.check(*RIGHT))
+    question.head |= by_hand.header(
+        question.ensemble, question.rows[:1], question.labels[:1], question.attacker
+    )
+    assert str(question.check(RIGHT[0])).startswith("the first 1 of 2 rows, ")
+    question.head["rows"] = 0
+    with pytest.raises(RefusedError, match="0 rows"):
+        question.check()
+
+
+def test_bounds_of_a_row_are_said(tmp_path: Path) -> None:
+    ensemble = Ensemble.from_trees([TREE], n_features=1)
+    question = Asked(tmp_path, ensemble, Attacker(1, 0.5), [[0.75]], [1])
+    question.head["attacker"]["row_bounds"] = True
+    bounded = record(0, "robust", parts(({}, NOTHING)), ([0.5], [1.0]))
+    told: list[str] = []
+    assert question.check(bounded, told=told.append).is_proved
+    assert told == ["row 0: robust: checked, within 0: 0.5 to 1.0"]
+
+
+def test_own_labels_of_a_row_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    ensemble = Ensemble.from_trees([TREE, {**TREE, "feature": 1}], n_features=2)
+    question = Asked(tmp_path, ensemble, Attacker(0, 1), [[1.0, 1.0]], [1])
+    question.head |= {"labels": "own"}
+    question.head["attacker"]["one_hot"] = [[0, 1]]
+    with pytest.raises(RefusedError, match="one-hot"):
+        question.check(RIGHT[0])
+
+
+def test_a_reader_that_goes_away_is_no_crash(question: Asked, tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("f,label\n0,1\n0.75,1\n")
+    question.check(*RIGHT)
+    files = [str(tmp_path / name) for name in ("a.proof", "model.json", "data.csv")]
+    program = [sys.executable, carvegbm_check.__file__, *files]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(program, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (2, "")
 
 
 def test_the_command_says_what_it_found(
@@ -253,3 +313,17 @@ def test_the_command_says_what_it_found(
 def test_by_hand_and_the_page_agree_on_numbers() -> None:
     assert [by_hand.varint(n) for n in (0, 127, 128, 300)] == [b"\0", b"\x7f", b"\x80\1", b"\xac\2"]
     assert [by_hand.signed(n) for n in (0, -1, 1, -64)] == [b"\0", b"\1", b"\2", b"\x7f"]
+
+
+def test_categories_that_the_model_does_not_know_cannot_be_chosen(tmp_path: Path) -> None:
+    split = {"feature": 0, "categories": [1], "left": {"score": 1.0}, "right": {"score": -1.0}}
+    known = {0: {0: "a", 1: "b"}}
+    ensemble = Ensemble.from_trees([split], n_features=1, categories=known)
+    question = Asked(tmp_path, ensemble, Attacker(0, 1), [[1.0]], [1])
+    question.rows = [[1.0]]
+    question.head = by_hand.header(ensemble, question.rows, [1], question.attacker)
+    question.head["attacker"]["categories"] = {"0": [0]}
+    assert question.check(record(0, "fragile", witness({0: 0.0}))).is_proved
+    question.head["attacker"]["categories"] = {"0": [99]}
+    with pytest.raises(RefusedError, match="contradict"):
+        question.check(record(0, "fragile", witness({0: 99.0})))

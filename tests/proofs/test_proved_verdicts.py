@@ -134,3 +134,13 @@ def test_a_proof_may_not_overwrite_what_is_read(refuses: Any, tmp_path: Path) ->
     )
     asked = ["verify", model, data, "--budget", "0.1", "--proof", data]
     refuses(*asked, words=["--proof", "would overwrite"])
+
+
+def test_a_proof_never_overwrites_the_model(tmp_path: Path) -> None:
+    tree = {"feature": 0, "threshold": 1.0, "left": {"score": 2.0}, "right": {"score": -1.0}}
+    path = tmp_path / "model.json"
+    cg.Ensemble.from_trees([tree], n_features=1).save(path)
+    before = path.read_bytes()
+    with pytest.raises(CarveError, match="overwrite"):
+        cg.verify(path, [[0.0]], [1], cg.Attacker(1, 0.5), proof=path)
+    assert path.read_bytes() == before

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import math
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,37 @@ def test_zero_against_its_threshold_must_be_converted(tmp_path: Path) -> None:
     ensemble = cg.load(tmp_path / "model.txt")
     ensemble.save(tmp_path / "model.json")
     assert_same(tmp_path / "model.json", near_thresholds(ensemble, 2))
+
+
+def test_a_blank_line_ends_a_tree_of_the_text(tmp_path: Path) -> None:
+    X, y = data(1)
+    parameters = {"objective": "binary", "verbose": -1, "num_threads": 1, "num_leaves": 3}
+    text = lgb.train(parameters, lgb.Dataset(X, y), num_boost_round=1).model_to_string()
+    head, blank, rest = text.partition("\n\n\nend of trees")
+    more = "\n\nleaf_value=5 5 5"
+    size = re.search(r"tree_sizes=(\d+)", head)
+    assert size is not None
+    head = head.replace(size[0], f"tree_sizes={int(size[1]) + len(more)}")
+    path = tmp_path / "model.txt"
+    path.write_text(head + more + blank + rest)
+    rows = near_thresholds(cg.load(path), 1)
+    raw = lgb.Booster(model_file=path).predict(rows, raw_score=True)
+    assert raw.max() < 5
+    np.testing.assert_allclose(cg.load(path).raw_score(rows), raw)
+    assert_same(path, rows)
+
+
+@pytest.mark.parametrize(("was", "now"), [("leaf_value=", "leaf_value=1_"), (":1\n", ":-1\n")])
+def test_numbers_that_lightgbm_does_not_read_are_refused(
+    was: str, now: str, tmp_path: Path
+) -> None:
+    X, y = data(1)
+    parameters = {"objective": "binary", "verbose": -1, "num_threads": 1}
+    text = lgb.train(parameters, lgb.Dataset(X, y), num_boost_round=1).model_to_string()
+    assert was in text
+    (tmp_path / "model.txt").write_text(text.replace(was, now, 1))
+    with pytest.raises(checker.RefusedError, match="does not read"):
+        checker.read_model(str(tmp_path / "model.txt"), None)
 
 
 XGBOOST = {

@@ -37,7 +37,7 @@ __all__ = ["Proved", "write_proof"]
 
 _LARGE_SPREAD = ENGINES.index("large-spread")
 _UNPROVED = 16
-_LONGEST = 1 << 26
+_LONGEST = 1 << 24
 """Bytes of a proof; a block of records may have twice as many."""
 _FLIPPED = [STATUSES.index("fragile"), STATUSES.index("broken")]
 

@@ -98,6 +98,8 @@ def from_text(text: str, classes: Classes, *, is_classifier: bool = False) -> En
             blocks.append(fields)
         elif line.startswith("end of trees"):
             break
+        elif not line and blocks:
+            fields = {}  # a blank line ends a tree, whatever follows
         key, _, value = line.partition("=")
         fields[key] = value
     else:
