@@ -667,7 +667,8 @@ class Line(Axis):
 
     def steps(self, pairs: Pairs) -> Pairs:
         """θ as a function: cells, and what it is from each one up to the next."""
-        need(pairs[-1][0] <= len(self.cuts), f"θ of {self.features} names a cell that is not there")
+        if pairs[-1][0] > len(self.cuts):
+            not_proved(f"the multipliers of {self.features} name a cell that is not there")
         return pairs if pairs[0][0] == 0 else [(0, 0), *pairs]
 
     def some(self, named: Sequence[int]) -> int:
@@ -959,7 +960,9 @@ def close(row: Row, masks: Masks, bound: Bound, claim: Claim) -> None:
             paid[a] += 1
             thetas[tree][a] = priced(row.cells[a])
             continue
-        change, last, steps = changes.setdefault(a, [0] * axis.n_cells), 0, []
+        if a not in changes:
+            changes[a] = [0] * axis.n_cells
+        change, last, steps = changes[a], 0, []
         for (start, theta), (end, _) in pairwise([*axis.steps(pairs), (axis.n_cells, 0)]):
             if not start < end <= axis.n_cells:
                 not_proved(f"the multipliers of axis {a} do not rise from cell to cell")
