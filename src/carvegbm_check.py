@@ -60,15 +60,8 @@ LARGEST_LCM = 1 << 14  # bits of a common denominator; beyond that, costs stay f
 
 # what reading a damaged file may raise
 DAMAGE: tuple[type[Exception], ...] = (ArithmeticError, AttributeError, LookupError, TypeError)
-DAMAGE += (
-    MemoryError,
-    ValueError,
-    RuntimeError,
-    StopIteration,
-    struct.error,
-    zlib.error,
-    csv.Error,
-)
+DAMAGE += (MemoryError, ValueError, RuntimeError, StopIteration)
+DAMAGE += (struct.error, zlib.error, csv.Error)
 
 
 class RefusedError(ValueError):
