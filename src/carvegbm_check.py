@@ -509,7 +509,8 @@ class Attacker:
         strange = [c for c in chain(*codes.values()) if type(c) is not int or not 0 <= c < 1 << 31]
         uneven = [f for f in (*self.codes, *grouped) if self.scale[f][0] != self.scale[f][1]]
         mixed = [group for group in groups if len({self.scale[f] for f in group}) > 1]
-        wrong = foreign or unknown or strange or uneven or mixed
+        bounded = [f for f in model.categories if any(map(math.isfinite, self.bounds[f]))]
+        wrong = foreign or unknown or strange or uneven or mixed or bounded
         if len(set(of_one_kind)) < len(of_one_kind) or wrong:
             refuse("the attacker's limits contradict each other, or the model")
 
@@ -775,6 +776,7 @@ class Question:
         """The bounds by axis: those that are given, or the attacker's."""
         bounds = list(self.attacker.bounds)
         for feature, low, high in given:
+            need(feature not in self.model.categories, f"feature {feature} has no bounds")
             bounds[feature] = low, high
         return {a: axis.of(bounds) for a, axis in self.axes.items()}
 
@@ -1171,10 +1173,10 @@ class Report:
         if kind > 31 or kind == STATUSES.index("unknown"):
             refuse(f"has a record of row {number} of the unknown kind {kind}")
         given = reader.several(doubles=2) if question.attacker.row_bounds else []
-        bounds = question.bounded(given) if given else question.bounds
         own = ", ".join(f"{f}: {low!r} to {high!r}" for f, low, high in given)
         try:
             need(kind < 16, "without a proof")
+            bounds = question.bounded(given) if given else question.bounds
             row = Row(question, rows[number], labels[number], bounds)
             decided = f"the model decides for {row.decision}, the label is {row.label}"
             need(row.is_right == (status in ("robust", "fragile")), decided)
@@ -1214,6 +1216,8 @@ def check(
         header, blocks, records = read_frame(content_of(name, is_packed=False))
         if ensemble.content() != header["model"]:
             refuse("speaks of another model; give the one that it was written for")
+        if any(len(row) != ensemble.n_features for row in rows):
+            refuse(f"speaks of {ensemble.n_features} features, and the data have other rows")
         if not 1 <= header["rows"] <= len(rows):
             refuse(f"speaks of {header['rows']} rows, and the data have {len(rows)}")
         n_rows = len(rows)
