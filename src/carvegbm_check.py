@@ -776,7 +776,8 @@ class Question:
         """The bounds by axis: those that are given, or the attacker's."""
         bounds = list(self.attacker.bounds)
         for feature, low, high in given:
-            need(feature not in self.model.categories, f"feature {feature} has no bounds")
+            finite = math.isfinite(low) or math.isfinite(high)
+            need(not finite or feature not in self.model.categories, f"{feature} has no bounds")
             bounds[feature] = low, high
         return {a: axis.of(bounds) for a, axis in self.axes.items()}
 
