@@ -509,8 +509,7 @@ class Attacker:
         strange = [c for c in chain(*codes.values()) if type(c) is not int or not 0 <= c < 1 << 31]
         uneven = [f for f in (*self.codes, *grouped) if self.scale[f][0] != self.scale[f][1]]
         mixed = [group for group in groups if len({self.scale[f] for f in group}) > 1]
-        bounded = [f for f in model.categories if any(map(math.isfinite, self.bounds[f]))]
-        wrong = foreign or unknown or strange or uneven or mixed or bounded
+        wrong = foreign or unknown or strange or uneven or mixed
         if len(set(of_one_kind)) < len(of_one_kind) or wrong:
             refuse("the attacker's limits contradict each other, or the model")
 
@@ -776,8 +775,6 @@ class Question:
         """The bounds by axis: those that are given, or the attacker's."""
         bounds = list(self.attacker.bounds)
         for feature, low, high in given:
-            finite = math.isfinite(low) or math.isfinite(high)
-            need(not finite or feature not in self.model.categories, f"{feature} has no bounds")
             bounds[feature] = low, high
         return {a: axis.of(bounds) for a, axis in self.axes.items()}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import struct
 import subprocess
@@ -330,23 +329,15 @@ def test_categories_that_the_model_does_not_know_cannot_be_chosen(tmp_path: Path
         question.check(record(0, "fragile", witness({0: 99.0})))
 
 
-def test_categories_have_no_bounds(tmp_path: Path) -> None:
+def test_bounds_of_a_category_do_not_count(tmp_path: Path) -> None:
     split = {"feature": 0, "categories": [1], "left": {"score": 1.0}, "right": {"score": -1.0}}
     ensemble = Ensemble.from_trees([split], n_features=1, categories={0: {0: "a", 1: "b", 2: "c"}})
     question = Asked(tmp_path, ensemble, Attacker(0, 1), [[1.0]], [1])
     question.rows = [[1.0]]
     question.head = by_hand.header(ensemble, question.rows, [1], question.attacker)
-    limits = question.head["attacker"]
-    limits["categories"] = {"0": [0, 2]}
-    flipped = witness({0: 2.0})
-    assert question.check(record(0, "fragile", flipped)).is_proved
-    limits["row_bounds"] = True
-    bounded = record(0, "fragile", flipped, ([-math.inf], [1.0]))
-    assert "no bounds" in question.what_is_wrong(bounded)
-    del limits["row_bounds"]
-    limits["upper"] = {"0": (1.0).hex()}
-    with pytest.raises(RefusedError, match="contradict"):
-        question.check(record(0, "fragile", flipped))
+    question.head["attacker"] |= {"categories": {"0": [0, 2]}, "upper": {"0": (1.0).hex()}}
+    assert question.check(record(0, "fragile", witness({0: 2.0}))).is_proved
+    assert not question.check(record(0, "robust", parts(({}, NOTHING)))).is_proved
 
 
 def test_rows_have_as_many_values_as_there_are_features(question: Asked) -> None:
