@@ -211,7 +211,7 @@ def grown(root: int, look: Callable[[int], Node]) -> list[Node]:
 def read_model(path: str, classes: list[Any] | None) -> Model:
     """LightGBM's text, XGBoost's JSON, or the JSON of Ensemble.save; known by its content."""
     try:
-        text = content_of(path).decode("utf-8-sig").lstrip()
+        text = content_of(path).decode("utf-8-sig", "replace").lstrip()
         if text.startswith(("tree\n", "tree\r")):
             return from_lightgbm(text.replace("\r\n", "\n")).checked(classes)
         if text.startswith("{"):
@@ -415,7 +415,9 @@ def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str
         wanted = [odd.sub("_", name) for name in model.names or ()]
         keys = [odd.sub("_", first[place]) for place in order]
         if header and sorted(keys) == sorted(wanted) and len(set(keys)) == len(keys):
-            order = [order[keys.index(name)] for name in wanted]  # else as they stand
+            order = [order[keys.index(name)] for name in wanted]
+        elif header and not (is_made_up(keys) or is_made_up(wanted)):
+            refuse(f"the columns are not the model's features: {set(keys) ^ set(wanted)}")
         rows, labels = [], []
         for number, line in enumerate(cells[bool(header) :]):
             if len(line) != model.n_features + 1 or line[at].lower() in ("", "nan"):
@@ -424,7 +426,13 @@ def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str
             labels.append(line[at])
         return rows, labels
     except DAMAGE as error:
-        refuse(f"{path}: {str(error)[:200]}; a text is read: a row a line, with its label")
+        refuse(f"{path}: {str(error)[:200]}; give CSV, or use carvegbm check, which reads more")
+
+
+def is_made_up(names: list[str]) -> bool:
+    """Names that say no more than the position, or none: such columns are taken as they stand."""
+    stems = ("", "f", "Column_", "column_")
+    return any(names == [f"{stem}{place}" for place in range(len(names))] for stem in stems)
 
 
 def is_number(cell: str) -> bool:
@@ -466,6 +474,7 @@ def places_of(labels: Iterable[Any], classes: list[Any]) -> list[int]:
 
 # ── the attacker, axes and cells ─────────────────────────────────────────────────────────────
 
+NONE = (-math.inf, math.inf)  # bounds that are none
 LIMITS = {"norm", "budget", "features", "down", "up", "lower", "upper", "step", "categories"}
 LIMITS |= {"one_hot", "row_bounds"}
 
@@ -492,9 +501,11 @@ class Attacker:
         closed = dict.fromkeys(set(range(n)) - free, Fraction(0))
         down, up = by_feature("down", amount) | closed, by_feature("up", amount) | closed
         self.scale = [(down.get(f, one), up.get(f, one)) for f in range(n)]
-        low, high = by_feature("lower", float.fromhex), by_feature("upper", float.fromhex)
+        low, high = by_feature("lower", double), by_feature("upper", double)
         self.bounds = [(low.get(f, -math.inf), high.get(f, math.inf)) for f in range(n)]
-        self.row_bounds = given.get("row_bounds") is True
+        self.row_bounds = given.get("row_bounds", False)
+        if type(self.row_bounds) is not bool:
+            refuse("the attacker's row_bounds are not true or false")
         steps, codes = by_feature("step", ratio), by_feature("categories", list)
         self.step = {f: step for f, step in steps.items() if any(self.scale[f])}
         self.codes = {f: set(those) for f, those in codes.items() if any(self.scale[f])}
@@ -514,9 +525,15 @@ class Attacker:
             refuse("the attacker's limits contradict each other, or the model")
 
 
-def amount(text: Any) -> Fraction:
-    """A finite double >= 0, as float.hex writes it."""
+def double(text: Any) -> float:
+    """A double as float.hex writes it; in no other way, or a reader could take it for another."""
     value = float.fromhex(text)
+    return value if value.hex() == text else refuse(f"{text} is no double as float.hex writes it")
+
+
+def amount(text: Any) -> Fraction:
+    """A finite double >= 0."""
+    value = double(text)
     return Fraction(value) if 0 <= value < math.inf else refuse(f"{text} is no budget or scale")
 
 
@@ -1151,9 +1168,13 @@ class Report:
         return not self.wrong and len(self.checked) == self.header["rows"]
 
     def __str__(self) -> str:
-        limits = dict(self.header["attacker"])
+        limits, usual = dict(self.header["attacker"]), {"down": 1, "up": 1}
         against = f"norm {limits.pop('norm')}, budget {float.fromhex(limits.pop('budget'))!r}"
-        against += f", {json.dumps(limits)}" if limits else ""
+        for name in limits.keys() & {"down", "up", "lower", "upper"}:
+            numbers = {f: float.fromhex(text) for f, text in limits[name].items()}
+            limits[name] = {f: v for f, v in numbers.items() if v not in (usual.get(name), *NONE)}
+        said = [f"{name} {json.dumps(limit)}" for name, limit in limits.items() if limit]
+        against = ", ".join([against, *said])
         count = Counter(self.checked.values())
         proved = [f"{count[status]} {status}" for status in STATUSES if count[status]] or ["none"]
         wrong = f"; {len(self.wrong)} not proved" if self.wrong else ""
@@ -1208,10 +1229,10 @@ def check(
     """
     name, ensemble = os.fspath(proof), read_model(os.fspath(model), classes)
     rows, names = data if isinstance(data, tuple) else read_csv(os.fspath(data), ensemble, label)
-    collects = gc.isenabled()
+    packed, collects = content_of(name, is_packed=False), gc.isenabled()
     gc.disable()  # no cycles are made; to look for them takes as long as the rest
     try:
-        header, blocks, records = read_frame(content_of(name, is_packed=False))
+        header, blocks, records = read_frame(packed)
         if ensemble.content() != header["model"]:
             refuse("speaks of another model; give the one that it was written for")
         if any(len(row) != ensemble.n_features for row in rows):

@@ -88,6 +88,10 @@ def test_data_of_other_kinds_are_read_for_the_checker(
         assert "1 robust, 1 fragile checked" in out
 
 
+def test_only_the_sample_has_data_of_its_own(refuses: Any, files: list[str]) -> None:
+    refuses("check", *files[:2], words=["DATA is missing"])
+
+
 def test_other_data_of_other_kinds_are_refused(
     refuses: Any, files: list[str], tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import struct
 import subprocess
@@ -345,3 +346,32 @@ def test_rows_have_as_many_values_as_there_are_features(question: Asked) -> None
     question.head["data"] = by_hand.data_content(question.rows, question.labels)
     with pytest.raises(RefusedError, match="1 features"):
         question.check(*RIGHT)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"down": {"0": "0.9"}},
+        {"upper": {"0": "0x2p0"}},
+        {"budget": "0.5"},
+        {"row_bounds": 1},
+        {"row_bounds": "yes"},
+    ],
+    ids=str,
+)
+def test_numbers_of_an_attacker_have_one_spelling(question: Asked, limit: dict[str, Any]) -> None:
+    """What is printed and what is checked are one: no "0.9" that stands for 9 / 16."""
+    question.head["attacker"] |= limit
+    with pytest.raises(RefusedError):
+        question.check(*RIGHT)
+
+
+def test_limits_are_printed_as_numbers(question: Asked) -> None:
+    lower, upper = (-math.inf).hex(), (1.25).hex()
+    question.head["attacker"] |= {"up": {"0": (1.0).hex()}, "down": {"0": (0.75).hex()}}
+    question.head["attacker"] |= {"lower": {"0": lower}, "upper": {"0": upper}}
+    said = str(question.check(*RIGHT))
+    assert '"0": 0.75' in said
+    assert '"0": 1.25' in said
+    assert "lower" not in said
+    assert " up " not in said

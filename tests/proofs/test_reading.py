@@ -362,6 +362,15 @@ def test_gzip_is_seen_through(tmp_path: Path) -> None:
     assert_reads(tmp_path / "data.csv.gz", model)
 
 
+def test_columns_of_other_names_are_refused_unless_they_are_made_up(tmp_path: Path) -> None:
+    _, model = three_features(tmp_path, feature_names=["a", "b", "c"])
+    (tmp_path / "data.csv").write_text("b,A,c,label\n1,2,3,0\n")
+    with pytest.raises(checker.RefusedError, match="not the model's features"):
+        checker.read_csv(str(tmp_path / "data.csv"), model, None)
+    (tmp_path / "data.csv").write_text("f0,f1,f2,label\n1,2,3,0\n")
+    assert_reads(tmp_path / "data.csv", model)
+
+
 def test_categories_by_label_become_codes(tmp_path: Path) -> None:
     split = {"feature": 0, "categories": [1], "left": {"score": 1.0}, "right": {"score": -1.0}}
     ensemble = cg.Ensemble.from_trees(

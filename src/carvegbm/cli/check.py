@@ -22,7 +22,14 @@ def check(
     proof: Annotated[
         str, typer.Argument(metavar="PROOF", help="The file that verify --proof wrote.")
     ],
-    model: options.Model,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="LightGBM text, XGBoost JSON, JSON of convert, or the word sample.",
+            show_default=False,
+        ),
+    ],
     data: options.Data = None,
     *,
     label: options.Label = None,
@@ -67,6 +74,8 @@ def _instances(
     from carvegbm.trees.checking import checked_rows
 
     path = inputs.data_path(data)
+    if data is None and model != inputs.SAMPLE:
+        raise CarveError("DATA is missing; give the file with the instances that were verified")
     if is_csv(path):
         return path
     given = inputs.load_inputs(model, data, reading)
