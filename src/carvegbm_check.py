@@ -54,7 +54,7 @@ STATUSES = ("robust", "fragile", "vulnerable", "broken", "unknown")
 LARGEST_BLOCK = 1 << 25  # bytes of records, unpacked
 LARGEST_DEPTH = 1 << 12  # of cuts
 LARGEST_VARINT = 4096  # bits; a sum of doubles in units of the smallest one has half as many
-LARGEST_COUNT = 1 << 22  # of numbers that are held at once: weights, states, multipliers
+LARGEST_COUNT = 1 << 22  # of multipliers in a bound
 LARGEST_STEPS = 1 << 50  # of 1 / denominator: a lattice ends there, on both sides
 LARGEST_LCM = 1 << 14  # bits of a common denominator; beyond that, costs stay fractions
 

@@ -71,7 +71,7 @@ class Statement:
             return None
         head = {
             "model": model_hash(self.ensemble),
-            "data": data_hash(rows.given, rows.labels),
+            "data": data_hash([(rows.given, rows.labels)]),
             "attacker": attacker_of(problem),
             "labels": "given",
             "rows": 1,

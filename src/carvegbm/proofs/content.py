@@ -18,7 +18,7 @@ from carvegbm.trees.sets import Sets
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["data_hash", "hash_of_parts", "model_hash"]
+__all__ = ["data_hash", "model_hash"]
 
 _MISSING = {1: b"L", 0: b"R", -1: b"-"}
 _NUMBERS_AT_ONCE = 1 << 15
@@ -60,13 +60,11 @@ def _nodes(ensemble: Ensemble) -> Iterator[bytes]:
             stack += (right, left)
 
 
-def data_hash(X: npt.NDArray[Any], labels: npt.NDArray[np.int32]) -> str:
-    """The SHA-256 of rows, as the model takes them, and labels, as places among its classes."""
-    return hash_of_parts([(X, labels)])
+def data_hash(parts: Iterable[tuple[npt.NDArray[Any], npt.NDArray[np.int32]]]) -> str:
+    """The SHA-256 of rows, as the model takes them, and labels, as places among its classes.
 
-
-def hash_of_parts(parts: Iterable[tuple[npt.NDArray[Any], npt.NDArray[np.int32]]]) -> str:
-    """The same of rows that come some at a time, with their labels."""
+    They come some at a time.
+    """
     digest = hashlib.sha256()
     for X, labels in parts:
         n, columns = X.shape

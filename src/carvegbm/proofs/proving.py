@@ -19,7 +19,7 @@ from carvegbm.engines.decisions import ENGINES
 from carvegbm.instances.rows import check_threads
 from carvegbm.keeping.files import replacing
 from carvegbm.progress import Progress, progress_bar
-from carvegbm.proofs.content import hash_of_parts, model_hash
+from carvegbm.proofs.content import data_hash, model_hash
 from carvegbm.proofs.names import names_of
 from carvegbm.proofs.writing import ProofFile, number
 from carvegbm.statuses import STATUSES
@@ -72,7 +72,7 @@ def write_proof(
     problem = task.problem
     header = {
         "model": model_hash(problem.ensemble),
-        "data": hash_of_parts((part.given, _labels(part)) for _, part in problem.parts(rows)),
+        "data": data_hash((part.given, _labels(part)) for _, part in problem.parts(rows)),
         "attacker": attacker_of(problem),
         "labels": "own" if own_labels else "given",
         "rows": len(rows),
