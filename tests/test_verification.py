@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.verification import STATUSES, describe_interval
+from carvegbm.results import describe_interval
+from carvegbm.statuses import STATUSES
 from plain_trees import ensemble, leaf, refused, split, stump
 
 ATTACKER = cg.Attacker("inf", 0.1)

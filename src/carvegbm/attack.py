@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from carvegbm.trees.compact import Columns
 from carvegbm.trees.labels import as_given, names_of_codes
 from carvegbm.trees.link import class_indices, may_round_to_a_tie
 
-__all__ = ["FORMATS", "Attack", "attack"]
+__all__ = ["FORMATS", "Attack", "attack", "witness_names"]
 
 FORMATS = (".npz", *RESULTS)
 """What `Attack.save` can write."""
@@ -151,6 +151,10 @@ class Attack(Result):
         stores; what another leaves out is NaN.
         """
         frame = super().to_frame()
+        return frame.join(type(frame)(self.witness_columns()))
+
+    def witness_columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The witnesses feature by feature, as `to_frame` names them."""
         chosen, values = np.arange(self.witnesses.shape[1]), self.witnesses
         if is_sparse(values):
             chosen = np.unique(values.indices).astype(np.int64)
@@ -160,13 +164,14 @@ class Attack(Result):
                     "take rows of .witnesses"
                 )
             values = Columns(chosen, values.shape[1], np.nan).dense(values)
-        names = self.feature_names or range(self.witnesses.shape[1])
-        witnesses = type(frame)(values, columns=[f"witness {names[f]}" for f in chosen.tolist()])
-        for place, feature in enumerate(chosen.tolist()):
+        found = {}
+        names = witness_names(self.feature_names, chosen.tolist())
+        for place, (feature, name) in enumerate(zip(chosen.tolist(), names, strict=True)):
+            found[name] = values[:, place]
             if feature in self.categories:
                 labels = named_codes(self.categories[feature], values[:, place])
-                witnesses.isetitem(place, np.array(labels, dtype=object))
-        return frame.join(witnesses)
+                found[name] = np.array([*labels, None], dtype=object)[:-1]
+        return found
 
     def save(self, path: Any) -> None:
         """Write to a file by its suffix; never half a file.
@@ -197,3 +202,8 @@ class Attack(Result):
     def __str__(self) -> str:
         found = int(np.count_nonzero(self.success))
         return f"{found} of {len(self)} instances can be flipped by {self.attacker}"
+
+
+def witness_names(names: Sequence[str] | None, features: Iterable[int]) -> list[str]:
+    """What the columns of witnesses are called: "witness NAME", or "witness 7" without a name."""
+    return [f"witness {feature if names is None else names[feature]}" for feature in features]

@@ -109,6 +109,9 @@ class Problem:
         self.attacker = require_attacker(attacker)
         self.ensemble: Ensemble = load(model)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Problem, (self.ensemble, self.attacker)  # the rest is found anew
+
     @cached_property
     def limits(self) -> Limits:
         """The attacker's limits, per feature of the ensemble."""

@@ -11,13 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import LARGEST_BUDGET, Attacker, require_attacker
-from carvegbm.engines import EngineName, Settings, Task, decide
+from carvegbm.engines import Decisions, EngineName, Settings, Task, decide
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem
 from carvegbm.progress import Progress, showing
 from carvegbm.results import Result, describe_interval
+from carvegbm.totals import CurveTotals
 
-__all__ = ["Curve", "Radius", "radius", "robustness_curve"]
+__all__ = [
+    "Curve",
+    "Radius",
+    "budgetless",
+    "check_budgets",
+    "radius",
+    "radius_task",
+    "robustness_curve",
+]
 
 
 def radius(
@@ -59,7 +68,7 @@ def radius(
     [0.25, 0.0]
     """
     settings = Settings(engine, timeout, threads)
-    kind = _without_budget(
+    kind = budgetless(
         attacker,
         y,
         norm=norm,
@@ -70,18 +79,24 @@ def radius(
         categories=categories,
         one_hot=one_hot,
     )
-    p = kind.norm
-    problem = Problem(model, kind)
-    everything = float(max(1, problem.ensemble.n_features)) if p == 0 else LARGEST_BUDGET
-    wanted = everything if max_budget is None else min(everything, Attacker(p, max_budget).budget)
-    problem = problem.with_budget(wanted)
-    task, rows = Task(problem, settings, asks="radius"), problem.rows(X, y, threads)
+    task = radius_task(Problem(model, kind), settings, max_budget)
+    rows = task.problem.rows(X, y, threads)
     with showing(progress, len(rows), "measuring") as listen:
         found = decide(task, rows, listen)
-    lower, upper = found["radius_lower"], found["radius_upper"]
-    if max_budget is None or p == 0:
-        lower[np.isinf(upper) & (lower > everything)] = math.inf  # no budget flips these
-    return Radius(np.where(lower == upper, lower, np.nan), lower, upper, p)
+    return Radius.of(found, task.problem, max_budget)
+
+
+def radius_task(problem: Problem, settings: Settings, max_budget: float | None) -> Task:
+    """The radii of a problem, whatever its budget, up to `max_budget`."""
+    p, everything = problem.attacker.norm, _everything(problem)
+    wanted = everything if max_budget is None else min(everything, Attacker(p, max_budget).budget)
+    return Task(problem.with_budget(wanted), settings, asks="radius")
+
+
+def _everything(problem: Problem) -> float:
+    """A budget than which no larger one does more."""
+    is_counted = problem.attacker.norm == 0
+    return float(max(1, problem.ensemble.n_features)) if is_counted else LARGEST_BUDGET
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +111,16 @@ class Radius(Result, np.lib.mixins.NDArrayOperatorsMixin):
     upper: npt.NDArray[np.float64]
     """radius <= upper"""
     norm: int | float
+
+    @classmethod
+    def of(cls, found: Decisions, problem: Problem, max_budget: float | None) -> Radius:
+        """What the engines found, sought up to `max_budget`, as a result."""
+        p = problem.attacker.norm
+        lower, upper = found["radius_lower"], found["radius_upper"]
+        if max_budget is None or p == 0:
+            # No budget flips these.
+            lower[np.isinf(upper) & (lower > _everything(problem))] = math.inf
+        return cls(np.where(lower == upper, lower, np.nan), lower, upper, p)
 
     @property
     def exact(self) -> npt.NDArray[np.bool_]:
@@ -166,7 +191,7 @@ def robustness_curve(
     >>> cg.robustness_curve(model, X, y, norm="inf", budgets=[0.1, 0.5, 1.0]).lower.tolist()
     [1.0, 0.5, 0.0]
     """
-    kind = _without_budget(
+    kind = budgetless(
         attacker,
         y,
         norm=norm,
@@ -177,28 +202,31 @@ def robustness_curve(
         categories=categories,
         one_hot=one_hot,
     )
-    p = kind.norm
-    given = budgets if isinstance(budgets, Iterable) else [budgets]
-    checked = np.array([Attacker(p, budget).budget for budget in given])
-    if len(checked) == 0:
-        raise CarveError("budgets must name at least one budget")
+    checked = check_budgets(budgets, kind.norm)
     radii = radius(
         model,
         X,
         y,
         kind,
-        max_budget=float(checked.max()),
+        max_budget=max(checked),
         engine=engine,
         timeout=timeout,
         threads=threads,
         progress=progress,
     )
-    robust = (radii.lower[None, :] > checked[:, None]).mean(axis=1)
-    possible = (radii.upper[None, :] > checked[:, None]).mean(axis=1)
-    return Curve(checked, robust, possible, float((radii.upper > 0).mean()), p)
+    return Curve.of(CurveTotals.of(radii.columns(), kind.norm, checked))
 
 
-def _without_budget(attacker: Attacker | None, y: Any, **ways: Any) -> Attacker:
+def check_budgets(budgets: float | Iterable[float], norm: int | float) -> tuple[float, ...]:
+    """The budgets of a curve: at least one."""
+    given = budgets if isinstance(budgets, Iterable) else [budgets]
+    checked = tuple(Attacker(norm, budget).budget for budget in given)
+    if not checked:
+        raise CarveError("budgets must name at least one budget")
+    return checked
+
+
+def budgetless(attacker: Attacker | None, y: Any, **ways: Any) -> Attacker:
     """The attacker whose budget is sought: the one given, or one that goes these ways."""
     given = {name: value for name, value in ways.items() if value is not None}
     if attacker is None and not isinstance(y, Attacker):
@@ -225,6 +253,18 @@ class Curve(Result):
     upper: npt.NDArray[np.float64]
     accuracy: float
     norm: int | float
+
+    @classmethod
+    def of(cls, found: CurveTotals) -> Curve:
+        """The shares that these counts are."""
+        n = found.instances
+        return cls(
+            np.array(found.budgets),
+            np.array(found.robust) / n,
+            np.array(found.possible) / n,
+            found.right / n,
+            found.norm,
+        )
 
     @property
     def robustness(self) -> npt.NDArray[np.float64]:

@@ -16,14 +16,22 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
-from carvegbm.engines import EngineName, OnViolation, Settings, Task, decide
+from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem
 from carvegbm.progress import Progress, showing
 from carvegbm.results import Result, are_neighbours
 from carvegbm.statuses import named
 
-__all__ = ["Answers", "OutputRange", "answers", "output_range", "small_neighbourhood", "stability"]
+__all__ = [
+    "Answers",
+    "OutputRange",
+    "answers",
+    "output_range",
+    "single_output",
+    "small_neighbourhood",
+    "stability",
+]
 
 Answers = npt.NDArray[np.str_]
 """"holds" or "fails" per instance, as a theorem; "unknown" where time ran out, or where
@@ -57,17 +65,11 @@ def output_range(
     ([-1.0, 1.0], [1.0, 1.0], [True, True])
     """
     settings = Settings(engine, timeout, threads, on_violation)
-    problem = _single_output(Problem(model, attacker), "output_range")
+    problem = single_output(Problem(model, attacker), "output_range")
     task, rows = Task(problem, settings, asks="range"), problem.instances(X)
     with showing(progress, len(rows), "measuring") as listen:
         found = decide(task, rows, listen)
-    return OutputRange(
-        found["lowest_lower"],
-        found["lowest_upper"],
-        found["highest_lower"],
-        found["highest_upper"],
-        attacker,
-    )
+    return OutputRange.of(found, attacker)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,6 +85,17 @@ class OutputRange(Result):
     highest_upper: npt.NDArray[np.float64]
     """No attack reaches a raw score above this."""
     attacker: Attacker
+
+    @classmethod
+    def of(cls, found: Decisions, attacker: Attacker) -> OutputRange:
+        """What the engines found, as a result."""
+        return cls(
+            found["lowest_lower"],
+            found["lowest_upper"],
+            found["highest_lower"],
+            found["highest_upper"],
+            attacker,
+        )
 
     @property
     def exact(self) -> npt.NDArray[np.bool_]:
@@ -188,7 +201,7 @@ def _stays_within(
 ) -> Answers:
     """Whether no attack changes the raw score by more than the limit, exactly."""
     settings, progress = property_settings(**options)
-    ensemble = _single_output(problem, what).ensemble
+    ensemble = single_output(problem, what).ensemble
     # Two sums of one leaf per tree differ by no more than twice their magnitude, which is rounded:
     # with four times it, the core's whole numbers know all limits that matter.
     most = 4 * Fraction(float(ensemble.core.magnitude))
@@ -230,7 +243,8 @@ def _as_doubles(number: Fraction) -> list[float]:
     return parts or [0.0]
 
 
-def _single_output(problem: Problem, what: str) -> Problem:
+def single_output(problem: Problem, what: str) -> Problem:
+    """The problem, unless its model has several outputs."""
     outputs = problem.ensemble.n_outputs
     if outputs != 1:
         raise CarveError(

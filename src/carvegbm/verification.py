@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
@@ -18,14 +18,14 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
-from carvegbm.engines.decisions import ENGINES
 from carvegbm.errors import CarveError
 from carvegbm.keeping.files import check_apart, check_output
 from carvegbm.problem import Problem
 from carvegbm.progress import Progress, showing
 from carvegbm.proofs.proving import write_proof
-from carvegbm.results import Result, are_neighbours, describe_interval
-from carvegbm.statuses import MEANINGS, STATUSES, named
+from carvegbm.results import Result, are_neighbours
+from carvegbm.statuses import named
+from carvegbm.totals import VerificationTotals
 
 __all__ = ["Verification", "verify"]
 
@@ -174,22 +174,24 @@ class Verification(Result):
         lower, upper = self.worst_margin_lower, self.worst_margin_upper
         return np.where(are_neighbours(lower, upper), np.where(self.right, lower, upper), np.nan)
 
+    @cached_property
+    def _totals(self) -> VerificationTotals:
+        return VerificationTotals.of(self.columns(), self.attacker)
+
     @property
     def accuracy(self) -> float:
         """Share of instances decided rightly, without an attack."""
-        return float(np.mean(self.right))
+        return self._totals.accuracy
 
     @property
     def robustness(self) -> tuple[float, float]:
         """Share of robust instances: the interval (lower, upper) of what is known about it."""
-        robust = int(np.count_nonzero(self.status == "robust"))
-        open_ = int(np.count_nonzero((self.status == "unknown") & self.right))
-        return robust / len(self), (robust + open_) / len(self)
+        return self._totals.robustness
 
-    @cached_property
-    def counts(self) -> dict[str, int]:
+    @property
+    def counts(self) -> Mapping[str, int]:
         """Number of instances by status."""
-        return {name: int(np.count_nonzero(self.status == name)) for name in STATUSES}
+        return self._totals.counts
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """What is known per instance, by name."""
@@ -206,43 +208,18 @@ class Verification(Result):
 
     def totals(self) -> dict[str, Any]:
         """Accuracy, robustness, and the number of instances by status."""
-        return {
-            "attacker": self.attacker.to_dict(),
-            "instances": len(self),
-            "accuracy": self.accuracy,
-            "robustness": list(self.robustness),
-            "counts": self.counts,
-        }
+        return self._totals.to_dict()
 
     def summary(self) -> str:
         """Robustness in one line, in the paper's ± notation where instances are unknown."""
-        text = f"robustness {describe_interval(*self.robustness)}"
-        if self.counts["unknown"]:
-            text += f" ({self.counts['unknown']} unknown)"
-        return text
+        return self._totals.summary()
+
+    def decided_by(self) -> str:
+        """Which engines decided and how long the slowest row took; "" if all was large-spread."""
+        return self._totals.decided_by()
 
     def __repr__(self) -> str:
         return f"<Verification: {len(self)} instances, {self.attacker}, {self.summary()}>"
 
     def __str__(self) -> str:
-        lines = [
-            f"{len(self)} instances against {self.attacker}",
-            f"  accuracy    {self.accuracy:.4f}",
-            "  " + self.summary().replace("robustness ", "robustness  "),
-        ]
-        lines += [
-            f"  {name:<11} {count:>7}   {MEANINGS[name]}"
-            for name, count in self.counts.items()
-            if count or name != "unknown"
-        ]
-        if decided := self.decided_by():
-            lines.append(f"  decided by  {decided}")
-        return "\n".join(lines)
-
-    def decided_by(self) -> str:
-        """Which engines decided and how long the slowest row took; "" if all was large-spread."""
-        counts = {name: int(np.count_nonzero(self.engine == name)) for name in ENGINES[1:]}
-        if not any(counts[name] for name in ENGINES[2:]):
-            return ""
-        by_engine = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
-        return f"{by_engine}; slowest {self.seconds.max():.2g} s"
+        return str(self._totals)

@@ -141,7 +141,7 @@ class Descent:
 def descend(
     ensemble: Ensemble,
     defence: Defence,
-    settings: DescentSettings = DescentSettings(),  # noqa: B008
+    settings: DescentSettings = DescentSettings(),
     given: WitnessBatches | None = None,
 ) -> Descent:
     """Scores whose worst cases are better.
