@@ -1,0 +1,164 @@
+"""LightGBM's data-parallel training, with its messages carried by a team.
+
+LightGBM's tree learner "data" adds up histograms over machines through two functions that may be
+given to it (LGBM_NetworkInitWithFunctions). Here these are the team's: there is one network, with
+one way to notice that a member is gone, and sums are added up in the order of ranks. LightGBM keeps
+the functions per thread, so that a thread that trains alone beside a team's is not concerned.
+
+LightGBM cannot be told that its network failed: its functions return nothing, and an exception must
+not cross it. So after a failure every message is answered with the member's own content, which is
+well formed, until LightGBM returns; then the failure is raised and what was grown is thrown away.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from carvegbm.errors import CarveError
+from carvegbm.training.teams.counting import Follower
+from carvegbm.training.teams.team import Buffer, Team
+
+__all__ = ["Network", "joined"]
+
+_Size = ctypes.c_int32
+_Sizes = ctypes.POINTER(_Size)
+_Reducer = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, _Size)
+_ReduceScatter = ctypes.CFUNCTYPE(
+    None,
+    ctypes.c_void_p,  # input
+    _Size,  # its size
+    ctypes.c_int,  # the size of what is added up
+    _Sizes,  # where the blocks begin
+    _Sizes,  # how long they are
+    ctypes.c_int,  # how many
+    ctypes.c_void_p,  # output: the sum of this member's block
+    _Size,
+    ctypes.POINTER(_Reducer),
+)
+_Gather = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, _Size, _Sizes, _Sizes, ctypes.c_int, ctypes.c_void_p, _Size
+)
+
+
+class Network:
+    """What LightGBM calls to reach the other members."""
+
+    def __init__(self, team: Team) -> None:
+        self._team = team
+        self._failure: BaseException | None = None
+        self._follower: Follower | None = None
+        self._added_up = False  # histograms: what is gathered next are splits
+        self.reduce_scatter = _ReduceScatter(self._reduce_scatter)
+        self.gather = _Gather(self._gather)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What LightGBM is told about it."""
+        if self._team.is_alone:
+            return {}
+        return {"tree_learner": "data", "num_machines": self._team.size, "pre_partition": True}
+
+    @contextmanager
+    def tree(self, follower: Follower | None) -> Iterator[None]:
+        """While LightGBM grows a tree, whose leaves `follower` counts; raises what goes wrong."""
+        self._follower = follower
+        if follower is not None:
+            follower.begin()
+        try:
+            yield
+        finally:
+            self._follower, self._added_up = None, False
+        self.check()
+
+    def check(self) -> None:
+        """Raise what went wrong since LightGBM was called."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _exchanged(self, parts: list[Buffer]) -> list[Buffer]:
+        if self._failure is None:
+            try:
+                return list(self._team.exchange(parts))
+            except BaseException as error:
+                self._failure = error
+        return [parts[self._team.rank]] * self._team.size
+
+    def _reduce_scatter(
+        self,
+        given: int,
+        _given_size: int,
+        type_size: int,
+        starts: Any,
+        lengths: Any,
+        n_blocks: int,
+        output: int,
+        _output_size: int,
+        reducer: Any,
+    ) -> None:
+        blocks: list[Buffer] = [_view(given + starts[i], lengths[i]) for i in range(n_blocks)]
+        length = lengths[self._team.rank]
+        found = self._exchanged(blocks)
+        self._added_up = True
+        ctypes.memmove(output, _address(found[0]), length)
+        for block in found[1:]:
+            reducer[0](_address(block), output, type_size, length)
+
+    def _gather(
+        self,
+        given: int,
+        size: int,
+        starts: Any,
+        lengths: Any,
+        n_blocks: int,
+        output: int,
+        _output_size: int,
+    ) -> None:
+        own = bytes(_view(given, size))  # LightGBM may gather in place
+        blocks: Sequence[Buffer] = self._exchanged([own] * n_blocks)
+        if self._follower is not None and self._added_up and self._failure is None:
+            try:
+                blocks = self._follower.corrected(blocks)
+            except BaseException as error:
+                self._failure = error
+        self._added_up = False
+        for i, block in enumerate(blocks):
+            ctypes.memmove(output + starts[i], _address(block), min(lengths[i], len(block)))
+
+
+def _view(address: int, length: int) -> memoryview:
+    return memoryview((ctypes.c_char * length).from_address(address)).cast("B")
+
+
+def _address(block: Buffer) -> Any:
+    """Where the bytes are; whoever asks keeps the block."""
+    if isinstance(block, bytes):
+        return block
+    if len(block) == 0:
+        return b""
+    return ctypes.addressof(ctypes.c_char.from_buffer(block))
+
+
+@contextmanager
+def joined(team: Team) -> Iterator[Network]:
+    """Let LightGBM train with the team, in this thread."""
+    from lightgbm.basic import _LIB
+
+    network = Network(team)
+    if team.is_alone:
+        yield network
+        return
+    code = _LIB.LGBM_NetworkInitWithFunctions(
+        ctypes.c_int(team.size),
+        ctypes.c_int(team.rank),
+        ctypes.cast(network.reduce_scatter, ctypes.c_void_p),
+        ctypes.cast(network.gather, ctypes.c_void_p),
+    )
+    if code != 0:
+        raise CarveError(f"LightGBM refused the team: {_LIB.LGBM_GetLastError().decode()}")
+    try:
+        yield network
+    finally:
+        _LIB.LGBM_NetworkFree()
