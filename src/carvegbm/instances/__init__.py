@@ -2,6 +2,7 @@
 
 `rows` is X and y as the core takes them, `sparse` X that stores some of its values; `columns` says
 which column is which feature, `numbers` what is a number, `frames` what a frame holds, and `mixed`
-is a small one of our own; `tabular` reads files into a `table`, `text` the formats that are text
-and `arrays` those of arrays.
+is a small one of our own; `tabular` reads files into a `table`, and `batches` some of their rows at
+a time; `text` reads CSV, `libsvm`, `arrays` and `parquet` the other formats; `matching` makes of a
+table what a model takes.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -21,7 +21,14 @@ from carvegbm.instances.numbers import as_numbers
 from carvegbm.instances.sparse import Csr, as_csr
 from carvegbm.instances.table import Table
 
-__all__ = ["label_file", "needs_label_file", "read_npy", "read_npz"]
+__all__ = [
+    "label_file",
+    "needs_label_file",
+    "npy_batches",
+    "npy_length",
+    "read_npy",
+    "read_npz",
+]
 
 _ARRAY_PAIRS = (("X", "y"), ("X_test", "y_test"), ("x", "y"), ("x_test", "y_test"))
 _SPARSE = {"format", "shape", "data"}
@@ -41,6 +48,24 @@ def read_npy(name: str, file: IO[bytes], label: Label, unpacked: Unpack) -> Tabl
     """Features, and labels from the file that `label_file` names."""
     y = _labels_beside(name, label, unpacked)
     return Table(_features(name, _array(name, file)), y)
+
+
+def npy_batches(
+    name: str, file: IO[bytes], label: Label, unpacked: Unpack, size: int
+) -> Iterator[Table]:
+    """The same, at most `size` rows at a time; only these are made numbers of, if they are not."""
+    y, X = _labels_beside(name, label, unpacked), _array(name, file)
+    if X.ndim == 2 and y.shape != X.shape[:1]:
+        raise DataError(f"{name}: X has {X.shape[0]} rows, y has the shape {y.shape}")
+    for start in range(0, len(X), size):
+        which = slice(start, start + size)
+        yield Table(_features(name, X[which]), y[which])
+
+
+def npy_length(name: str, file: IO[bytes]) -> int:
+    """How many rows there are."""
+    shape = _array(name, file).shape
+    return int(shape[0]) if shape else 0
 
 
 def label_file(name: str, label: Label) -> str:

@@ -1,8 +1,7 @@
 """Instances from a file: CSV, LIBSVM text, NumPy arrays or Parquet, told apart by content.
 
 Comes in: a path. Goes out: a `Table` of features, labels and names. Knows nothing about models;
-the text formats live in `text`, arrays in `arrays`, this file decides which format a file is and
-reads Parquet.
+the formats live in `text`, `libsvm`, `arrays` and `parquet`, this file decides which one a file is.
 """
 
 from __future__ import annotations
@@ -12,25 +11,36 @@ import io
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, cast
-
-import numpy as np
+from typing import IO, Literal, cast
 
 from carvegbm.errors import DataError
 from carvegbm.instances import arrays
-from carvegbm.instances import text as _text
 from carvegbm.instances.columns import feature_position
-from carvegbm.instances.frames import frame_numbers, is_index
+from carvegbm.instances.libsvm import is_libsvm, read_libsvm
 from carvegbm.instances.mixed import Mixed
+from carvegbm.instances.parquet import read_parquet
 from carvegbm.instances.table import Table
+from carvegbm.instances.text import Categorical, read_csv
 
-__all__ = ["Categorical", "Table", "files_of", "is_csv", "load_table"]
+__all__ = [
+    "Categorical",
+    "Format",
+    "Table",
+    "Way",
+    "as_text",
+    "files_of",
+    "format_of",
+    "is_csv",
+    "load_table",
+    "opened",
+    "unpacked",
+]
 
-Categorical = Callable[[Sequence[str] | None], Collection[int]]
-"""From the names of a file's features, or None, to the positions of those that are categorical."""
+Format = Literal["csv", "libsvm", "npy", "npz", "parquet"]
 
 _MANY = 1 << 31
 """Features of a file without names, before they are counted."""
@@ -39,15 +49,31 @@ _SAMPLE = 1 << 16
 """Bytes by which a text is known."""
 
 
+def no_columns(_names: Sequence[str] | None) -> Collection[int]:
+    """Of a file without categorical features."""
+    return ()
+
+
 @dataclass(frozen=True)
-class _Reading:
+class Way:
     """How to read a file; the options of `load_table`."""
 
-    label: str | int | None
-    n_features: int | None
-    zero_based: bool | None
-    sparse: bool
-    categorical: Categorical
+    label: str | int | None = None
+    n_features: int | None = None
+    zero_based: bool | None = None
+    sparse: bool = False
+    categorical: Categorical = no_columns
+
+    def to(self, path: str | os.PathLike[str]) -> tuple[str, Way]:
+        """The file that `path` names, and how to read that: "X.npy,y.npy" names the labels, too."""
+        name, pair = _name_and_labels(os.fspath(path))
+        if pair is None:
+            return name, self
+        if self.label is not None:
+            raise DataError(
+                f"{name},{pair}: the labels are given twice, here and as {self.label!r}"
+            )
+        return name, replace(self, label=pair)
 
 
 def load_table(
@@ -101,16 +127,23 @@ def load_table(
     >>> table.X.tolist(), table.y.tolist(), table.feature_names
     ([[0.5, 1.0], [nan, 2.0]], ['yes', 'no'], ('width', 'height'))
     """
-    name, pair = _name_and_labels(os.fspath(path))
-    if pair is not None:
-        if label is not None:
-            raise DataError(f"{name},{pair}: the labels are given twice, here and as {label!r}")
-        label = pair
+    given = () if callable(categorical) else tuple(categorical)
+    name, way = Way(label, n_features, zero_based, sparse).to(path)
+    chosen = categorical if callable(categorical) else _chooser(name, given)
+    with opened(name) as file:
+        table = _read(name, file, replace(way, categorical=chosen))
+    if table.X.shape[0] == 0:
+        raise DataError(f"{name}: has no rows; give at least one instance")
+    _check_categorical(name, given, table)
+    return table
+
+
+@contextmanager
+def opened(name: str) -> Iterator[IO[bytes]]:
+    """A file without its compression, for reading; what is wrong with it is a `DataError`."""
     try:
         with open(name, "rb") as file:
-            given = () if callable(categorical) else tuple(categorical)
-            chosen = categorical if callable(categorical) else _chooser(name, given)
-            table = _read(name, file, _Reading(label, n_features, zero_based, sparse, chosen))
+            yield unpacked(file)
     except FileNotFoundError as error:
         raise DataError(f"{error.filename}: no such file") from None
     except IsADirectoryError:
@@ -123,10 +156,6 @@ def load_table(
         raise DataError(
             f"{error.filename or name}: cannot be read: {error.strerror or error}"
         ) from None
-    if table.X.shape[0] == 0:
-        raise DataError(f"{name}: has no rows; give at least one instance")
-    _check_categorical(name, given, table)
-    return table
 
 
 def files_of(path: str | os.PathLike[str], label: str | int | None = None) -> list[str]:
@@ -138,7 +167,7 @@ def files_of(path: str | os.PathLike[str], label: str | int | None = None) -> li
         return [name]
     try:
         with open(name, "rb") as file:
-            alone = not arrays.needs_label_file(_unpacked(file), label)
+            alone = not arrays.needs_label_file(unpacked(file), label)
         return [name] if alone else [name, arrays.label_file(name, label)]
     except (OSError, EOFError, zlib.error, DataError):  # `load_table` says what is wrong
         return [name]
@@ -148,10 +177,10 @@ def is_csv(path: str | os.PathLike[str]) -> bool:
     """Whether `load_table` takes a file for CSV, or cannot read it at all."""
     try:
         with open(_name_and_labels(os.fspath(path))[0], "rb") as file:
-            sample = _unpacked(file).read(_SAMPLE)
+            sample = unpacked(file).read(_SAMPLE)
     except (OSError, EOFError, zlib.error):
         return True
-    return not sample.startswith((_NPY, _ZIP, _PARQUET)) and not _text.is_libsvm(sample)
+    return not sample.startswith((_NPY, _ZIP, _PARQUET)) and not is_libsvm(sample)
 
 
 def _chooser(name: str, given: tuple[str | int, ...]) -> Categorical:
@@ -190,75 +219,48 @@ def _name_and_labels(given: str) -> tuple[str, str | None]:
     return name, pair
 
 
-def _read(name: str, file: IO[bytes], reading: _Reading) -> Table:
-    file = _unpacked(file)
-    start = file.read(8)
+def format_of(name: str, file: IO[bytes]) -> Format:
+    """What the content of an open file is; the file stands at its beginning again."""
+    sample = file.read(_SAMPLE)
     file.seek(0)
-    if not start:
+    if not sample:
         raise DataError(f"{name}: empty file")
-    if start.startswith(_NPY):
-        return arrays.read_npy(name, file, reading.label, _unpacked)
-    if start.startswith(_ZIP):
-        return arrays.read_npz(name, file, reading.label, _unpacked, reading.sparse)
-    if start.startswith(_PARQUET):
-        return _parquet(name, file, reading)
-    return _text_table(name, file, reading)
+    starts: dict[bytes, Format] = {_NPY: "npy", _ZIP: "npz", _PARQUET: "parquet"}
+    for start, found in starts.items():
+        if sample.startswith(start):
+            return found
+    if b"\0" in sample:
+        raise DataError(f"{name}: not a table; CSV, LIBSVM, .npz, .npy and Parquet are understood")
+    return "libsvm" if is_libsvm(sample) else "csv"
 
 
-def _unpacked(file: IO[bytes]) -> IO[bytes]:
+def unpacked(file: IO[bytes]) -> IO[bytes]:
     """The same content without compression."""
     packed = file.read(2) == b"\x1f\x8b"
     file.seek(0)
     return cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file
 
 
-def _text_table(name: str, file: IO[bytes], reading: _Reading) -> Table:
-    sample = file.read(_SAMPLE)
-    file.seek(0)
-    if b"\0" in sample:
-        raise DataError(f"{name}: not a table; CSV, LIBSVM, .npz, .npy and Parquet are understood")
-    if _text.is_libsvm(sample):
-        how = reading.n_features, reading.zero_based, reading.sparse
-        return Table(*_text.read_libsvm(name, file, *how), absent_is_zero=True)
+@contextmanager
+def as_text(name: str, file: IO[bytes]) -> Iterator[IO[str]]:
+    """The lines of an open file."""
     try:
         with io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
-            return Table(*_text.read_csv(name, lines, reading.label, reading.categorical))
+            yield lines
     except UnicodeDecodeError as error:
         raise DataError(f"{name}: not UTF-8 text: {error.reason}; save it as UTF-8") from None
 
 
-def _parquet(name: str, file: IO[bytes], reading: _Reading) -> Table:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise DataError(
-            f'{name}: reading Parquet needs pyarrow; pip install "carvegbm[parquet]"'
-        ) from None
-    # Pages carry checksums where the writer was asked for them; before version 13 none are read.
-    options = {"page_checksum_verification": True}
-    if int(pyarrow.__version__.split(".")[0]) < 13:
-        options = {}
-    try:
-        content = pyarrow.parquet.read_table(file, **options)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"{name}: damaged Parquet file: {error}") from None
-    places = [place for place, column in enumerate(content.column_names) if not is_index(column)]
-    names = [content.column_names[place] for place in places]
-    at = _text.label_column(name, names, len(names), reading.label)
-    y = content.column(places.pop(at))
-    label_name = names.pop(at)
-    if y.null_count:
-        raise DataError(f"{name}: column {label_name!r}: {y.null_count} labels are missing")
-    chosen = [i for i in reading.categorical(names) if i < len(names)]
-    numeric = [i for i in range(len(names)) if i not in chosen]
-    numbers = frame_numbers(
-        content.select([places[i] for i in numeric]), [names[i] for i in numeric], name
-    )
-    X: Any = numbers
-    if chosen:
-        column = dict(zip(numeric, numbers.T, strict=True))
-        for i in chosen:
-            column[i] = np.array([*content.column(places[i]).to_pylist(), None], dtype=object)[:-1]
-        X = Mixed(tuple(names), tuple(column[i] for i in range(len(names))))
-    return Table(X, np.array(y.to_pylist()), tuple(names), label_name)
+def _read(name: str, file: IO[bytes], way: Way) -> Table:
+    found = format_of(name, file)
+    if found == "npy":
+        return arrays.read_npy(name, file, way.label, unpacked)
+    if found == "npz":
+        return arrays.read_npz(name, file, way.label, unpacked, way.sparse)
+    if found == "parquet":
+        return read_parquet(name, file, way.label, way.categorical)
+    if found == "libsvm":
+        X, y = read_libsvm(name, file, way.n_features, way.zero_based, way.sparse)
+        return Table(X, y, absent_is_zero=True)
+    with as_text(name, file) as lines:
+        return Table(*read_csv(name, lines, way.label, way.categorical))

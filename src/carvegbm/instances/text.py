@@ -1,97 +1,136 @@
-"""Tables in text: CSV and LIBSVM.
+"""Tables in text: CSV.
 
-Comes in: an open file. Goes out: arrays, and for every mistake in the text one line that says
-where it is. Lines and columns are counted from 1, as an editor or a spreadsheet counts them.
+Comes in: lines. Goes out: arrays, of all rows or of some at a time, and for every mistake in the
+text one line that says where it is. Lines and columns are counted from 1, as an editor or a
+spreadsheet counts them.
 """
 
 from __future__ import annotations
 
 import csv
 import itertools
-import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import IO, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import DataError
 from carvegbm.instances.mixed import Mixed
-from carvegbm.instances.sparse import Csr
 
 LABELS = ("label", "target", "class", "y")
 """What a column of labels is called, whatever its case; where none is, the last one is taken."""
 _MISSING = ("", "nan", "na", "n/a", "null", "?")
-_PAIR = re.compile(rb"(?:[-+]?\d[\w.]*|qid):\S*")  # of LIBSVM, even if there is a mistake in it
-_MOST_COLUMNS = 1 << 24  # of a table, which holds a number for each in every row
 
 _Features = npt.NDArray[np.float64] | Mixed
 _Csv = tuple[_Features, npt.NDArray[Any], "tuple[str, ...] | None", "str | None"]
-_Categorical = Callable[[Sequence[str] | None], Collection[int]]
-
-
-# ── CSV ──────────────────────────────────────────────────────────────────────────────────────
+Categorical = Callable[[Sequence[str] | None], Collection[int]]
+"""From the names of a file's features, or None, to the positions of those that are categorical."""
+Kind = type[int] | type[float] | type[str]
+"""What labels in a text are."""
 
 
 def read_csv(
-    name: str, lines: Iterable[str], label: str | int | None, categorical: _Categorical
+    name: str, lines: Iterable[str], label: str | int | None, categorical: Categorical
 ) -> _Csv:
-    """Features, labels, feature names and label name; empty cells are NaN.
+    """Features, labels, feature names and label name; empty cells are NaN; see `Csv`."""
+    content = Csv(name, lines, label, categorical)
+    X, labels = content.read()
+    return X, label_values(labels), content.names, content.label_name
+
+
+class Csv:
+    """A CSV text whose columns are known, and whose rows are read in turn.
 
     Of the features that are `categorical`, the cells are kept as they are, None where they are
     empty; the columns then stand side by side.
 
     The first line is a header iff none of its cells is a number, or one of them is the name given
     as `label`, or it numbers the features 0, 1, … and names the label, as pandas does.
+
+    Attributes
+    ----------
+    names : tuple of str or None
+        The features'.
+    label_name : str or None
     """
-    numbered = ((i, line) for i, line in enumerate(lines, 1) if line.strip())
-    start = list(itertools.islice(numbered, 20))
-    if not start:
-        raise DataError(f"{name}: empty file")
-    delimiter = _delimiter([line for _, line in start])
-    first = [cell.strip() for cell in _cells(start[0][1], delimiter)]
-    width = len(first)
-    header = first if _is_header(first, label) else None
-    at = label_column(name, header, width, label)
-    names = None if header is None else tuple(c for i, c in enumerate(header) if i != at)
-    texts: dict[int, list[str | None]] = {i: [] for i in categorical(names) if i < width - 1}
-    labels: list[str] = []
-    values = array("d")
-    for line_number, line in itertools.chain(start[1:] if header else start, numbered):
-        cells = _cells(line, delimiter)
-        if len(cells) != width:
-            raise DataError(
-                f"{name}: line {line_number} has {len(cells)} cells, line {start[0][0]} has {width}"
-            )
-        labels.append(cells.pop(at).strip())
-        if labels[-1].lower() in ("", "nan"):
-            raise DataError(f"{name}: line {line_number}, column {at + 1}: the label is missing")
-        for i, column in texts.items():
-            cell = cells[i].strip()
-            column.append(None if cell.lower() in _MISSING else cell)
-            cells[i] = "nan"
-        done = len(values)
-        try:
-            if "_" in line and any("_" in cell for cell in cells):  # float() reads 1_0 as 10
-                raise ValueError
-            values.extend(map(float, cells))
-        except ValueError:
-            del values[done:]
-            for i, cell in enumerate(cells):
-                place = i + (i >= at)
-                where = f"{name}: line {line_number}, column {place + 1}"
-                values.append(_number(cell, where + (f" ({header[place]})" if header else "")))
-    numbers = np.frombuffer(values, dtype=np.float64).reshape(len(labels), width - 1)
-    X: _Features = numbers
-    if texts:
+
+    def __init__(
+        self, name: str, lines: Iterable[str], label: str | int | None, categorical: Categorical
+    ) -> None:
+        numbered = ((i, line) for i, line in enumerate(lines, 1) if line.strip())
+        start = list(itertools.islice(numbered, 20))
+        if not start:
+            raise DataError(f"{name}: empty file")
+        self._name, self._first = name, start[0][0]
+        self._delimiter = _delimiter([line for _, line in start])
+        first = [cell.strip() for cell in _cells(start[0][1], self._delimiter)]
+        self._width = len(first)
+        self._header = header = first if _is_header(first, label) else None
+        self._at = at = label_column(name, header, self._width, label)
+        self.names = None if header is None else tuple(c for i, c in enumerate(header) if i != at)
+        self.label_name = None if header is None else header[at]
+        self._texts = [i for i in categorical(self.names) if i < self._width - 1]
+        self._lines = itertools.chain(start[1:] if header else start, numbered)
+
+    def labels(self) -> Iterator[str]:
+        """The labels of the rows that are left; these are not read again."""
+        return (label for *_, label in self._rows())
+
+    def read(self, most: int | None = None) -> tuple[_Features, list[str]]:
+        """Features and labels of the next rows, at most so many; empty cells are NaN."""
+        texts: dict[int, list[str | None]] = {i: [] for i in self._texts}
+        labels: list[str] = []
+        values = array("d")
+        for line_number, line, cells, label in itertools.islice(self._rows(), most):
+            labels.append(label)
+            for i, column in texts.items():
+                cell = cells[i].strip()
+                column.append(None if cell.lower() in _MISSING else cell)
+                cells[i] = "nan"
+            done = len(values)
+            try:
+                if "_" in line and any("_" in cell for cell in cells):  # float() reads 1_0 as 10
+                    raise ValueError
+                values.extend(map(float, cells))
+            except ValueError:
+                del values[done:]
+                values.extend(self._numbers(line_number, cells))
+        numbers = np.frombuffer(values, dtype=np.float64).reshape(len(labels), self._width - 1)
+        if not texts:
+            return numbers, labels
         columns = [
             np.array(texts[i], dtype=object) if i in texts else column
             for i, column in enumerate(numbers.T)
         ]
-        X = Mixed(names or tuple(map(str, range(width - 1))), tuple(columns))
-    return X, label_values(labels), names, None if header is None else header[at]
+        names = self.names or tuple(map(str, range(self._width - 1)))
+        return Mixed(names, tuple(columns)), labels
+
+    def _rows(self) -> Iterator[tuple[int, str, list[str], str]]:
+        """Number, line, cells of features, and label."""
+        for line_number, line in self._lines:
+            cells = _cells(line, self._delimiter)
+            if len(cells) != self._width:
+                raise DataError(
+                    f"{self._name}: line {line_number} has {len(cells)} cells, "
+                    f"line {self._first} has {self._width}"
+                )
+            label = cells.pop(self._at).strip()
+            if label.lower() in ("", "nan"):
+                raise DataError(
+                    f"{self._name}: line {line_number}, column {self._at + 1}: the label is missing"
+                )
+            yield line_number, line, cells, label
+
+    def _numbers(self, line_number: int, cells: list[str]) -> Iterator[float]:
+        """Cells of which some are empty, or none."""
+        header = self._header
+        for i, cell in enumerate(cells):
+            place = i + (i >= self._at)
+            where = f"{self._name}: line {line_number}, column {place + 1}"
+            yield _number(cell, where + (f" ({header[place]})" if header else ""))
 
 
 def label_column(
@@ -116,14 +155,29 @@ def label_column(
     return at % width
 
 
-def label_values(labels: Sequence[str]) -> npt.NDArray[Any]:
-    """Labels as integers if all of them are, else as floats, else as strings."""
-    for kind in (int, float):
-        try:
-            return np.array([kind(label) for label in labels], dtype=np.dtype(kind))
-        except (ValueError, OverflowError):
-            continue
-    return np.array(labels)
+def label_values(labels: Sequence[str], kind: Kind | None = None) -> npt.NDArray[Any]:
+    """Labels as integers if all of them are, else as floats, else as strings; or as that kind."""
+    kind = label_kind(labels) if kind is None else kind
+    if kind is str:
+        return np.array(labels)
+    return np.array([kind(label) for label in labels], dtype=np.dtype(kind))
+
+
+def label_kind(labels: Iterable[str]) -> Kind:
+    """The first of int, float and str that all labels can be."""
+    kinds: list[Kind] = [int, float, str]
+    for label in labels:
+        while not _can_be(kinds[0], label):
+            del kinds[0]
+    return kinds[0]
+
+
+def _can_be(kind: Kind, label: str) -> bool:
+    try:
+        value = kind(label)
+    except ValueError:
+        return False
+    return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63  # what NumPy's can hold
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
@@ -143,14 +197,15 @@ def _delimiter(lines: list[str]) -> str:
 
 
 def _is_header(cells: list[str], label: str | int | None) -> bool:
-    if isinstance(label, str) and label in cells and not _is_number(label):
+    if isinstance(label, str) and label in cells and not is_number(label):
         return True
-    numbers = [cell for cell in cells if _is_number(cell)]
+    numbers = [cell for cell in cells if is_number(cell)]
     numbering = numbers == [str(i) for i in range(len(cells) - 1)]
     return not numbers or (numbering and any(cell.lower() in LABELS[:3] for cell in cells))
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether a cell is one, as people write it."""
     try:
         float(cell)
     except ValueError:
@@ -161,88 +216,6 @@ def _is_number(cell: str) -> bool:
 def _number(cell: str, where: str) -> float:
     if cell.strip().lower() in _MISSING:
         return float("nan")
-    if not _is_number(cell):
+    if not is_number(cell):
         raise DataError(f"{where}: {cell.strip()!r} is not a number")
     return float(cell)
-
-
-# ── LIBSVM ───────────────────────────────────────────────────────────────────────────────────
-
-
-def is_libsvm(sample: bytes) -> bool:
-    """Whether text that starts like this is "label index:value index:value …"."""
-    for line in sample.splitlines():
-        tokens = line.partition(b"#")[0].split()
-        if len(tokens) > 1:
-            return _PAIR.fullmatch(tokens[1]) is not None
-    return False
-
-
-def read_libsvm(
-    name: str, file: IO[bytes], n_features: int | None, zero_based: bool | None, as_sparse: bool
-) -> tuple[npt.NDArray[np.float64] | Csr, npt.NDArray[Any]]:
-    """Features (absent indices are 0) and labels."""
-    from sklearn.datasets import load_svmlight_file
-
-    try:
-        sparse, y = load_svmlight_file(file, dtype=np.float64, zero_based=True)
-        mistake = _first_mistake(name, file) if _has_underscore(file) else None
-    except (ValueError, OverflowError) as error:
-        mistake = _first_mistake(name, file) or f"{name}: {error}"
-    if mistake is not None:
-        raise DataError(mistake)
-    if not np.isfinite(y).all():
-        row = int(np.argmin(np.isfinite(y)))
-        raise DataError(f"{name}: the label of row {row + 1} is {y[row]}, not a finite number")
-    if zero_based is None:
-        zero_based = bool((sparse.indices == 0).any())
-    if not zero_based:
-        if (sparse.indices == 0).any():
-            raise DataError(f"{name}: index 0 occurs, so the indices do not start at 1")
-        sparse = sparse[:, 1:]
-    largest = int(sparse.indices.max(initial=-1)) + 1
-    if largest > _MOST_COLUMNS and n_features is None and not as_sparse:
-        raise DataError(
-            f"{name}: index {largest - zero_based} asks for more than {_MOST_COLUMNS} columns; "
-            "number the features one after another"
-        )
-    width = largest if n_features is None else n_features
-    if largest > width:
-        raise DataError(
-            f"{name}: index {largest - zero_based} is beyond the model's {width} features"
-        )
-    sparse.resize(len(y), width)
-    whole = np.isfinite(y).all() and (y == np.rint(y)).all()
-    return sparse if as_sparse else sparse.toarray(), y.astype(np.int64) if whole else y
-
-
-def _has_underscore(file: IO[bytes]) -> bool:
-    """Whether there is one anywhere; float() reads 1_0 as 10."""
-    file.seek(0)
-    while part := file.read(1 << 20):
-        if b"_" in part:
-            return True
-    return False
-
-
-def _first_mistake(name: str, file: IO[bytes]) -> str | None:
-    """Where the text stops being LIBSVM, or None if no single line is to blame."""
-    file.seek(0)
-    for number, line in enumerate(file, 1):
-        last = -1
-        tokens = line.partition(b"#")[0].decode("utf-8", "replace").split()
-        for i, token in enumerate(tokens):
-            index, colon, value = token.partition(":") if i else ("0", ":", token)
-            if index == "qid" and i == 1:
-                continue
-            if not colon or not index.isdecimal() or not _is_number(value):
-                kind = "index:value" if i else "a numeric label"
-                return f"{name}: line {number}, column {i + 1}: {token!r} is not {kind}"
-            if len(index.lstrip("0")) > 10 or int(index) >= 1 << 31:
-                return (
-                    f"{name}: line {number}: index {index[:24]} is beyond 2^31 - 1; renumber them"
-                )
-            if i and int(index) <= last:
-                return f"{name}: line {number}: index {index} comes after {last}; sort them"
-            last = int(index) if i else -1
-    return None

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from carvegbm.cli.shared import options
@@ -19,7 +16,7 @@ from carvegbm.keeping.files import RESULTS, check_apart, check_output
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
     from carvegbm.ensemble import Ensemble
-    from carvegbm.instances.mixed import Mixed
+    from carvegbm.instances.matching import Absent
     from carvegbm.instances.table import Table
 
 SAMPLE = "sample"
@@ -52,7 +49,7 @@ class Reading:
     n_features: int | None = None
     zero_based: bool | None = None
     rows: int | None = None
-    absent: Literal["zero", "missing"] | None = None
+    absent: Absent | None = None
 
 
 def load_model(model: str, classes: str | None = None, n_features: int | None = None) -> Ensemble:
@@ -64,85 +61,29 @@ def load_model(model: str, classes: str | None = None, n_features: int | None = 
 
 def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
     """The model and its instances, with columns in the model's order where names tell it."""
-    from carvegbm.instances.mixed import Mixed
-    from carvegbm.instances.sparse import is_sparse
+    from carvegbm.instances.matching import Matching
     from carvegbm.instances.tabular import load_table
 
     if data is None and model != SAMPLE:
         raise DataError("DATA is missing; give a file with instances and labels after MODEL")
     ensemble = load_model(model, reading.classes, reading.n_features)
-    path = data_path(data)
-    table = load_table(
-        path,
-        label=reading.label,
-        n_features=ensemble.n_features,
-        zero_based=reading.zero_based,
-        sparse=True,
-        categorical=partial(_labelled, ensemble, str(path)),
-    ).ordered_as(ensemble.feature_names, str(path))
+    path = str(data_path(data))
+    matching = Matching(ensemble, reading.label, reading.zero_based, reading.absent)
+    table = load_table(path, **vars(matching.way(path)))
+    matching = replace(matching, ensemble=_as_read(ensemble, table, reading.absent))
     if reading.rows is not None:
         table = table.head(reading.rows)
-    X = table.X
-    if is_sparse(X):
-        ensemble, X = _with_absent(ensemble, table, reading.absent)
-    elif reading.absent is not None:
-        raise DataError(f"{path} leaves nothing out, so --absent has no meaning; drop it")
-    elif isinstance(X, Mixed):
-        X = _with_known_labels(X, ensemble)
-    return Inputs(ensemble, X, _comparable(table.y, ensemble.classes))
+    return Inputs(matching.ensemble, *matching.rows(table, path))
 
 
-def _with_absent(
-    ensemble: Ensemble, table: Table, asked: Literal["zero", "missing"] | None
-) -> tuple[Ensemble, Any]:
-    """The model that takes what X leaves out for what it is; X, dense if it is text and small."""
-    from carvegbm.ensemble import Ensemble, fields_of
-    from carvegbm.instances.sparse import NUMBERS_AT_ONCE
+def _as_read(ensemble: Ensemble, table: Table, asked: Absent | None) -> Ensemble:
+    """The model that takes what X leaves out for what it is."""
+    from carvegbm.instances.matching import with_absent
+    from carvegbm.instances.sparse import is_sparse
 
-    X, is_text = table.X, table.absent_is_zero
-    absent = asked or ("zero" if is_text else ensemble.absent)
-    if absent != ensemble.absent:
-        ensemble = Ensemble(**{**fields_of(ensemble), "absent": absent})
-    is_small = X.shape[0] * X.shape[1] <= NUMBERS_AT_ONCE
-    return ensemble, X.toarray() if is_text and is_small and absent == "zero" else X
-
-
-def _labelled(ensemble: Ensemble, path: str, names: Sequence[str] | None) -> Collection[int]:
-    """Which features of a file with these names hold labels that are not codes."""
-    from carvegbm.instances.columns import order_of
-    from carvegbm.trees.labels import names_of_codes
-
-    features = names_of_codes(ensemble)
-    order = None
-    if features and names is not None and ensemble.feature_names is not None:
-        try:
-            order = order_of(names, ensemble.feature_names, path)
-        except DataError:  # of which `ordered_as` tells, who knows what was taken for the label
-            return range(len(names))
-    return {feature if order is None else order[feature] for feature in features}
-
-
-def _with_known_labels(X: Mixed, ensemble: Ensemble) -> Mixed:
-    """Cells that stand for labels of the model as these: a file cannot tell "1" from 1."""
-    columns = list(X.values)
-    for feature, labels in ensemble.categories.items():
-        if columns[feature].dtype == object:
-            known = {str(label): label for label in labels.values()}
-            numbers = not any(isinstance(label, str) for label in labels.values())
-            columns[feature] = np.array(
-                [*(_as_label(cell, known, numbers) for cell in columns[feature]), None],
-                dtype=object,
-            )[:-1]
-    return replace(X, values=tuple(columns))
-
-
-def _as_label(cell: Any, known: Mapping[str, Any], are_numbers: bool) -> Any:
-    if not isinstance(cell, str) or cell in known:
-        return known.get(cell, cell) if isinstance(cell, str) else cell
-    try:
-        return float(cell) if are_numbers and "_" not in cell else cell
-    except ValueError:
-        return cell
+    if not is_sparse(table.X):
+        return ensemble
+    return with_absent(ensemble, asked or ("zero" if table.absent_is_zero else ensemble.absent))
 
 
 def files_read(
@@ -240,10 +181,3 @@ class Attacking:
         found = {"budget": 0, **self.arguments(needs_budget=needs_budget)}
         with nullcontext() if self.file is None else naming(self.file):
             return Attacker(**found)
-
-
-def _comparable(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Labels as strings where the model's classes are: a file cannot tell "1" from 1."""
-    if classes.dtype.kind in "US" and y.dtype.kind not in "US":
-        return y.astype(np.str_)
-    return y
