@@ -319,7 +319,9 @@ def test_missing_and_empty_files(refuses: Any, model: str, data: str, tmp_path: 
     refuses("verify", tmp_path / "empty", data, "--budget", "1", words=["empty"])
     refuses("verify", model, tmp_path / "empty", "--budget", "1", words=["empty file"])
     refuses("verify", tmp_path, data, "--budget", "1", words=[str(tmp_path)])
-    refuses("verify", model, tmp_path, "--budget", "1", words=["is a folder"])
+    (tmp_path / "folder").mkdir()
+    folder = tmp_path / "folder"
+    refuses("verify", model, folder, "--budget", "1", words=["the folder has no files"])
     refuses("verify", model, "--budget", "1", words=["DATA"])
     refuses("info", absent, words=[absent])
     refuses("spread", absent, words=[absent])
@@ -499,8 +501,8 @@ def test_output_is_refused_before_the_work_begins(
     refuses(*SAMPLE, "--output", absent / "r.json", words=[str(absent), "there is no folder"])
     refuses(*SAMPLE, "--witnesses", absent / "r.npz", words=[str(absent), "there is no folder"])
     refuses(*SAMPLE, "--output", tmp_path / "r.xls", words=["r.xls", ".json, .csv or .parquet"])
-    (tmp_path / "folder.json").mkdir()
-    refuses(*SAMPLE, "--output", tmp_path / "folder.json", words=["is a folder"])
+    (tmp_path / "folder.json" / "r.csv").mkdir(parents=True)
+    refuses(*SAMPLE, "--output", tmp_path / "folder.json", words=["folder.json is not empty"])
 
 
 def test_failed_write_leaves_nothing_behind_and_keeps_what_was_there(

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from carvegbm.cli.shared import inputs, options, output
+from carvegbm.cli.shared import folders, inputs, options, output
 
 _EXAMPLE = "carvegbm attack model.txt data.csv --norm 2 --budget 0.05 --output attacked.npz"
 
 WitnessFile = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--output",
         "-o",
-        metavar="FILE",
+        metavar="FILE|FOLDER/",
         help="Write the witnesses and their distances (.npz), or the distances alone (.json, "
-        ".csv, .parquet).",
+        ".csv, .parquet); or a folder, with a file of both per file of DATA.",
     ),
 ]
 
@@ -31,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
 
 def attack(
     model: options.Model,
-    data: options.Data = None,
+    data: options.DataFiles = None,
     *,
     attacker: options.AttackerFile = None,
     norm: options.Norm = None,
@@ -50,6 +49,9 @@ def attack(
     on_violation: options.OnViolation = None,
     threads: options.Threads = None,
     out: WitnessFile = None,
+    form: options.Form = None,
+    resume: options.ResumeFolder = False,
+    dask: options.Dask = None,
     json: options.Json = False,
 ) -> None:
     """Find for every instance a change within the budget that flips the model's answer.
@@ -60,11 +62,18 @@ def attack(
     from carvegbm.attack import FORMATS
 
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
-    read = inputs.files_read(model=model, data=data, label=label, attacking=attacking)
-    inputs.check_outputs({"--output": out}, read, FORMATS)
-    against = attacking.attacker()
     reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
-    given = inputs.load_inputs(model, data, reading)
+    if folders.is_by_parts(data or [], out, dask):
+        asked = folders.Asked(model, data or [], reading, out, form, resume, threads, dask)
+        _attack_parts(
+            asked, attacking, json, engine=engine, timeout=timeout, on_violation=on_violation
+        )
+        return
+    file, out_file = folders.one_file(data or [], out, resume=resume, form=form)
+    read = inputs.files_read(model=model, data=file, label=label, attacking=attacking)
+    inputs.check_outputs({"--output": out_file}, read, FORMATS)
+    against = attacking.attacker()
+    given = inputs.load_inputs(model, file, reading)
     found = carvegbm.attack(
         given.model,
         given.X,
@@ -75,22 +84,45 @@ def attack(
         threads=threads,
         on_violation=on_violation,
     )
-    if out is not None:
-        found.save(out)
+    if out_file is not None:
+        found.save(out_file)
     if json:
-        output.print_json({"model": model, "data": data or model, **found.to_dict()})
+        output.print_json({"model": model, "data": file or model, **found.to_dict()})
         return
     hits, n = int(np.sum(found.success)), len(found)
-    undecided = int(np.sum(found.status == "unknown"))
-    stay = n - hits - undecided
-    table = [("flipped", str(hits), output.share(hits, n))]
-    table.append(("cannot be flipped", str(stay), output.share(stay, n)))
-    if undecided:
-        table.append(("unknown", str(undecided), output.share(undecided, n)))
+    table = _table(hits, n, int(np.sum(found.status == "unknown")))
     if hits:
         distance = found.distance[found.success]
         table.append(("smallest distance", output.number(distance.min()), ""))
         table.append(("median distance", output.number(float(np.median(distance))), ""))
     title = f"{given.title}, norm {against.norm}, budget {against.budget:g}"
     output.print_table(title, table, align="<>>")
-    output.say_written(out)
+    output.say_written(out_file)
+
+
+def _attack_parts(
+    asked: folders.Asked, attacking: inputs.Attacking, json: bool, **settings: Any
+) -> None:
+    from carvegbm.parts.questions import Attack
+
+    against = attacking.attacker()
+    found = asked.answers(lambda ensemble: Attack.of(ensemble, against, **settings))
+    if json:
+        found.print_json()
+        return
+    totals = found.totals
+    table = _table(totals.successes, totals.instances, totals.unknown)
+    if totals.successes:
+        table.append(("smallest distance", output.number(totals.nearest), ""))
+    title = f"{found.title}, norm {against.norm}, budget {against.budget:g}"
+    output.print_table(title, table, align="<>>")
+    output.say_written(found.folder)
+
+
+def _table(hits: int, n: int, undecided: int) -> list[tuple[str, ...]]:
+    stay = n - hits - undecided
+    table: list[tuple[str, ...]] = [("flipped", str(hits), output.share(hits, n))]
+    table.append(("cannot be flipped", str(stay), output.share(stay, n)))
+    if undecided:
+        table.append(("unknown", str(undecided), output.share(undecided, n)))
+    return table

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
 
-from carvegbm.cli.shared import inputs, options, output
+from carvegbm.cli.shared import folders, inputs, options, output
 
 if TYPE_CHECKING:
     from carvegbm.radius import Radius
+    from carvegbm.totals import RadiusTotals
 
 _EXAMPLE = "carvegbm radius model.txt data.csv --norm 1 --output radius.csv"
 
@@ -22,7 +23,7 @@ def add_to(app: typer.Typer) -> None:
 
 def radius(
     model: options.Model,
-    data: options.Data = None,
+    data: options.DataFiles = None,
     *,
     attacker: options.AttackerFile = None,
     norm: options.Norm = None,
@@ -39,7 +40,10 @@ def radius(
     engine: options.Engine = "auto",
     timeout: options.Timeout = 10.0,
     threads: options.Threads = None,
-    out: options.Output = None,
+    out: options.Target = None,
+    form: options.Form = None,
+    resume: options.ResumeFolder = False,
+    dask: options.Dask = None,
     json: options.Json = False,
 ) -> None:
     """Find for every instance the smallest budget that flips the model's answer.
@@ -50,11 +54,18 @@ def radius(
     import carvegbm
 
     attacking = inputs.Attacking(attacker, norm, None, scale, features, bounds)
-    read = inputs.files_read(model=model, data=data, label=label, attacking=attacking)
-    inputs.check_outputs({"--output": out}, read)
-    against = attacking.attacker(needs_budget=False)
     reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
-    given = inputs.load_inputs(model, data, reading)
+    if folders.is_by_parts(data or [], out, dask):
+        asked = folders.Asked(model, data or [], reading, out, form, resume, threads, dask)
+        _measure_parts(
+            asked, attacking, json, engine=engine, timeout=timeout, max_budget=max_budget
+        )
+        return
+    file, out_file = folders.one_file(data or [], out, resume=resume, form=form)
+    read = inputs.files_read(model=model, data=file, label=label, attacking=attacking)
+    inputs.check_outputs({"--output": out_file}, read)
+    against = attacking.attacker(needs_budget=False)
+    given = inputs.load_inputs(model, file, reading)
     result = carvegbm.radius(
         given.model,
         given.X,
@@ -65,13 +76,53 @@ def radius(
         timeout=timeout,
         threads=threads,
     )
-    if out is not None:
-        result.save(out)
+    if out_file is not None:
+        result.save(out_file)
     if json:
-        output.print_json({"model": model, "data": data or model, **result.to_dict()})
+        output.print_json({"model": model, "data": file or model, **result.to_dict()})
         return
     output.print_table(f"{given.title}, norm {result.norm}", _table(result, max_budget))
-    output.say_written(out)
+    output.say_written(out_file)
+
+
+def _measure_parts(
+    asked: folders.Asked,
+    attacking: inputs.Attacking,
+    json: bool,
+    *,
+    max_budget: float | None,
+    **settings: Any,
+) -> None:
+    from carvegbm.parts.questions import Measure
+
+    against = attacking.attacker(needs_budget=False)
+    found = asked.answers(
+        lambda ensemble: Measure.of(ensemble, against, max_budget=max_budget, **settings)
+    )
+    if json:
+        found.print_json()
+        return
+    title = f"{found.title}, norm {found.totals.norm}"
+    output.print_table(title, _table_of_totals(found.totals, max_budget))
+    output.say_written(found.folder)
+
+
+def _table_of_totals(totals: RadiusTotals, max_budget: float | None) -> list[tuple[str, ...]]:
+    """As for radii one by one, without what only all of them together tell: the median."""
+    table: list[tuple[str, ...]] = [("wrong already", str(totals.wrong))]
+    if totals.wrong < totals.instances:
+        smallest = min(totals.smallest, totals.open_from)
+        bound = "≥ " if totals.open_from < totals.smallest else ""
+        table.append(("smallest radius of the others", bound + output.number(smallest)))
+        largest = totals.largest
+        bound = ""
+        if totals.undecided:
+            largest, bound = max(largest, totals.open_from), "≥ "
+        table.append(("largest radius of the others", bound + output.number(largest)))
+    if totals.undecided:
+        what = "not decided" if max_budget is None else "not decided, or beyond --max-budget"
+        table.append((what, str(totals.undecided)))
+    return table
 
 
 def _table(result: Radius, max_budget: float | None) -> list[tuple[str, ...]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from carvegbm.cli.shared import inputs, options, output
+from carvegbm.cli.shared import folders, inputs, options, output
 from carvegbm.errors import CarveError
 from carvegbm.keeping.files import check_apart, check_output
 
 if TYPE_CHECKING:
     from carvegbm.engines import Decisions
+    from carvegbm.totals import VerificationTotals
     from carvegbm.verification import Verification
 
 _EXAMPLE = "carvegbm verify model.txt data.csv --norm inf --budget 0.01 --output result.json"
@@ -24,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 def verify(
     model: options.Model,
-    data: options.Data = None,
+    data: options.DataFiles = None,
     *,
     attacker: options.AttackerFile = None,
     norm: options.Norm = None,
@@ -45,8 +46,10 @@ def verify(
     timeout: options.Timeout = 10.0,
     on_violation: options.OnViolation = None,
     threads: options.Threads = None,
-    out: options.Output = None,
+    out: options.Target = None,
+    form: options.Form = None,
     resume: options.Resume = False,
+    dask: options.Dask = None,
     witnesses: options.Witnesses = None,
     proof: options.Proof = None,
     json: options.Json = False,
@@ -66,21 +69,37 @@ def verify(
     from carvegbm.verification import Verification, is_basic
 
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
-    read = inputs.files_read(model=model, data=data, label=label, attacking=attacking)
-    inputs.check_outputs({"--output": out, "--witnesses": witnesses}, read)
+    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
+    if folders.is_by_parts(data or [], out, dask):
+        folders.refuse(witnesses=witnesses, proof=proof)
+        asked = folders.Asked(model, data or [], reading, out, form, resume, threads, dask)
+        _verify_parts(
+            asked,
+            attacking,
+            json,
+            engine=engine,
+            timeout=timeout,
+            on_violation=on_violation,
+            method=method,
+            grid=grid,
+            exact_margin=exact_margin,
+        )
+        return
+    file, out_file = folders.one_file(data or [], out, form=form)
+    read = inputs.files_read(model=model, data=file, label=label, attacking=attacking)
+    inputs.check_outputs({"--output": out_file, "--witnesses": witnesses}, read)
     if proof is not None:
         check_output(proof, None)
-        check_apart({"--proof": proof}, {**read, "--output": out, "--witnesses": witnesses})
-    if out is not None:
+        check_apart({"--proof": proof}, {**read, "--output": out_file, "--witnesses": witnesses})
+    if out_file is not None:
         check_apart(
-            {"the journal of --output": journal_path(out)},
+            {"the journal of --output": journal_path(out_file)},
             {**read, "--witnesses": witnesses, "--proof": proof},
         )
-    if resume and out is None:
+    if resume and out_file is None:
         raise CarveError("--resume continues a run that --output began; give --output as well")
     against = attacking.attacker()
-    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
-    given = inputs.load_inputs(model, data, reading)
+    given = inputs.load_inputs(model, file, reading)
     settings = Settings(
         engine, timeout, threads, on_violation, is_basic(method), grid, exact_margin
     )
@@ -100,26 +119,43 @@ def verify(
                 output.note(proved.warning(proof))
         if witnesses is not None:
             Attack.of(found, problem, question.rows).save(witnesses)
-        if out is not None:
-            result.save(out)
+        if out_file is not None:
+            result.save(out_file)
 
-    running.verify(question, out=out, resume=resume, finish=finish)
+    running.verify(question, out=out_file, resume=resume, finish=finish)
     assert result is not None
     if json:
-        output.print_json({"model": model, "data": data or model, **result.to_dict()})
+        output.print_json({"model": model, "data": file or model, **result.to_dict()})
         return
     title = f"{given.title}, norm {against.norm}, budget {against.budget:g}"
-    output.print_table(title, _table(result), align="<>><")
+    output.print_table(title, _table(result, len(result)), align="<>><")
     if result.counts["unknown"]:
         output.note(result.summary())
-    output.say_written(out, witnesses, proof)
+    output.say_written(out_file, witnesses, proof)
 
 
-def _table(result: Verification) -> list[tuple[str, ...]]:
+def _verify_parts(
+    asked: folders.Asked, attacking: inputs.Attacking, json: bool, **settings: Any
+) -> None:
+    from carvegbm.parts.questions import Verify
+
+    against = attacking.attacker()
+    found = asked.answers(lambda ensemble: Verify.of(ensemble, against, **settings))
+    if json:
+        found.print_json()
+        return
+    title = f"{found.title}, norm {against.norm}, budget {against.budget:g}"
+    output.print_table(title, _table(found.totals, found.totals.instances), align="<>><")
+    if found.totals.counts["unknown"]:
+        output.note(found.totals.summary())
+    output.say_written(found.folder)
+
+
+def _table(result: Verification | VerificationTotals, instances: int) -> list[tuple[str, ...]]:
     from carvegbm.statuses import MEANINGS
 
     table: list[tuple[str, ...]] = [
-        (status, str(count), output.share(count, len(result)), MEANINGS[status])
+        (status, str(count), output.share(count, instances), MEANINGS[status])
         for status, count in result.counts.items()
         if status != "unknown" or count
     ]

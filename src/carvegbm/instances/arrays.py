@@ -22,6 +22,7 @@ from carvegbm.instances.sparse import Csr, as_csr
 from carvegbm.instances.table import Table
 
 __all__ = [
+    "is_matrix",
     "label_file",
     "needs_label_file",
     "npy_batches",
@@ -88,12 +89,21 @@ def needs_label_file(file: IO[bytes], label: Label) -> bool:
     file.seek(0)
     if not start.startswith(b"PK"):
         return start.startswith(b"\x93NUMPY")
+    there = _names(file)
+    return there >= _SPARSE and ("y" if label is None else str(label)) not in there
+
+
+def is_matrix(file: IO[bytes]) -> bool:
+    """Whether an archive is what `scipy.sparse.save_npz` wrote."""
+    return _names(file) >= _SPARSE
+
+
+def _names(file: IO[bytes]) -> set[str]:
     try:
         with zipfile.ZipFile(file) as archive:
-            there = {Path(entry).stem for entry in archive.namelist()}
+            return {Path(entry).stem for entry in archive.namelist()}
     except Exception:  # reading it says what is wrong
-        return False
-    return there >= _SPARSE and ("y" if label is None else str(label)) not in there
+        return set()
 
 
 def _labels_beside(name: str, label: Label, unpacked: Unpack) -> npt.NDArray[Any]:

@@ -12,7 +12,7 @@ found before, so that texts are gone through twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import IO
@@ -27,7 +27,7 @@ from carvegbm.instances.text import Csv, label_kind, label_values
 __all__ = ["batches", "known_length", "length"]
 
 
-def batches(path: str, way: Way, size: int) -> Iterator[Table]:
+def batches(path: str, way: Way, size: int) -> Generator[Table, None, None]:
     r"""The table in a file, at most `size` rows at a time; none where it has no rows.
 
     Examples

@@ -57,7 +57,20 @@ class Journal:
         `identity` is what the run is about: names that tell a user what differs, and JSON values.
         `take` gets the records of before, in their order, and says whether each can be.
         """
-        path = journal_path(output)
+        with cls.at(journal_path(output), identity, resume, take) as journal:
+            yield journal
+
+    @classmethod
+    @contextmanager
+    def at(
+        cls,
+        path: Path,
+        identity: Mapping[str, Any],
+        resume: bool,
+        take: Callable[[Record], bool],
+        remedy: str = _REMEDY,
+    ) -> Iterator[Journal]:
+        """The same, at a place of one's own; `remedy` is what to do with one of another run."""
         file = open_locked(path)
         if file is None:
             raise CarveError(
@@ -74,7 +87,7 @@ class Journal:
                         "delete it"
                     )
                 if data:
-                    journal._take_over(read_sealed(data), identity, take)
+                    journal._take_over(read_sealed(data), identity, take, remedy)
                 else:
                     journal.append(dict(identity))
                 journal.append({"opened by": _me()})
@@ -108,25 +121,29 @@ class Journal:
                 self.path.unlink(missing_ok=True)
 
     def _take_over(
-        self, found: Sealed, identity: Mapping[str, Any], take: Callable[[Record], bool]
+        self,
+        found: Sealed,
+        identity: Mapping[str, Any],
+        take: Callable[[Record], bool],
+        remedy: str,
     ) -> None:
         """Continue what another process left; the file is changed only if all of it is right."""
         if found.damaged is not None or not found.records:
             raise CarveError(
                 f"{self.path} is damaged in line {found.damaged or 1}, or no journal of this "
-                f"version; {_REMEDY}"
+                f"version; {remedy}"
             )
         given = found.records[0]
         differ = [name for name, value in identity.items() if given.get(name) != value]
         if differ or given.keys() != identity.keys():
             raise CarveError(
                 f"{self.path} belongs to another run (other {', '.join(differ) or 'header'}); "
-                f"{_REMEDY}"
+                f"{remedy}"
             )
         for number, record in enumerate(found.records[1:], start=2):
             if record.keys() != {"opened by"} and not take(record):
                 raise CarveError(
-                    f"{self.path} is damaged: line {number} holds what cannot be; {_REMEDY}"
+                    f"{self.path} is damaged: line {number} holds what cannot be; {remedy}"
                 )
         self._seal, self._size = found.seal, found.size
         self._cut()

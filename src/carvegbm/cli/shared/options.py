@@ -49,6 +49,15 @@ Data = Annotated[
         show_default=False,
     ),
 ]
+DataFiles = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="DATA…",
+        help="CSV, LIBSVM, .npz, .npy or Parquet file with labels, or the word sample; several of "
+        "them, a folder or a pattern ('part-*.parquet') are gone through file by file.",
+        show_default=False,
+    ),
+]
 AttackerFile = Annotated[
     Path | None,
     typer.Option(
@@ -136,6 +145,28 @@ Output = Annotated[
         "--output", "-o", metavar="FILE", help="Write the result: .json, .csv or .parquet."
     ),
 ]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE|FOLDER/",
+        help="Write the result: .json, .csv or .parquet; or a folder, with a file per file of "
+        "DATA, which need not fit into memory then.",
+    ),
+]
+Form = Annotated[
+    Literal["parquet", "csv"] | None,
+    typer.Option("--format", help="Of the files in the folder --output; by default parquet."),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS|local",
+        help="Let the workers of this Dask scheduler answer, a file each; local: a process per "
+        "core.",
+    ),
+]
 Witnesses = Annotated[
     Path | None,
     typer.Option(metavar="FILE.npz", help="Write the witnesses and their distances."),
@@ -181,6 +212,10 @@ Timeout = Annotated[
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the interrupted run that --output began.")
+]
+ResumeFolder = Annotated[
+    bool,
+    typer.Option("--resume", help="Continue the interrupted run that --output FOLDER/ began."),
 ]
 
 

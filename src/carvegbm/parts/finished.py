@@ -1,0 +1,187 @@
+"""What of a folder of answers is finished: a file in it says so, and with which totals.
+
+Comes in: a question, and parts that have been answered. Goes out: a journal that lies in the folder
+as long as the folder lives, and from it the parts that need not be answered again: those of the
+same question about the same files, unchanged, whose answers are still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import fields, replace
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+from carvegbm.errors import CarveError
+from carvegbm.instances.matching import Matching
+from carvegbm.instances.tabular import files_of
+from carvegbm.keeping.fingerprint import digest_of
+from carvegbm.keeping.journal import Journal
+from carvegbm.keeping.records import make_folder
+from carvegbm.parts.files import Part, nothing
+from carvegbm.parts.questions import Question
+from carvegbm.parts.writing import Format
+from carvegbm.totals import Totals
+
+__all__ = ["NAME", "Finished", "is_used"]
+
+NAME = "_carvegbm.journal"
+"""In the folder; what reads folders of Parquet files leaves out names that begin so."""
+
+_FORMAT = 1
+_SHARED = ("attacker", "norm")  # by all totals of a question
+
+Stamp = list[list[int]]
+
+
+def is_used(folder: Path) -> bool:
+    """Whether something is in a folder, hidden files left out."""
+    return folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
+
+
+class Finished:
+    """The parts of one folder that have been answered, and a journal of them; see `opened`."""
+
+    def __init__(self, question: Question, matching: Matching, folder: Path) -> None:
+        self._nothing = question.totals(nothing(question))
+        self._label, self._folder = matching.label, folder
+        self._journal: Journal | None = None
+        self._records: dict[str, dict[str, Any]] = {}
+        self._stamps: dict[str, Stamp] = {}
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls, question: Question, matching: Matching, folder: Path, form: Format, resume: bool
+    ) -> Iterator[Finished]:
+        """What is finished; the folder is made, and is this process's own within the block.
+
+        Where nothing is finished in the end, nothing is left.
+        """
+        if is_used(folder) and not resume:
+            raise CarveError(
+                f"{folder} is not empty; add --resume to go on with the run that wrote into it, or "
+                "give another --output"
+            )
+        if is_used(folder) and not (folder / NAME).is_file():
+            raise CarveError(
+                f"{folder} is not empty, and no run that could be resumed wrote into it; give "
+                "another --output"
+            )
+        is_new = not folder.exists()
+        make_folder(folder)
+        finished = cls(question, matching, folder)
+        identity = {**_identity(question, matching), "--format": form}
+        with Journal.at(
+            folder / NAME, identity, resume, finished._take, "use another --output"
+        ) as journal:
+            finished._journal = journal
+            try:
+                yield finished
+            finally:
+                finished._sweep()
+                if not finished._records:
+                    journal.discard()
+                    if is_new:
+                        with suppress(OSError):  # a worker may still be writing
+                            folder.rmdir()
+
+    def totals(self, part: Part) -> Totals | None:
+        """Those of a part that need not be answered again, else None."""
+        assert part.target is not None
+        name, target = part.target.name, part.target
+        self._stamps[name] = _stamp(part, self._label)  # before the file is read
+        record = self._records.get(name)
+        if record is None or not target.is_file():
+            return None
+        same = (
+            record["rows"] == part.rows
+            and record["read"] == self._stamps[name]
+            and record["bytes"] == target.stat().st_size
+        )
+        return replace(self._nothing, **record["totals"]) if same else None  # type: ignore[type-var]
+
+    def keep(self, part: Part, totals: Totals) -> None:
+        """A part is finished."""
+        assert part.target is not None
+        assert self._journal is not None
+        record = {
+            "part": part.target.name,
+            "rows": part.rows,
+            "read": self._stamps[part.target.name],
+            "bytes": part.target.stat().st_size,
+            "totals": {
+                field.name: _plain(getattr(totals, field.name))
+                for field in fields(totals)  # type: ignore[arg-type]
+                if field.name not in _SHARED
+            },
+        }
+        self._journal.append(record)
+        self._records[part.target.name] = record
+
+    def others(self, parts: list[Part]) -> list[str]:
+        """Finished parts that are none of these."""
+        asked = {part.target.name for part in parts if part.target is not None}
+        return sorted(self._records.keys() - asked)
+
+    def _take(self, record: dict[str, Any]) -> bool:
+        if record.keys() != {"part", "rows", "read", "bytes", "totals"}:
+            return False
+        for field in fields(self._nothing):  # type: ignore[arg-type]
+            if field.name in _SHARED:
+                continue
+            expected, given = getattr(self._nothing, field.name), record["totals"].get(field.name)
+            if type(_plain(expected)) is not type(given):
+                return False
+            if isinstance(expected, Mapping) and expected.keys() != given.keys():
+                return False
+        self._records[str(record["part"])] = record
+        return True
+
+    def _sweep(self) -> None:
+        """Remove what workers that died left under temporary names."""
+        for name in self._stamps:
+            for path in self._folder.glob(f".{escape(name)}.*"):
+                path.unlink(missing_ok=True)
+
+
+def _identity(question: Question, matching: Matching) -> dict[str, Any]:
+    """What ties a folder to a question; the names tell a user what differs."""
+    from carvegbm import __version__
+
+    problem = question.problem
+    settings = {**vars(question.task.settings), **_own(question)}
+    del settings["threads"]  # what is answered does not depend on them
+    return {
+        "format of the folder": _FORMAT,
+        "version of carvegbm": __version__,
+        "command": type(question).__name__.lower(),
+        "model": digest_of(problem.ensemble),
+        "attacker": digest_of(
+            [problem.attacker.norm, problem.attacker.budget, vars(problem.limits)]
+        ),
+        "settings": digest_of(settings),
+        "options of reading": digest_of([matching.label, matching.zero_based, matching.absent]),
+    }
+
+
+def _own(question: Question) -> dict[str, Any]:
+    """What a kind of question has that others have not."""
+    shared = {field.name for field in fields(Question)}
+    return {
+        field.name: getattr(question, field.name)
+        for field in fields(question)
+        if field.name not in shared
+    }
+
+
+def _stamp(part: Part, label: str | None) -> Stamp:
+    """What is other where a file that is read has been changed."""
+    stats = [Path(path).stat() for path in files_of(part.path, label) if Path(path).is_file()]
+    return [[stat.st_size, stat.st_mtime_ns] for stat in stats]
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
