@@ -8,20 +8,33 @@ results      what is to be computed, by name
 Everything is lazy: a call plans the work, and the workers do it when a result is asked for.
 """
 
-from carvegbm.dask.missing import NoDaskError
+from carvegbm.errors import CarveError
+
+
+class _NoDaskError(CarveError, ImportError):
+    """An import that fails, and an error that is one line."""
+
 
 try:
-    from carvegbm.dask.asking import attack, output_range, radius, robustness_curve, verify
-    from carvegbm.dask.results import (
-        DaskAttack,
-        DaskCurve,
-        DaskOutputRange,
-        DaskRadius,
-        DaskResult,
-        DaskVerification,
-    )
-except ImportError as error:
-    raise NoDaskError.of(error) from None
+    import dask.dataframe  # noqa: F401
+except ImportError:
+    raise _NoDaskError("carvegbm.dask needs dask; pip install 'carvegbm[dask]'") from None
+
+from carvegbm.dask.asking import (  # noqa: E402
+    attack,
+    output_range,
+    radius,
+    robustness_curve,
+    verify,
+)
+from carvegbm.dask.results import (  # noqa: E402
+    DaskAttack,
+    DaskCurve,
+    DaskOutputRange,
+    DaskRadius,
+    DaskResult,
+    DaskVerification,
+)
 
 __all__ = [
     "DaskAttack",
