@@ -30,12 +30,13 @@ _NUMBERS = (T.NumericType, T.BooleanType, T.NullType)
 class Layout:
     """Where the columns of the batches that executors get are."""
 
-    kept: int
-    """The first so many go back as they came."""
+    kept: tuple[str, ...]
+    """What the first ones are called, which go back as they came."""
     features: tuple[int, ...]
     """In the model's order; or a column of arrays alone."""
-    names: tuple[str, ...] | None
-    """What the features are called; None of a column of arrays."""
+    names: tuple[str, ...]
+    """What the features are called; or the column of arrays."""
+    is_array: bool
     label: int | None
 
 
@@ -59,37 +60,29 @@ def arranged(
     require_frame(df)
     there = list(df.columns)
     kept = there if keep is None else [_called(name, there, "keep") for name in _listed(keep)]
-    sent = {name: _column(name) for name in dict.fromkeys(kept)}
     array = _array_column(df, features)
-    names: tuple[str, ...] | None = None
-    if array is None:
-        used = _feature_columns(df, ensemble, features)
-        names = ensemble.feature_names or tuple(used)
-        sent |= {name: _column(name) for name in used}
-        columns = list(sent)
-    elif isinstance(df.schema[array].dataType, T.ArrayType):
-        sent[array] = _column(array)
-        columns, used = list(sent), [array]
-    else:
-        from pyspark.ml.functions import vector_to_array
-
-        as_array = f"{array} as an array"
-        sent[as_array] = vector_to_array(_column(array)).alias(as_array)
-        columns, used = list(sent), [as_array]
-    if label is not None:
-        label = _called(label, there, "label")
-        sent[label] = _column(label)
-        columns = list(sent)
-    for name in columns:
+    used = _feature_columns(df, ensemble, features) if array is None else [array]
+    labels = [] if label is None else [_called(label, there, "label")]
+    sent = {name: _column(name) for name in (*kept, *used, *labels)}
+    for name in sent:
         if there.count(name) > 1:
             raise DataError(f"df has several columns called {name!r}; rename them first")
+    kept, place = list(dict.fromkeys(kept)), {name: at for at, name in enumerate(sent)}
+    columns, at = list(sent.values()), tuple(place[name] for name in used)
+    if array is not None and not isinstance(df.schema[array].dataType, T.ArrayType):
+        from pyspark.ml.functions import vector_to_array
+
+        columns.append(vector_to_array(sent[array]))
+        at = (len(sent),)
     layout = Layout(
-        len(dict.fromkeys(kept)),
-        tuple(map(columns.index, used)),
-        names,
-        None if label is None else columns.index(label),
+        tuple(kept),
+        at,
+        (array,) if array is not None else ensemble.feature_names or tuple(used),
+        array is not None,
+        place[labels[0]] if labels else None,
     )
-    return df.select(*sent.values()), layout
+    # mapInArrow looks columns up by their names, and takes a dot in one for a path.
+    return df.select(*(column.alias(f"c{i}") for i, column in enumerate(columns))), layout
 
 
 def answer_schema(df: Any, layout: Layout, kinds: Kinds) -> Any:
@@ -97,9 +90,8 @@ def answer_schema(df: Any, layout: Layout, kinds: Kinds) -> Any:
 
     Raises `CarveError` where two of them would have one name.
     """
-    kept = df.schema.fields[: layout.kept]
     exactly = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
-    taken = {field.name if exactly else field.name.lower(): field.name for field in kept}
+    taken = {name if exactly else name.lower(): name for name in layout.kept}
     for name in kinds:
         clash = taken.get(name if exactly else name.lower())
         if clash is not None:
@@ -107,6 +99,10 @@ def answer_schema(df: Any, layout: Layout, kinds: Kinds) -> Any:
                 f"df has a column {clash!r}, and so has the answer; rename it with "
                 f"df.withColumnRenamed, or give keep=[…] without it"
             )
+    kept = [
+        T.StructField(name, field.dataType, field.nullable, field.metadata)
+        for name, field in zip(layout.kept, df.schema.fields, strict=False)
+    ]
     return T.StructType(
         [*kept, *(T.StructField(name, _OF_KIND[kind]()) for name, kind in kinds.items())]
     )

@@ -69,11 +69,10 @@ def answered(sent: Sent, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     import pyarrow as pa
 
     for batch, found in sent.parts(batches):
-        kept = range(sent.layout.kept)
-        kinds = sent.opened().kinds()
+        kept, kinds = sent.layout.kept, sent.opened().kinds()
         yield pa.RecordBatch.from_arrays(
-            [*(batch.column(place) for place in kept), *_arrow(found, kinds)],
-            names=[*(batch.schema.field(place).name for place in kept), *kinds],
+            [*(batch.column(place) for place in range(len(kept))), *_arrow(found, kinds)],
+            names=[*kept, *kinds],
         )
 
 
@@ -81,8 +80,8 @@ def totals_of_answers(
     sent: Sent, of: Callable[[Columns], Totals], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """One row for the partition: the totals of its answers, which go no further."""
-    kinds = sent.broadcast.value.opened().kinds
-    return added_up(of, (found for _, found in sent.parts(batches)), kinds)
+    answers = (found for _, found in sent.parts(batches))
+    return added_up(of, answers, lambda: sent.opened().kinds())
 
 
 def added_up(
@@ -141,9 +140,8 @@ def _rows(layout: Layout, batch: pa.RecordBatch, n_features: int) -> tuple[Any, 
 
     y = None if layout.label is None else _labels(batch.column(layout.label))
     columns = [batch.column(place) for place in layout.features]
-    if layout.names is None:
-        name = batch.schema.field(layout.features[0]).name
-        return _matrix(columns[0], n_features, name), y
+    if layout.is_array:
+        return _matrix(columns[0], n_features, layout.names[0]), y
     return pa.Table.from_arrays(columns, names=list(layout.names)), y
 
 

@@ -109,9 +109,9 @@ def attack(
     Examples
     --------
     >>> found = attack(df, model, attacker, label="label", keep="id")  # doctest: +SKIP
-    >>> found.where("success").select("id", "`witness 0`").show()  # doctest: +SKIP
+    >>> found.where("success").select("id", "witness a").show()  # doctest: +SKIP
     +---+------------------+
-    | id|         witness 0|
+    | id|         witness a|
     +---+------------------+
     |  1|0.5000000000000001|
     +---+------------------+
@@ -143,13 +143,14 @@ def radius(
 
     Examples
     --------
-    >>> radius(df, model, norm="inf", label="label", keep="id").show()  # doctest: +SKIP
-    +---+-------------------+-------------------+-------------------+
-    | id|             radius|              lower|              upper|
-    +---+-------------------+-------------------+-------------------+
-    |  0|0.40000000000000013|0.40000000000000013|0.40000000000000013|
-    |  1|0.05000000000000010|0.05000000000000010|0.05000000000000010|
-    +---+-------------------+-------------------+-------------------+
+    >>> found = radius(df, model, norm="inf", label="label")  # doctest: +SKIP
+    >>> found.select("id", "radius").show()  # doctest: +SKIP
+    +---+-------------------+
+    | id|             radius|
+    +---+-------------------+
+    |  0|0.40000000000000013|
+    |  1| 0.0500000000000001|
+    +---+-------------------+
     <BLANKLINE>
     """
     question = Measure.of(

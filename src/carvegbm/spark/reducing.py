@@ -140,7 +140,7 @@ def robustness_curve(
     Examples
     --------
     >>> robustness_curve(
-    ...     df, model, norm="inf", budgets=[0.01, 0.05, 0.5], label="label"
+    ...     df, model, norm="inf", budgets=[0.01, 0.1, 0.5], label="label"
     ... ).lower.tolist()  # doctest: +SKIP
     [1.0, 0.5, 0.0]
     """

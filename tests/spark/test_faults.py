@@ -1,0 +1,262 @@
+"""What goes wrong is told in one line, by whoever notices first, and what is lost is done again."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import carvegbm as cg
+from carvegbm.parts.shipping import Shipped
+
+cgs = pytest.importorskip("carvegbm.spark")
+
+ATTACKER = cg.Attacker("inf", 0.1)
+
+
+def refused(*words: str, kind: type[Exception] = cg.CarveError) -> Any:
+    return pytest.raises(kind, match=".*".join(words))
+
+
+# ── on executors ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def batches_of_ten(spark: Any) -> Any:
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "10")
+    yield
+    spark.conf.set(name, before)
+
+
+def in_four(spark: Any, odd: int, value: Any, kind: str = "double") -> Any:
+    """A hundred rows in four partitions, of which one holds the value."""
+    return spark.range(0, 100, 1, 4).selectExpr(
+        "id", f"cast(if(id = {odd}, {value}, 0.25) as {kind}) as a"
+    )
+
+
+def test_a_bad_value_is_named_by_partition_and_row(spark: Any, stump: cg.Ensemble) -> None:
+    bad = in_four(spark, 67, "double('infinity')")
+    with refused("^partition 2: X row 17, a: value inf; .* clip it$", kind=cg.DataError):
+        cgs.summary(cgs.verify(bad, stump, ATTACKER), ATTACKER)
+    with refused("^partition 2: X row 17, a: value inf", kind=cg.DataError):
+        cgs.robustness_curve(bad, stump, norm=1, budgets=[0.1])
+    with pytest.raises(Exception, match=r"carvegbm\.errors\.DataError: partition 2: X row 17, a"):
+        cgs.verify(bad, stump, ATTACKER).collect()
+
+
+@pytest.mark.usefixtures("batches_of_ten")
+def test_rows_of_a_later_batch_are_counted_from_where_it_begins(
+    spark: Any, stump: cg.Ensemble
+) -> None:
+    bad = in_four(spark, 67, "double('infinity')")
+    with refused(r"^partition 2, rows counted from its row 10: X row 7, a: value inf"):
+        cgs.summary(cgs.verify(bad, stump, ATTACKER), ATTACKER)
+
+
+def test_a_label_that_is_null_or_unknown_is_named(few: Any, stump: cg.Ensemble) -> None:
+    for value, words in (("null", "has no label in row 0, it is null"), ("7", "label 7 in row 0")):
+        df = few.selectExpr("id", "a", f"{value} as label").repartition(1)
+        with refused("^partition 0: ", words, kind=cg.DataError):
+            cgs.summary(cgs.verify(df, stump, ATTACKER, label="label"), ATTACKER)
+
+
+@pytest.mark.parametrize(
+    ("array", "words"), [("null", "'x' is null"), ("array(1.0D, 2.0D)", "'x' has 2 values")]
+)
+def test_an_array_of_another_length_is_named(
+    few: Any, stump: cg.Ensemble, array: str, words: str
+) -> None:
+    df = few.selectExpr("id", f"if(id = 1, {array}, array(a)) as x").repartition(1).sort("id")
+    with refused("^partition 0: X row 1: ", words, "the model has 1 features", kind=cg.DataError):
+        cgs.summary(cgs.verify(df, stump, ATTACKER, features="x"), ATTACKER)
+
+
+def test_another_version_on_executors_is_noticed(
+    few: Any, stump: cg.Ensemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = cg.__version__
+    monkeypatch.setattr(cg, "__version__", "0.0.7")
+    out = cgs.verify(few, stump, ATTACKER, label="label")
+    with refused("^partition .: carvegbm ", own, "asked by carvegbm 0.0.7; install the same"):
+        cgs.summary(out, ATTACKER)
+    with pytest.raises(Exception, match=r"asked by carvegbm 0\.0\.7; install the same version"):
+        out.collect()
+
+
+class Noted:
+    """A question that leaves a note of every process that opens it, each time."""
+
+    def __init__(self, question: Any, notes: Path) -> None:
+        self.content, self.notes = pickle.dumps(question), str(notes)
+
+    def __reduce__(self) -> Any:
+        note = f"open({self.notes!r}, 'a').write(str(__import__('os').getpid()) + '\\n')"
+        return eval, (f"({note}, __import__('pickle').loads({self.content!r}))[1]",)
+
+
+def test_the_model_is_opened_once_in_a_process(
+    spark: Any, stump: cg.Ensemble, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    notes, ship = tmp_path / "notes", Shipped.of
+    monkeypatch.setattr(Shipped, "of", lambda question: ship(Noted(question, notes)))
+    df = in_four(spark, -1, "0").repartition(8)
+    out = cgs.verify(df, stump, ATTACKER)
+    assert out.count() == 100
+    assert len(out.collect()) == 100
+    processes = notes.read_text().split()
+    assert len(processes) == len(set(processes))
+
+
+def test_threads_are_those_of_the_task_or_those_given(
+    few: Any, stump: cg.Ensemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from carvegbm.parts.questions import Verify
+    from carvegbm.spark.asking import sent
+
+    class Task:
+        def cpus(self) -> int:
+            return 3
+
+        def partitionId(self) -> int:  # noqa: N802
+            return 0
+
+    monkeypatch.setattr(TaskContext, "get", Task)
+    batch = pa.RecordBatch.from_arrays([pa.array([0.1])], names=["c0"])
+    asked: list[int] = []
+    answer = Verify.answer
+    monkeypatch.setattr(
+        Verify,
+        "answer",
+        lambda self, X, y, threads: asked.append(threads) or answer(self, X, y, threads=threads),
+    )
+    for threads in (None, 2):
+        _, work = sent(
+            Verify.of(stump, ATTACKER), few, features=None, label=None, keep=[], threads=threads
+        )
+        assert len(list(work.parts([batch]))) == 1
+    assert asked == [3, 2]
+    with refused("threads must be a whole number >= 1, got 0"):
+        cgs.verify(few, stump, ATTACKER, threads=0)
+
+
+@pytest.mark.usefixtures("java")
+def test_a_killed_executor_changes_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("killed.py")), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["killed"]
+    assert told["executors"] >= 2
+    assert told["found"] == told["known"]
+
+
+# ── on the driver ────────────────────────────────────────────────────────────────────────────
+
+
+def test_two_columns_of_one_name_are_refused(few: Any, stump: cg.Ensemble) -> None:
+    remedy = "rename it with df.withColumnRenamed, or give keep=.* without it"
+    out = cgs.verify(few, stump, ATTACKER)
+    with refused("df has a column 'status', and so has the answer; ", remedy):
+        cgs.verify(out, stump, ATTACKER)
+    with refused("df has a column 'Margin', "):  # to Spark these are the same
+        cgs.verify(few.withColumnRenamed("id", "Margin"), stump, ATTACKER)
+    assert cgs.verify(out, stump, ATTACKER, keep=["id"]).columns[:2] == ["id", "status"]
+    twice = few.join(few.select("id", "label"), few.id == few.id)
+    with refused("df has several columns called 'id'; rename them first"):
+        cgs.verify(twice, stump, ATTACKER)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"features": ["b"]}, "features: df has no column 'b'; it has 'id', 'a', 'label'"),
+        ({"label": "lable"}, "label: df has no column 'lable'; .* did you mean 'label'"),
+        ({"keep": ["x"]}, "keep: df has no column 'x'"),
+        ({"features": ["a", "id"]}, "features names 2 columns, the model has 1 features"),
+        ({"features": ["id"]}, "features lacks 'a' and has the unexpected 'id'; name the columns"),
+        ({"timeout": 0}, "timeout must be > 0"),
+        ({"method": "fast"}, "method must be 'efficient' or 'basic'"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_at_once(
+    few: Any, stump: cg.Ensemble, options: dict[str, Any], words: str
+) -> None:
+    with refused(words):
+        cgs.verify(few, stump, ATTACKER, **options)
+
+
+def test_columns_that_are_no_numbers_are_refused_at_once(few: Any, stump: cg.Ensemble) -> None:
+    for of, words in (("'x'", "holds string"), ("current_date()", "holds date")):
+        with refused(f"column 'a' {words}, a must be numbers; cast it first"):
+            cgs.verify(few.selectExpr("id", f"{of} as a"), stump, ATTACKER)
+    with refused("column 'a' holds array<string>; features must be arrays of numbers"):
+        cgs.verify(few.selectExpr("array('x') as a"), stump, ATTACKER, features="a")
+
+
+def test_an_ensemble_that_is_not_large_spread_is_refused_at_once(
+    few: Any, planted: Callable[..., Any]
+) -> None:
+    df = few.selectExpr("id", "array(a, a, a, a) as x")
+    with pytest.raises(cg.NotLargeSpreadError):
+        cgs.verify(df, planted(1), ATTACKER, features="x", engine="large-spread")
+
+
+def test_a_model_without_names_needs_features(few: Any, planted: Callable[..., Any]) -> None:
+    with refused("the model does not name its features; give features="):
+        cgs.verify(few, planted(1), ATTACKER)
+
+
+def test_what_is_no_dataframe_of_spark_is_refused(few: Any, stump: cg.Ensemble) -> None:
+    with refused("df must be a Spark DataFrame, got 'list'"):
+        cgs.verify([[0.1]], stump, ATTACKER)
+    with refused("attacker is missing"):
+        cgs.verify(few, stump, None)
+    with refused("out has the columns 'id', 'a', 'label'; for a summary it needs"):
+        cgs.summary(few, ATTACKER)
+
+
+def test_executors_without_carvegbm_are_told_in_one_line() -> None:
+    from carvegbm.spark.failing import in_one_line
+
+    text = "Traceback …\nModuleNotFoundError: No module named 'carvegbm.spark'\n\tat org.apache"
+    remedy = "^the executors' Python has no carvegbm; install carvegbm.spark. there"
+    with refused(remedy), in_one_line():
+        raise RuntimeError(text)
+    with pytest.raises(RuntimeError, match="out of memory"), in_one_line():
+        raise RuntimeError("out of memory")
+
+
+def test_without_pyspark_the_import_fails_in_one_line() -> None:
+    program = """
+import sys
+sys.modules["pyspark"] = None
+import carvegbm
+try:
+    from carvegbm import spark
+except ImportError as error:
+    assert isinstance(error, carvegbm.CarveError)
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "carvegbm.spark needs pyspark; pip install 'carvegbm[spark]'\n"
+
+
+def test_importing_carvegbm_does_not_import_pyspark() -> None:
+    program = "import sys, carvegbm; assert 'pyspark' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
