@@ -141,10 +141,12 @@ class Finished:
         return True
 
     def _sweep(self) -> None:
-        """Remove what workers that died left under temporary names."""
+        """Remove what workers left that died, or were on their way when the run ended."""
         for name in self._stamps:
             for path in self._folder.glob(f".{escape(name)}.*"):
                 path.unlink(missing_ok=True)
+            if name not in self._records:
+                (self._folder / name).unlink(missing_ok=True)
 
 
 def _identity(question: Question, matching: Matching) -> dict[str, Any]:

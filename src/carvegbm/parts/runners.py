@@ -8,6 +8,7 @@ whole, so that a worker that dies, and another that does its work again, leave o
 from __future__ import annotations
 
 import platform
+import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -104,16 +105,14 @@ class OnDask:
         from joblib import cpu_count
 
         if self.address == "local":
-            cores = self.threads or cpu_count()
-            with (
-                LocalCluster(
-                    n_workers=cores,
+            with _deaf_to_interrupts():
+                cluster = LocalCluster(
+                    n_workers=self.threads or cpu_count(),
                     threads_per_worker=1,
-                    dashboard_address=None,
+                    dashboard_address=":0",
                     silence_logs=logging.CRITICAL,
-                ) as cluster,
-                Client(cluster) as client,
-            ):
+                )
+            with cluster, Client(cluster) as client:
                 yield client
             return
         try:
@@ -139,6 +138,25 @@ class OnDask:
                 f"no workers at {self.address} yet; waiting for some to come", stacklevel=2
             )
         return max(1, min(max(there, default=1), sum(there) // parts))
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Threads and processes that are started here get no Ctrl-C: who started them ends them.
+
+    One that comes meanwhile arrives when the block ends.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing.resource_tracker import ensure_running
+
+    ensure_running()  # which would unblock it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _itself(shipped: Shipped) -> Shipped:
