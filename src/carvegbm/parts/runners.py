@@ -69,6 +69,12 @@ class OnDask:
     address: str
     threads: int | None = None
 
+    def __post_init__(self) -> None:
+        try:
+            import distributed  # noqa: F401
+        except ImportError:
+            raise CarveError("--dask needs Dask; pip install 'carvegbm[dask]'") from None
+
     def run(
         self, question: Question, matching: Matching, parts: Sequence[Part], tell: Tell
     ) -> Answered:
@@ -96,12 +102,9 @@ class OnDask:
 
     @contextmanager
     def _client(self) -> Iterator[Any]:
-        try:
-            from distributed import Client, LocalCluster
-        except ImportError:
-            raise CarveError("--dask needs Dask; pip install 'carvegbm[dask]'") from None
         import logging
 
+        from distributed import Client, LocalCluster
         from joblib import cpu_count
 
         if self.address == "local":
