@@ -27,6 +27,8 @@ from carvegbm.training.estimator import Estimator, Told
 from carvegbm.training.evaluation import Asked
 from carvegbm.training.growing.model import Model
 from carvegbm.training.growing.watching import Metric
+from carvegbm.training.teams.share import Share
+from carvegbm.training.teams.team import ALONE, Team
 from carvegbm.trees.link import class_indices
 from carvegbm.verification import Verification, verify
 
@@ -95,23 +97,6 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             Robust and certified training: the accuracy of plain LightGBM on the validation data,
             where it is known; it is not trained then.
         """
-        from sklearn.utils.multiclass import check_classification_targets
-
-        X, y = inputs.check_pair(self, X, y, reset=True)
-        try:
-            check_classification_targets(y)
-        except ValueError as error:
-            raise DataError(
-                f"{' '.join(str(error).split())} y must hold classes, not measurements; for these "
-                f"there is {self._for_numbers} (or is it another column? --label names it)"
-            ) from None
-        weight = inputs.check_weight(sample_weight, len(y))
-        self.classes_ = np.unique(y)
-        self.n_classes_ = len(self.classes_)
-        if self.n_classes_ < 2:
-            only = self.classes_.tolist()[0]
-            raise DataError(f"y has one class only ({only!r}); a classifier needs at least two")
-        weight = inputs.weigh_classes(y, self.class_weight, weight)
         asked = Asked(
             eval_set,
             eval_names,
@@ -120,8 +105,38 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             early_stopping_rounds,
             callbacks,
         )
-        data = Labelled(X, self._encode(y, "y"), weight)
-        self._fit(data, asked, self._task, Told(feature_names, categorical_feature), plain_accuracy)
+        told = Told(feature_names, categorical_feature)
+        return self._fit_rows((X, y, sample_weight), asked, told, plain_accuracy)
+
+    def _fit_rows(
+        self: Self,
+        given: tuple[Any, Any, Any],
+        asked: Asked,
+        told: Told,
+        plain_accuracy: float | None = None,
+        share: Share | None = None,
+    ) -> Self:
+        """Train on rows, labels and weights; they may be a share of those of a team."""
+        from sklearn.utils.multiclass import check_classification_targets
+
+        X, y = inputs.check_pair(self, *given[:2], reset=True)
+        try:
+            check_classification_targets(y)
+        except ValueError as error:
+            raise DataError(
+                f"{' '.join(str(error).split())} y must hold classes, not measurements; for these "
+                f"there is {self._for_numbers} (or is it another column? --label names it)"
+            ) from None
+        weight = inputs.check_weight(given[2], len(y))
+        self.classes_, rows = _classes(y, ALONE if share is None else share.team)
+        self.n_classes_ = len(self.classes_)
+        if self.n_classes_ < 2:
+            only = self.classes_.tolist()[0]
+            raise DataError(f"y has one class only ({only!r}); a classifier needs at least two")
+        counts = dict(zip(self.classes_.tolist(), rows.tolist(), strict=True))
+        weight = inputs.weigh_classes(y, self.class_weight, weight, counts)
+        data = Labelled(X, self._encode(y, "y"), weight, shared=share)
+        self._fit(data, asked, self._task, told, plain_accuracy)
         return self
 
     def _restore(
@@ -234,3 +249,12 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         scikit-learn's search and validation tools maximise it.
         """
         return float(self.verify(X, y).robustness[0])
+
+
+def _classes(y: npt.NDArray[Any], team: Team) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The classes that labels name, ascending, and their rows, in all members together."""
+    parts = team.gather(np.unique(y, return_counts=True))
+    values, places = np.unique(np.concatenate([own for own, _ in parts]), return_inverse=True)
+    counts = np.zeros(len(values), dtype=np.int64)
+    np.add.at(counts, places, np.concatenate([own for _, own in parts]))
+    return values, counts

@@ -26,6 +26,7 @@ from carvegbm.instances.columns import column_names, feature_called
 from carvegbm.instances.frames import is_missing
 from carvegbm.instances.mixed import Mixed
 from carvegbm.training.growing.categories import LARGEST_CATEGORY, categories_in
+from carvegbm.training.teams.team import ALONE, Team
 
 __all__ = ["AUTO", "Columns", "categorical_positions", "known_categories"]
 
@@ -135,11 +136,16 @@ def categorical_positions(
 
 
 def known_categories(
-    X: Any, features: Iterable[int], columns: Columns, names: Sequence[str] | None
+    X: Any,
+    features: Iterable[int],
+    columns: Columns,
+    names: Sequence[str] | None,
+    team: Team = ALONE,
 ) -> dict[int, dict[int, Label]]:
     """The categories of every categorical feature, as a reader would find them in LightGBM's text.
 
-    All labels that its column has in the frame; where there are no labels, the codes in the rows.
+    All labels that its column has in the frame; where there are no labels, the codes in the rows of
+    all members of a team.
 
     Examples
     --------
@@ -153,7 +159,8 @@ def known_categories(
             continue
         values = X[:, [feature]]
         column = np.asarray(values.toarray() if hasattr(values, "toarray") else values)[:, 0]
-        codes = categories_in(column.astype(np.float64)).tolist()
+        here = categories_in(column.astype(np.float64)).tolist()
+        codes = sorted(set().union(*team.gather(here)))
         if codes and codes[-1] > LARGEST_CATEGORY:
             name = f"feature {feature}" if names is None else repr(names[feature])
             raise DataError(

@@ -118,13 +118,15 @@ class Estimator(Parameterised):
         names = self._names(told.feature_names)
         chosen = self._categorical(names, told.categorical_feature)
         self._columns = replace(self._columns, categorical=chosen)
-        kind = self._kind(task, names, known_categories(data.X, chosen, self._columns, names))
+        known = known_categories(data.X, chosen, self._columns, names, data.share.team)
+        kind = self._kind(task, names, known)
         trained = self._trained(data, asked, kind, names, plain_accuracy)
         boosting = trained.boosting
         self._adopt(trained.boosted.model, boosting.attacker, boosting.data.X)
         self._set_outcome(trained.outcome())
         if self.n_iter_ == 0:
-            self._warn_of_constant(len(boosting.data), boosting.parameters["min_data_in_leaf"])
+            n_rows = boosting.data.share.total
+            self._warn_of_constant(n_rows, boosting.parameters["min_data_in_leaf"])
 
     @abstractmethod
     def _trained(

@@ -17,6 +17,7 @@ from carvegbm.errors import CarveError, DataError
 from carvegbm.training import inputs
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.watching import Metric, metric_list
+from carvegbm.training.teams.share import Share
 
 __all__ = ["Asked", "Evaluation", "is_early_stopping"]
 
@@ -57,6 +58,8 @@ class Asked:
     eval_metric: Metric | Sequence[Metric] | None = None
     early_stopping_rounds: int | None = None
     callbacks: Any = None
+    shares: Sequence[Share] = ()
+    """Which rows of every evaluation set are here; by default all of them."""
 
     def __post_init__(self) -> None:
         if self.early_stopping_rounds is not None:
@@ -80,10 +83,14 @@ class Asked:
         found = []
         for i, (X, y) in enumerate(pairs):
             what = f"eval_set {i}"
-            X, y = inputs.check_pair(estimator, X, y, what=what)
+            if self.shares and len(y) == 0:  # other members have some
+                X, y = np.empty((0, estimator.n_features_in_)), np.asarray(y)
+            else:
+                X, y = inputs.check_pair(estimator, X, y, what=what)
             weight = None if weights is None else inputs.check_weight(weights[i], len(y), what)
             name = f"valid_{i}" if names is None else str(names[i])
-            found.append(Labelled(X, encode(y, what), weight, name))
+            share = self.shares[i] if self.shares else None
+            found.append(Labelled(X, encode(y, what), weight, name, share))
         if len({rows.name for rows in found}) < len(found):
             raise DataError("eval_names must be different from one another")
         return found

@@ -301,13 +301,22 @@ def check_instances(attacker: Attacker, blank: Ensemble, X: Any, what: str = "X"
 
 
 def weigh_classes(
-    y: npt.NDArray[Any], class_weight: Any, weight: Floats | None = None
+    y: npt.NDArray[Any],
+    class_weight: Any,
+    weight: Floats | None = None,
+    counts: Mapping[Any, int] | None = None,
 ) -> Floats | None:
-    """The weights of rows, times those of their classes."""
+    """The weights of rows, times those of their classes.
+
+    `counts` are the rows of every class, where y holds only some of them.
+    """
     if class_weight is None:
         return weight
     from sklearn.utils.class_weight import compute_sample_weight
 
+    if counts is not None and class_weight == "balanced":
+        total = sum(counts.values())
+        class_weight = {label: total / (len(counts) * n) for label, n in counts.items()}
     by_class = np.asarray(compute_sample_weight(class_weight, y))
     return by_class if weight is None else weight * by_class
 

@@ -107,7 +107,7 @@ def test_thresholds_exactly_as_crowded_as_the_quietness_are_kept():
     ):
         kind = Kind("binary", 1, ["x"], [0, 1])
         job = Job(Boosting(rows, cg.Attacker("inf", 0.5), {}, kind, n_rounds=1), (quietness,))
-        job.candidates = candidates
+        job._candidates = candidates
         assert job._quiet(quietness).values[0].tolist() == expected.tolist()
 
 

@@ -63,6 +63,8 @@ class Job:
     tell: Callable[[str], object] = lambda _: None
     _reached: float = field(default=0.0, init=False)  # the best accuracy so far
     _boosted: dict[int, Boosted] = field(default_factory=dict, init=False)
+    _candidates: Candidates | None = field(default=None, init=False)
+    _crowding: list[npt.NDArray[np.float64]] | None = field(default=None, init=False)
 
     def run(self) -> tuple[TrainingReport, Boosted]:
         """Train and judge the trials, and choose one; an interrupt ends it early."""
@@ -167,16 +169,13 @@ class Job:
 
     def _quiet(self, quietness: float | None) -> Candidates:
         """The thresholds that are not too crowded."""
+        # Not by cached properties, whose locks members that are threads of one process would share.
+        if self._candidates is None:
+            self._candidates = self.boosting.candidates()
+        candidates, threads = self._candidates, self.boosting.threads
         if quietness is None:
-            return self.candidates
-        return self.candidates.keeping([share <= quietness for share in self._crowding])
-
-    @cached_property
-    def candidates(self) -> Candidates:
-        """All thresholds of the training rows."""
-        return self.boosting.candidates()
-
-    @cached_property
-    def _crowding(self) -> list[npt.NDArray[np.float64]]:
-        rule = self.boosting.closing_rule()
-        return crowding(self.candidates, self.boosting.data, rule, self.boosting.threads)
+            return candidates
+        if self._crowding is None:
+            rule = self.boosting.closing_rule()
+            self._crowding = crowding(candidates, self.boosting.data, rule, threads)
+        return candidates.keeping([share <= quietness for share in self._crowding])

@@ -24,6 +24,7 @@ from carvegbm.training.growing.thresholds import Candidates, find_candidates
 from carvegbm.training.growing.watching import EarlyStopping, EvaluationSet, Result, Watch
 from carvegbm.training.parameters import check_parameters
 from carvegbm.training.reporting import Reporter
+from carvegbm.training.teams.network import Network
 
 __all__ = ["Boosted", "Boosting", "Reason"]
 
@@ -107,7 +108,13 @@ class Boosting:
             int(self.parameters.get("max_cat_to_onehot", Special.most_one_by_one)),
         )
         codes = candidates.encode(self.data.X, self.threads)
-        table = CodeTable(codes, candidates.n_codes, self.threads, special)
+        network = Network(self.data.share)
+        table = CodeTable(codes, candidates.n_codes, self.threads, special, network)
+        with network.joined():
+            return self._grown(table, candidates)
+
+    def _grown(self, table: CodeTable, candidates: Candidates) -> Boosted:
+        """Train on a table of codes."""
         learning = {k: v for k, v in self.parameters.items() if k not in _THRESHOLD_PARAMETERS}
         learning["num_threads"] = self.threads
         values, missing = candidates.values, candidates.missing
@@ -121,11 +128,12 @@ class Boosting:
         )
         watch = self._watch(candidates)
         run = _Run(grower, self.evaluation, watch, learning)
-        with Reporter(self.n_rounds, grower.open.n_open, self.verbose) as reporter:
+        verbose = self.verbose if self.data.share.team.rank == 0 else 0
+        with Reporter(self.n_rounds, grower.open.n_open, verbose) as reporter:
             run.grow(self.n_rounds, reporter)
             best = run.best_round()
             reporter.finish(run.reason, len(run.grown), best)
-        check_counts(grower, self.data.X)
+        check_counts(grower, self.data)
         if run.reason != "interrupted":  # or LightGBM may know of a tree that nobody saw
             check_scores(grower, self.data.X)
         kept = run.grown[: max(1, best)] or [grower.constant()]
@@ -151,6 +159,7 @@ class Boosting:
             categorical=self.kind.categories.keys(),
             lattices=self.closing_rule().step,
             threads=self.threads,
+            share=self.data.share,
             **chosen,
         )
 
@@ -171,7 +180,7 @@ class Boosting:
                 threads=self.threads,
                 progress=False,
             )
-            return float(result.robustness[0])
+            return rows.share.rate(result.status == "robust")
 
         objective = {k: self.parameters[k] for k in _OBJECTIVE_PARAMETERS if k in self.parameters}
         sets = [
@@ -229,7 +238,8 @@ class _Run:
                     break
                 self.grown.append(trees)
                 if self._watch.sets:
-                    self._results = self._watch.evaluate(trees)
+                    with self._grower.table.network.aside():
+                        self._results = self._watch.evaluate(trees)
                 reporter.show(done + 1, self._results, self._grower.open.n_open)
                 self._call(False, done, n_rounds)
                 if self.stopping.update(done + 1, self._results) and done + 1 < n_rounds:

@@ -36,13 +36,16 @@ def categories_in(column: Floats) -> Ints:
     return np.unique(whole[whole >= 0])
 
 
-def kept_categories(column: Floats, most: int, least_rows: int) -> Ints:
+def kept_categories(values: Floats, rows: Ints, most: int, least_rows: int) -> Ints:
     """At most `most` categories of at least `least_rows` rows, the most frequent ones; ascending.
 
-    The two most frequent ones are kept whatever their rows, as LightGBM keeps them.
+    `rows` says how many rows have each of the values. The two most frequent categories are kept
+    whatever their rows, as LightGBM keeps them.
     """
-    whole = _whole(column)
-    found, counts = np.unique(whole[whole >= 0], return_counts=True)
+    whole = _whole(values)
+    is_one = whole >= 0
+    found, places = np.unique(whole[is_one], return_inverse=True)
+    counts = np.bincount(places, rows[is_one], len(found))
     order = np.argsort(-counts, kind="stable")
     frequent = counts[order] >= least_rows
     frequent[:2] = True

@@ -55,11 +55,11 @@ class Rounds(ABC):
         self.table = table
         self.open = open_thresholds
         self.parameters = {**parameters, **self._overrides}
-        self.booster = RawBooster(table, self.parameters)
         self.trees: list[GrownTree] = []
         """All that LightGBM's score of a row is the sum of, in the order it added them up."""
         self.samples_rows = _samples_rows(self.parameters)
         """Whether a tree may have been grown on some of the rows only."""
+        self.booster = RawBooster(table, self.parameters, counts=not self.samples_rows)
         self._round = 0
         self._split_is_left = False  # known of the whole data, as they are since the last tree
 
@@ -77,13 +77,14 @@ class Rounds(ABC):
     def reset(self, parameters: Mapping[str, Any]) -> None:
         """Change learning parameters for the rounds to come."""
         self.parameters = {**parameters, **self._overrides}
-        self.booster.reset(self.parameters)
-        self.samples_rows |= _samples_rows(self.parameters)
+        samples_rows = _samples_rows(self.parameters)
+        self.booster.reset(self.parameters, counts=not samples_rows)
+        self.samples_rows |= samples_rows
         self._split_is_left = False
 
     def template(self) -> str:
-        """A model text whose header and parameters describe this training."""
-        return self.booster.text(0, 1)
+        """A model text whose header and parameters describe this training, however many trained."""
+        return self.table.network.forgotten(self.booster.text(0, 1))
 
     def _grow_tree(
         self,
@@ -180,7 +181,7 @@ class SingleOutput(Rounds):
 
     @property
     def _n_rows(self) -> int:
-        return len(self.table.codes)
+        return self.table.network.share.total
 
     def constant(self) -> list[GrownTree]:
         """The constant that LightGBM keeps when the first round finds no split."""
@@ -212,14 +213,19 @@ class MultipleOutputs(Rounds):
         super().__init__(table, open_thresholds, parameters)
         self._labels = labels
         self._weight = np.ones(len(labels)) if weight is None else weight
-        shares = np.bincount(labels, self._weight, n_outputs) / self._weight.sum()
+        share = table.network.share
+        weights = [share.sum(self._weight[labels == label]) for label in range(n_outputs)]
+        self._n_rows = share.total
+        heaviest = max(share.team.gather(float(self._weight.max(initial=0.0))))
+        self._unit = _unit(share.total, heaviest)
+        shares = np.array(weights) / share.sum(self._weight)
         from_average = parameters.get("boost_from_average", True)
         self._bias = np.log(np.maximum(shares, 1e-15)) * bool(from_average)
         self._raw = np.tile(self._bias, (len(labels), 1))
 
     def grow(self) -> list[GrownTree] | None:
         """The next tree of every class, in the order of the classes; None when no split is left."""
-        n, n_outputs = self._raw.shape
+        n_outputs = self._raw.shape[1]
         share = np.exp(self._raw - self._raw.max(axis=1, keepdims=True))
         share /= share.sum(axis=1, keepdims=True)
         trees: list[GrownTree | None] = [None] * n_outputs
@@ -236,7 +242,8 @@ class MultipleOutputs(Rounds):
             return None
         first = self._round == 0
         self._round += 1
-        constants = self.constant() if first else [GrownTree.constant(0.0, n)] * n_outputs
+        nothing = GrownTree.constant(0.0, self._n_rows)
+        constants = self.constant() if first else [nothing] * n_outputs
         return [
             constant if tree is None else tree.shifted(bias) if first else tree
             for tree, constant, bias in zip(trees, constants, self._bias.tolist(), strict=True)
@@ -249,7 +256,10 @@ class MultipleOutputs(Rounds):
         p, n_outputs = share[:, output], share.shape[1]
         gradients = (p - (self._labels == output)) * self._weight
         hessians = n_outputs / (n_outputs - 1) * p * (1 - p) * self._weight
-        return gradients.astype(np.float32), hessians.astype(np.float32)
+        return self._rounded(gradients), self._rounded(hessians)
+
+    def _rounded(self, slopes: Floats) -> npt.NDArray[np.float32]:
+        return np.asarray(np.rint(slopes / self._unit) * self._unit, dtype=np.float32)
 
     def _whole_data_split(self, share: Floats) -> bool:
         """Whether there is a split for any class."""
@@ -263,7 +273,16 @@ class MultipleOutputs(Rounds):
 
     def constant(self) -> list[GrownTree]:
         """The logarithm of every class's share."""
-        return [GrownTree.constant(bias, len(self._labels)) for bias in self._bias.tolist()]
+        return [GrownTree.constant(bias, self._n_rows) for bias in self._bias.tolist()]
+
+
+def _unit(n_rows: int, heaviest: float) -> float:
+    """A power of two u such that LightGBM's sums of multiples of u are exact.
+
+    Slopes are at most 2 `heaviest`, their sums at most 2^53 u, which doubles hold: a sum is the
+    same in whatever order, and by whomever, its terms are added.
+    """
+    return float(2.0 ** (np.frexp(2 * heaviest)[1] + n_rows.bit_length() - 53))
 
 
 def rounds(

@@ -21,8 +21,17 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.training.growing.categories import encode_categories, kept_categories
+from carvegbm.training.teams.share import Share
 
-__all__ = ["ZERO_ZONE", "Candidates", "find_candidates", "for_each_column", "lattice_step"]
+__all__ = [
+    "ZERO_ZONE",
+    "Candidates",
+    "find_candidates",
+    "for_each_column",
+    "for_each_value",
+    "lattice_step",
+    "with_missing",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -32,6 +41,8 @@ ZERO_ZONE = float(np.float32(1e-35))
 [-ZERO_ZONE, ZERO_ZONE): the inputs on its two sides would be told apart here and not there."""
 
 _COLUMNS_AT_ONCE = 16  # a block of columns is read from row-major data in one sweep
+_COLUMNS_AROUND = 16  # a block of columns whose values all members hear of
+_MOST_VALUES = 1 << 18  # of a column and a member, that others hear of; beyond that, quantiles
 _FINEST_LATTICE = 1 << 16  # a grid of more steps than this is as good as continuous
 _OFF_LATTICE = 1e-3  # how far a value may lie off its lattice point, in steps (float32 inputs do)
 
@@ -126,6 +137,7 @@ def find_candidates(
     categorical: Collection[int] = (),
     lattices: Mapping[int, Fraction] | None = None,
     threads: int = 1,
+    share: Share | None = None,
 ) -> Candidates:
     """Choose at most `max_bin` thresholds per feature, each between two distinct values of X.
 
@@ -141,6 +153,8 @@ def find_candidates(
     values, and instances not seen in training sit exactly there, at distance 0 of the threshold.
     The steps of features in `lattices` are known; those of the others are found.
 
+    Where X is a `share` of the rows, all members of the team find the candidates of all rows.
+
     Examples
     --------
     >>> import numpy as np
@@ -148,10 +162,12 @@ def find_candidates(
     >>> [v.tolist() for v in find_candidates(X, min_data_in_bin=1).values]
     [[0.5, 2.5], []]
     """
-    missing = _with_missing(X, threads).difference(categorical)
-    if X.shape[0] > sample:
-        rows = np.random.default_rng(seed).choice(X.shape[0], size=sample, replace=False)
-        X = X[np.sort(rows)]
+    share = Share.alone(X.shape[0]) if share is None else share
+    missing = with_missing(X, threads, share).difference(categorical)
+    if share.total > sample:
+        rows = np.random.default_rng(seed).choice(share.total, size=sample, replace=False)
+        here, share = share.part(np.sort(rows))
+        X = X[here]
     n_features = X.shape[1]
     below: list[Floats] = [np.empty(0)] * n_features
     above: list[Floats] = [np.empty(0)] * n_features
@@ -159,22 +175,18 @@ def find_candidates(
     lowest, highest = np.zeros(n_features), np.zeros(n_features)
     categories: dict[int, Ints] = {}
 
-    def choose(feature: int, column: Floats) -> None:
+    def choose(feature: int, values: Floats, counts: Ints) -> None:
         if feature in categorical:
-            categories[feature] = kept_categories(column, max_bin, min_data_in_bin)
+            categories[feature] = kept_categories(values, counts, max_bin, min_data_in_bin)
             return
-        if feature in missing:
-            column = column[~np.isnan(column)]
-            if len(column) == 0:
-                return
-        column[np.abs(column) <= ZERO_ZONE] = 0.0
-        values, counts = np.unique(column, return_counts=True)
+        if len(values) == 0:  # all of them are missing
+            return
         cuts = _cuts(counts, max_bin, min_data_in_bin)
         below[feature], above[feature] = values[cuts], values[cuts + 1]
         steps[feature] = lattice_step(values)
         lowest[feature], highest[feature] = values[0], values[-1]
 
-    for_each_column(X, choose, threads)
+    for_each_value(X, choose, threads, share)
     common = _common_step(steps)
     best = [common or step for step in steps]
     for feature, known_step in (lattices or {}).items():
@@ -186,19 +198,18 @@ def find_candidates(
     return Candidates(tuple(places), lowest, highest, missing, known)
 
 
-def _with_missing(X: Any, threads: int) -> frozenset[int]:
-    """The features of which some value is missing."""
+def with_missing(X: Any, threads: int, share: Share) -> frozenset[int]:
+    """The features of which some value is missing, in any member's rows."""
     values = X.data if hasattr(X, "tocsc") else X
-    if values.size == 0 or not np.isnan(values.min()):  # the smallest is NaN if any is
-        return frozenset()
-    found = []
+    found: list[int] = []
 
     def look(feature: int, column: Floats) -> None:
         if np.isnan(column).any():
             found.append(feature)
 
-    for_each_column(X, look, threads)
-    return frozenset(found)
+    if values.size and np.isnan(values.min()):  # the smallest is NaN if any is
+        for_each_column(X, look, threads)
+    return frozenset(feature for own in share.team.gather(found) for feature in own)
 
 
 def lattice_step(values: Floats) -> float | None:
@@ -328,3 +339,54 @@ def for_each_column(X: Any, task: Callable[[int, Floats], None], threads: int) -
     else:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, blocks()))
+
+
+def for_each_value(
+    X: Any, task: Callable[[int, Floats, Ints], None], threads: int, share: Share
+) -> None:
+    """Call task(feature, values, counts): the different numbers of a column, in all rows.
+
+    They are ascending, with how many rows have each; LightGBM's zeros are one, and missing values
+    are none. A block of columns goes round the team at a time; a member with more than 2^18
+    different values tells as many of its quantiles, each with the rows up to it.
+    """
+    team = share.team
+    found: dict[int, tuple[Floats, Ints]] = {}
+
+    def look(feature: int, column: Floats) -> None:
+        column[np.abs(column) <= ZERO_ZONE] = 0.0
+        values, counts = np.unique(column, return_counts=True)
+        numbers = np.searchsorted(values, np.inf, side="right")  # NaN, if there is any, is last
+        if team.is_alone:
+            task(feature, values[:numbers], counts[:numbers])
+        else:
+            found[feature] = _quantiles(values[:numbers], counts[:numbers])
+
+    if team.is_alone:
+        for_each_column(X, look, threads)
+        return
+    by_column = X.tocsc() if hasattr(X, "tocsc") else X
+    for first in range(0, X.shape[1], _COLUMNS_AROUND):
+        found.clear()
+        for_each_column(by_column[:, first : first + _COLUMNS_AROUND], look, threads)
+        parts = team.gather(found)
+        for feature in range(len(found)):
+            task(first + feature, *_joined([part[feature] for part in parts]))
+
+
+def _quantiles(values: Floats, counts: Ints) -> tuple[Floats, Ints]:
+    """At most `_MOST_VALUES` of the values, with the rows from the one before up to each."""
+    if len(values) <= _MOST_VALUES:
+        return values, counts
+    up_to = np.cumsum(counts)
+    wanted = np.linspace(up_to[0], up_to[-1], _MOST_VALUES)
+    kept = np.unique(np.searchsorted(up_to, wanted, side="left"))
+    return values[kept], np.diff(up_to[kept], prepend=0)
+
+
+def _joined(parts: Sequence[tuple[Floats, Ints]]) -> tuple[Floats, Ints]:
+    """Values with their counts, of all members together."""
+    values, places = np.unique(np.concatenate([own for own, _ in parts]), return_inverse=True)
+    counts = np.zeros(len(values), dtype=np.int64)
+    np.add.at(counts, places, np.concatenate([own for _, own in parts]))
+    return values, counts

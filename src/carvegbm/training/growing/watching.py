@@ -19,6 +19,7 @@ from carvegbm.errors import CarveError
 from carvegbm.readers.trees import Tree
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.grown import GrownTree
+from carvegbm.training.teams.share import Share
 
 __all__ = [
     "ROBUSTNESS",
@@ -69,12 +70,17 @@ class EvaluationSet:
     weight: Floats | None
     codes: npt.NDArray[Any]
     raw: Floats  # (n, n_outputs)
+    share: Share
+    truth: tuple[npt.NDArray[Any], Floats | None]
+    """Labels and weights of all rows of the set, whoever has them."""
 
     @classmethod
     def start(cls, rows: Labelled, codes: npt.NDArray[Any], n_outputs: int) -> EvaluationSet:
         """The set before the first round: raw score 0."""
         raw = np.zeros((len(rows), n_outputs), order="F")
-        return cls(rows.name, rows.X, rows.labels, rows.weight, codes, raw)
+        share, weight = rows.share, rows.weight
+        truth = share.everyone(rows.labels), None if weight is None else share.everyone(weight)
+        return cls(rows.name, rows.X, rows.labels, weight, codes, raw, share, truth)
 
     def add(self, trees: Sequence[GrownTree]) -> None:
         """Add one round of trees to the raw scores."""
@@ -115,8 +121,9 @@ class Watch:
             self._trees += [tree.as_tree(output) for output, tree in enumerate(trees)]
         for data in self.sets:
             data.add(trees)
+            raw = data.raw if self._reads_nothing else data.share.everyone(data.raw)
             for metric in self.metrics or [""]:
-                results += [Result(data.name, *row) for row in self._measure(data, metric)]
+                results += [Result(data.name, *row) for row in self._measure(data, metric, raw)]
         for name, metric, value, _ in results:
             self.history.setdefault(name, {}).setdefault(metric, []).append(value)
         return results
@@ -128,13 +135,22 @@ class Watch:
                 return values[done - 1] if 0 < done <= len(values) else None
         return None
 
-    def _measure(self, data: EvaluationSet, metric: Metric) -> list[tuple[str, float, bool]]:
+    @property
+    def _reads_nothing(self) -> bool:
+        """Whether no metric looks at raw scores."""
+        return list(self.metrics) == [ROBUSTNESS]
+
+    def _measure(
+        self, data: EvaluationSet, metric: Metric, raw: Floats
+    ) -> list[tuple[str, float, bool]]:
+        """A metric, from the raw scores of all rows of the set."""
         if metric == ROBUSTNESS:
             return [(ROBUSTNESS, self.prove(self._trees, data), True)]
         if callable(metric):
-            arguments: list[Any] = [data.labels, self.transform(data.raw)]
+            labels, weight = data.truth
+            arguments: list[Any] = [labels, self.transform(raw)]
             if len(inspect.signature(metric).parameters) > 2:
-                arguments.append(data.weight)
+                arguments.append(weight)
             found = metric(*arguments)
             rows = found if isinstance(found, list) else [found]
             if not all(isinstance(row, tuple) and len(row) == 3 for row in rows):
@@ -144,25 +160,26 @@ class Watch:
                     f"got {found!r}"
                 )
             return rows
-        return self._measure_by_lightgbm(data, metric)
+        return self._measure_by_lightgbm(data, metric, raw)
 
     def _measure_by_lightgbm(
-        self, data: EvaluationSet, metric: str
+        self, data: EvaluationSet, metric: str, raw: Floats
     ) -> list[tuple[str, float, bool]]:
         """A Booster of no trees, which starts from our raw scores, evaluates just these."""
         import lightgbm
 
         if data.name not in self._data:
-            column = np.zeros((len(data.labels), 1), dtype=np.float32)
+            labels, weight = data.truth
+            column = np.zeros((len(labels), 1), dtype=np.float32)
             self._data[data.name] = lightgbm.Dataset(
                 column,
-                data.labels,
-                weight=data.weight,
+                labels,
+                weight=weight,
                 params={"verbosity": -1, "feature_pre_filter": False},
                 free_raw_data=False,
             ).construct()
         dataset = self._data[data.name]
-        dataset.set_init_score(data.raw[:, 0] if data.raw.shape[1] == 1 else data.raw)
+        dataset.set_init_score(raw[:, 0] if raw.shape[1] == 1 else raw)
         parameters = {**self.objective, "verbosity": -1, "boost_from_average": False}
         if metric:
             parameters["metric"] = metric

@@ -32,11 +32,18 @@ from carvegbm.training.certified.quiet import crowding
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.categories import kept_categories
 from carvegbm.training.growing.closing import ClosingRule
-from carvegbm.training.growing.thresholds import ZERO_ZONE, Candidates, for_each_column
+from carvegbm.training.growing.thresholds import (
+    ZERO_ZONE,
+    Candidates,
+    for_each_value,
+    with_missing,
+)
+from carvegbm.training.teams.share import Share
 
 __all__ = ["Ends", "even_candidates", "find_ends"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _MOST = 2048  # thresholds per feature that are looked at
 _CLOSEST = 1e-6  # ends this close, in ranges of the feature, are taken for one
@@ -85,16 +92,16 @@ def find_ends(rows: Labelled, rule: ClosingRule, threads: int = 1) -> Ends:
     ([1.0, 2.0, 2.0, 2.0], [0.5, 0.0, 0.5, 0.0])
     """
     n_features = rows.X.shape[1]
-    found = _Found(n_features)
+    found = _Found(n_features, with_missing(rows.X, threads, rows.share))
     weights: list[Floats] = [np.empty(0)] * n_features
 
-    def find(feature: int, column: Floats) -> None:
+    def find(feature: int, values: Floats, counts: Ints) -> None:
         if rule.finite.get(feature):  # what can be exchanged at will
             return
         if feature in rule.categorical:
-            found.categories[feature] = kept_categories(column, _MOST_CATEGORIES, _LEAST_ROWS)
+            found.keep_categories(feature, values, counts)
             return
-        values, counts = found.values_in(feature, column)
+        found.see(feature, values)
         if len(values) <= 1:
             return
         if feature in rule.step:
@@ -110,7 +117,7 @@ def find_ends(rows: Labelled, rule: ClosingRule, threads: int = 1) -> Ends:
         ends = _ends(rule, feature, values)
         found.places[feature], weights[feature] = _between(*ends, counts, values[0], values[-1])
 
-    for_each_column(rows.X, find, threads)
+    for_each_value(rows.X, find, threads, rows.share)
     candidates = found.candidates()
     return Ends(candidates, weights, crowding(candidates, rows, rule, threads))
 
@@ -118,27 +125,23 @@ def find_ends(rows: Labelled, rule: ClosingRule, threads: int = 1) -> Ends:
 class _Found:
     """What is found of every feature, column by column."""
 
-    def __init__(self, n_features: int) -> None:
+    def __init__(self, n_features: int, missing: frozenset[int]) -> None:
         self.places: list[Floats] = [np.empty(0)] * n_features
-        self.categories: dict[int, npt.NDArray[np.int64]] = {}
+        self.categories: dict[int, Ints] = {}
         self._lowest, self._highest = np.zeros(n_features), np.zeros(n_features)
-        self._missing: set[int] = set()
+        self._missing = missing
 
-    def values_in(self, feature: int, column: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
-        """The different numbers of a column, ascending, and how often they occur."""
-        missing = np.isnan(column)
-        if missing.any():
-            self._missing.add(feature)
-            column = column[~missing]
-        column[np.abs(column) <= ZERO_ZONE] = 0.0
-        values, counts = np.unique(column, return_counts=True)
+    def keep_categories(self, feature: int, values: Floats, counts: Ints) -> None:
+        self.categories[feature] = kept_categories(values, counts, _MOST_CATEGORIES, _LEAST_ROWS)
+
+    def see(self, feature: int, values: Floats) -> None:
+        """The different numbers of a column, ascending."""
         if len(values):
             self._lowest[feature], self._highest[feature] = values[0], values[-1]
-        return values, counts
 
     def candidates(self) -> Candidates:
         known = {feature: self.categories[feature] for feature in sorted(self.categories)}
-        missing = frozenset(self._missing)
+        missing = self._missing.difference(known)
         return Candidates(tuple(self.places), self._lowest, self._highest, missing, known)
 
 
@@ -195,11 +198,16 @@ def _spread_out(weight: Floats, most: int) -> npt.NDArray[np.int64]:
 
 
 def even_candidates(
-    X: npt.NDArray[np.floating], most: int, threads: int = 1, rule: ClosingRule | None = None
+    X: npt.NDArray[np.floating],
+    most: int,
+    threads: int = 1,
+    rule: ClosingRule | None = None,
+    share: Share | None = None,
 ) -> Candidates:
     """At most `most` thresholds per feature, half of them between neighbouring values.
 
-    `rule` knows which features are on lattices, categorical or members of one-hot groups.
+    `rule` knows which features are on lattices, categorical or members of one-hot groups. X may be
+    a `share` of the rows.
 
     Examples
     --------
@@ -207,16 +215,18 @@ def even_candidates(
     >>> found.values[0].tolist(), found.lower.tolist(), found.upper.tolist()
     ([0.5, 1.3333333333333333, 2.5, 2.6666666666666665], [0.0], [4.0])
     """
-    found = _Found(X.shape[1])
+    share = Share.alone(len(X)) if share is None else share
+    missing = with_missing(X, threads, share)
+    found = _Found(X.shape[1], missing)
 
-    def find(feature: int, column: Floats) -> None:
+    def find(feature: int, values: Floats, counts: Ints) -> None:
         if rule is not None and feature in rule.categorical:
-            found.categories[feature] = kept_categories(column, _MOST_CATEGORIES, _LEAST_ROWS)
+            found.keep_categories(feature, values, counts)
             return
-        values, _ = found.values_in(feature, column)
+        found.see(feature, values)
         if len(values) == 0:
             return
-        able = min(most, _MOST_BESIDE_MISSING) if len(values) and np.isnan(column).any() else most
+        able = min(most, _MOST_BESIDE_MISSING) if feature in missing else most
         place = _places(values, able)
         if rule is not None and feature in rule.finite and len(place):
             place = np.array([0.5])
@@ -226,7 +236,7 @@ def even_candidates(
             place = lattice.doubles(last + 0.5)
         found.places[feature] = place
 
-    for_each_column(X, find, threads)
+    for_each_value(X, find, threads, share)
     return found.candidates()
 
 

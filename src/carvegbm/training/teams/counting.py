@@ -1,9 +1,9 @@
 """How many rows the leaves of a growing tree have: counted by the team, and told to LightGBM.
 
 Where LightGBM trains on several machines, it estimates the size of a leaf from its hessians, where
-one process counts rows. `min_data_in_leaf` then forbids other splits, and trees differ. But the best
-split of every leaf travels from machine to machine with the sizes of its two sides; so these are
-counted, and replaced by what is true, on their way.
+one process counts rows. `min_data_in_leaf` then forbids other splits, and trees differ. But the
+best split of every leaf travels from machine to machine with the sizes of its two sides; so these
+are counted, and replaced by what is true, on their way.
 
 To count, a member must know which of its rows are in which leaf. `Follower` repeats LightGBM's way
 through a tree (leaf by leaf, the largest gain first) from what the members tell each other:
@@ -107,6 +107,9 @@ class Follower:
         Of this member's rows, as the tree sees them.
     missing : mapping from feature to int
         The code of missing values, where these have one of their own.
+    first_bins : mapping from feature to int
+        Of categorical features: LightGBM's bin of code 1; those of others follow. It has no bin of
+        its own for code 0.
     total : int
         Number of rows of all members.
     rules : Rules
@@ -117,10 +120,12 @@ class Follower:
         team: Team,
         codes: npt.NDArray[Any],
         missing: Mapping[int, int],
+        first_bins: Mapping[int, int],
         total: int,
         rules: Rules,
     ) -> None:
         self._team, self._codes, self._missing = team, codes, missing
+        self._first_bins = first_bins
         self._total, self.rules = total, rules
         self._leaves: list[_Leaf] = []
         self.is_lost = False
@@ -194,8 +199,9 @@ class Follower:
             return np.zeros(len(rows), dtype=bool)
         column = self._codes[:, split.feature]
         codes = column if len(rows) == len(column) else column[rows]
-        if len(split.categories):
-            return np.isin(codes, split.categories)
+        if split.feature in self._first_bins:
+            chosen = split.categories.astype(np.int64) + 1 - self._first_bins[split.feature]
+            return np.isin(codes, chosen[chosen > 0])
         left = codes <= split.threshold
         if split.feature in self._missing:
             left[codes == self._missing[split.feature]] = split.missing_left

@@ -19,9 +19,10 @@ from typing import Any
 
 from carvegbm.errors import CarveError
 from carvegbm.training.teams.counting import Follower
-from carvegbm.training.teams.team import Buffer, Team
+from carvegbm.training.teams.share import Share
+from carvegbm.training.teams.team import Buffer
 
-__all__ = ["Network", "joined"]
+__all__ = ["Network"]
 
 _Size = ctypes.c_int32
 _Sizes = ctypes.POINTER(_Size)
@@ -46,8 +47,9 @@ _Gather = ctypes.CFUNCTYPE(
 class Network:
     """What LightGBM calls to reach the other members."""
 
-    def __init__(self, team: Team) -> None:
-        self._team = team
+    def __init__(self, share: Share) -> None:
+        self.share = share
+        self._team = share.team
         self._failure: BaseException | None = None
         self._follower: Follower | None = None
         self._added_up = False  # histograms: what is gathered next are splits
@@ -61,9 +63,25 @@ class Network:
             return {}
         return {"tree_learner": "data", "num_machines": self._team.size, "pre_partition": True}
 
+    def forgotten(self, text: str) -> str:
+        """LightGBM's text of a model without what it was told about the network."""
+        if self._team.is_alone:
+            return text
+        alone = {
+            "tree_learner: data": "tree_learner: serial",
+            "pre_partition: 1": "pre_partition: 0",
+        }
+        alone[f"num_machines: {self._team.size}"] = "num_machines: 1"
+        for told, usual in alone.items():
+            text = text.replace(f"\n[{told}]\n", f"\n[{usual}]\n")
+        return text
+
     @contextmanager
-    def tree(self, follower: Follower | None) -> Iterator[None]:
-        """While LightGBM grows a tree, whose leaves `follower` counts; raises what goes wrong."""
+    def calling(self, follower: Follower | None = None) -> Iterator[None]:
+        """While LightGBM works: raises what goes wrong meanwhile, in place of what it says.
+
+        `follower` counts the leaves of the tree that it grows.
+        """
         self._follower = follower
         if follower is not None:
             follower.begin()
@@ -71,12 +89,47 @@ class Network:
             yield
         finally:
             self._follower, self._added_up = None, False
-        self.check()
+            if self._failure is not None:
+                raise self._failure
 
-    def check(self) -> None:
-        """Raise what went wrong since LightGBM was called."""
-        if self._failure is not None:
-            raise self._failure
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """LightGBM's calls in this thread concern all members."""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """While they do, let LightGBM do something that is no business of the team."""
+        self._end()
+        try:
+            yield
+        finally:
+            self._begin()
+
+    def _begin(self) -> None:
+        team = self._team
+        if team.is_alone:
+            return
+        from lightgbm.basic import _LIB
+
+        code = _LIB.LGBM_NetworkInitWithFunctions(
+            ctypes.c_int(team.size),
+            ctypes.c_int(team.rank),
+            ctypes.cast(self.reduce_scatter, ctypes.c_void_p),
+            ctypes.cast(self.gather, ctypes.c_void_p),
+        )
+        if code != 0:
+            raise CarveError(f"LightGBM refused the team: {_LIB.LGBM_GetLastError().decode()}")
+
+    def _end(self) -> None:
+        if not self._team.is_alone:
+            from lightgbm.basic import _LIB
+
+            _LIB.LGBM_NetworkFree()
 
     def _exchanged(self, parts: list[Buffer]) -> list[Buffer]:
         if self._failure is None:
@@ -139,26 +192,3 @@ def _address(block: Buffer) -> Any:
     if len(block) == 0:
         return b""
     return ctypes.addressof(ctypes.c_char.from_buffer(block))
-
-
-@contextmanager
-def joined(team: Team) -> Iterator[Network]:
-    """Let LightGBM train with the team, in this thread."""
-    from lightgbm.basic import _LIB
-
-    network = Network(team)
-    if team.is_alone:
-        yield network
-        return
-    code = _LIB.LGBM_NetworkInitWithFunctions(
-        ctypes.c_int(team.size),
-        ctypes.c_int(team.rank),
-        ctypes.cast(network.reduce_scatter, ctypes.c_void_p),
-        ctypes.cast(network.gather, ctypes.c_void_p),
-    )
-    if code != 0:
-        raise CarveError(f"LightGBM refused the team: {_LIB.LGBM_GetLastError().decode()}")
-    try:
-        yield network
-    finally:
-        _LIB.LGBM_NetworkFree()

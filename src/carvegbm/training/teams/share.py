@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +64,16 @@ class Share:
         """The rows of both, first these and then the others."""
         positions = np.concatenate([self.positions, self.total + other.positions])
         return Share(self.team, positions, self.total + other.total)
+
+    def everyone(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What all members have per row, in the order of all rows."""
+        if self.team.is_alone:
+            return values
+        parts = self.team.gather((self.positions, values))
+        whole = np.empty((self.total, *values.shape[1:]), dtype=values.dtype)
+        for positions, own in parts:
+            whole[positions] = own
+        return whole
 
     def sum(self, values: npt.NDArray[np.float64]) -> float:
         """The sum over all rows of a number per own row, rounded once."""

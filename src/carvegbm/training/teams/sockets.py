@@ -1,10 +1,10 @@
 """A team over TCP: every member has a connection to every other.
 
 A member first holds a `Door`: a port that the operating system chose, open from then on, so that
-nobody else can take it. Once all addresses are known, `SocketTeam` connects: a member calls those of
-lower rank, and is called by those of higher rank; callers show the run's secret. A member that dies
-closes its connections, which the others notice at once; a machine that vanishes is noticed after
-`VANISHED` seconds, and one that hangs after `patience` seconds.
+nobody else can take it. Once all addresses are known, `SocketTeam` connects: a member calls those
+of lower rank, and is called by those of higher rank; callers show the run's secret. A member that
+dies closes its connections, which the others notice at once; a machine that vanishes is noticed
+after `VANISHED` seconds, and one that hangs after `patience` seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import hmac
 import selectors
 import socket
 import struct
-import threading
 import time
 from collections.abc import Sequence
 from typing import ClassVar
@@ -142,11 +141,11 @@ class SocketTeam(Team):
                     f"{self._named(missing[0])} did not call within {_CALLING:g} s; can the "
                     "machines reach each other on any port?"
                 ) from None
-            other = self._welcome(caller, deadline)
-            if other is None:
+            rank = self._welcome(caller, deadline)
+            if rank is None:
                 caller.close()  # a stranger
             else:
-                self._peers[other] = caller
+                self._peers[rank] = caller
         for peer in self._peers.values():
             _set_options(peer)
 
@@ -168,7 +167,9 @@ class SocketTeam(Team):
         except (OSError, EOFError):
             return None
         is_member = hmac.compare_digest(shown, self._secret.encode())
-        return rank if is_member and self.rank < rank < self.size and rank not in self._peers else None
+        return (
+            rank if is_member and self.rank < rank < self.size and rank not in self._peers else None
+        )
 
     def _named(self, other: int) -> str:
         return f"member {other} of {self.size} ({self._addresses[other]})"

@@ -19,7 +19,7 @@ from carvegbm.errors import CarveError
 __all__ = ["ALONE", "Buffer", "Team", "TeamError"]
 
 Buffer = bytes | bytearray | memoryview
-Whole = TypeVar("Whole", bound=npt.NDArray[Any])
+Kind = TypeVar("Kind", bound=np.generic)
 
 _SMALL = 1 << 16  # bytes that every member sends to all others rather than in pieces
 
@@ -61,23 +61,23 @@ class Team(ABC):
         """Whether it is so for any member."""
         return any(self.gather(bool(flag)))
 
-    def sum(self, array: Whole) -> Whole:
+    def sum(self, array: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
         """The sum over all members of an array of one shape, added up in the order of ranks."""
         if self.is_alone:
             return array
         flat = np.ascontiguousarray(array).ravel()
         if flat.nbytes <= _SMALL:
             parts = self.exchange([flat.data.cast("B")] * self.size)
-            return self._added(parts, flat.dtype).reshape(array.shape)  # type: ignore[return-value]
+            return np.reshape(self._added(parts, flat.dtype), array.shape)
         pieces = np.array_split(flat, self.size)
         own = self._added(self.exchange([piece.data.cast("B") for piece in pieces]), flat.dtype)
         parts = self.exchange([own.data.cast("B")] * self.size)
         whole = np.concatenate([np.frombuffer(part, dtype=flat.dtype) for part in parts])
-        return whole.reshape(array.shape)  # type: ignore[return-value]
+        return np.reshape(whole, array.shape)
 
     @staticmethod
     def _added(parts: Sequence[Buffer], kind: np.dtype[Any]) -> npt.NDArray[Any]:
-        total = np.frombuffer(parts[0], dtype=kind).copy()
+        total: npt.NDArray[Any] = np.frombuffer(parts[0], dtype=kind).copy()
         for part in parts[1:]:
             total += np.frombuffer(part, dtype=kind)
         return total
