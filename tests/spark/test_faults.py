@@ -114,6 +114,7 @@ def test_the_model_is_opened_once_in_a_process(
     assert len(out.collect()) == 100
     processes = notes.read_text().split()
     assert len(processes) == len(set(processes))
+    assert len(processes) < 8  # of sixteen tasks
 
 
 def test_threads_are_those_of_the_task_or_those_given(
