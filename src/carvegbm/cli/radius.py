@@ -40,7 +40,7 @@ def radius(
     engine: options.Engine = "auto",
     timeout: options.Timeout = 10.0,
     threads: options.Threads = None,
-    out: options.Target = None,
+    out: options.Output = None,
     form: options.Form = None,
     resume: options.ResumeFolder = False,
     dask: options.Dask = None,

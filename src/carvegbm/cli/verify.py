@@ -46,7 +46,7 @@ def verify(
     timeout: options.Timeout = 10.0,
     on_violation: options.OnViolation = None,
     threads: options.Threads = None,
-    out: options.Target = None,
+    out: options.Output = None,
     form: options.Form = None,
     resume: options.Resume = False,
     dask: options.Dask = None,

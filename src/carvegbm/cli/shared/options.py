@@ -52,7 +52,7 @@ Data = Annotated[
 DataFiles = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="DATA…",
+        metavar="DATA",
         help="CSV, LIBSVM, .npz, .npy or Parquet file with labels, or the word sample; several of "
         "them, a folder or a pattern ('part-*.parquet') are gone through file by file.",
         show_default=False,
@@ -140,12 +140,6 @@ Threads = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Output = Annotated[
-    Path | None,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="Write the result: .json, .csv or .parquet."
-    ),
-]
-Target = Annotated[
     str | None,
     typer.Option(
         "--output",
