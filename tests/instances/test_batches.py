@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carvegbm.errors import DataError
+from carvegbm.instances import libsvm
 from carvegbm.instances.batches import batches, known_length, length
 from carvegbm.instances.mixed import Mixed
 from carvegbm.instances.sparse import is_sparse
@@ -190,6 +191,21 @@ def test_sparse_matrices_are_the_same_in_batches(tmp_path: Path, size: int) -> N
     scipy.sparse.save_npz(tmp_path / "X.npz", X)
     np.save(tmp_path / "y.npy", np.arange(23))
     same(tmp_path / "X.npz", Way(sparse=True), size)
+
+
+def test_rows_that_store_few_values_may_be_more_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "data.libsvm"
+    path.write_text(LIBSVMS["one-based"])
+
+    def sizes(**way: Any) -> list[int]:
+        return [len(part.y) for part in batches(str(path), Way(n_features=6, **way), 2, 10)]
+
+    assert sizes(sparse=True) == [10, 10, 3]
+    assert max(sizes()) == 2
+    monkeypatch.setattr(libsvm, "_BYTES_AT_ONCE", 20)  # two lines are more
+    assert max(sizes(sparse=True)) == 2
 
 
 @given(st.lists(st.sampled_from(["1", "02", "-3", "1.5", "1e3", "inf", "1_0", "x", "9" * 20])))

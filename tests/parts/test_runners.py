@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import threading
@@ -23,6 +24,7 @@ from carvegbm.parts.files import Part
 from carvegbm.parts.questions import Verify
 from carvegbm.parts.runners import Here, OnDask
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
 
@@ -153,6 +155,41 @@ def test_another_version_on_the_workers_is_noticed(
     monkeypatch.setattr(runners, "Shipped", Old)
     with pytest.raises(CarveError, match=r"was asked by carvegbm 0\.0\.1; install the same"):
         run(OnDask(cluster.scheduler_address), asked, parts(sample_folder, tmp_path / "data", 1))
+
+
+class _Does:
+    """What calls a function when it is opened, in whichever process."""
+
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self._called = function, arguments
+
+    def absolute(self) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        return self._called
+
+
+def test_a_worker_without_what_it_takes_is_one_line(
+    cluster: Any, asked: Any, sample_folder: Path, tmp_path: Path
+) -> None:
+    broken: Any = (asked[0], _Does(importlib.import_module, "not_installed_there"))
+    with pytest.raises(CarveError, match=r"not_installed_there.*install the same carvegbm"):
+        run(OnDask(cluster.scheduler_address), broken, parts(sample_folder, tmp_path / "data", 1))
+
+
+def test_a_part_over_which_workers_die_is_given_up(
+    asked: Any, sample_folder: Path, tmp_path: Path
+) -> None:
+    deadly: Any = (asked[0], _Does(os._exit, 1))
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as own,
+        pytest.raises(CarveError, match=r"part-0.parquet: 1 worker died over it"),
+    ):
+        run(OnDask(own.scheduler_address), deadly, parts(sample_folder, tmp_path / "data", 1))
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from typing import IO
 from carvegbm.instances import arrays
 from carvegbm.instances.libsvm import libsvm_batches, libsvm_length
 from carvegbm.instances.parquet import parquet_batches, parquet_length
+from carvegbm.instances.sparse import is_sparse
 from carvegbm.instances.table import Table
 from carvegbm.instances.tabular import Way, as_text, format_of, opened, unpacked
 from carvegbm.instances.text import Csv, label_kind, label_values
@@ -27,8 +28,12 @@ from carvegbm.instances.text import Csv, label_kind, label_values
 __all__ = ["batches", "known_length", "length"]
 
 
-def batches(path: str, way: Way, size: int) -> Generator[Table, None, None]:
+def batches(
+    path: str, way: Way, size: int, sparse_size: int | None = None
+) -> Generator[Table, None, None]:
     r"""The table in a file, at most `size` rows at a time; none where it has no rows.
+
+    Rows that store few of their values may be more at a time, `sparse_size`.
 
     Examples
     --------
@@ -39,16 +44,18 @@ def batches(path: str, way: Way, size: int) -> Generator[Table, None, None]:
     [([[0.5], [0.25]], ['1', '2']), ([[1.0]], ['no'])]
     """
     name, way = way.to(path)
+    sparse_size = size if sparse_size is None or not way.sparse else sparse_size
     with opened(name) as file:
         found = format_of(name, file)
         if found == "npy":
             yield from arrays.npy_batches(name, file, way.label, unpacked, size)
         elif found == "npz":
-            yield from _slices(arrays.read_npz(name, file, way.label, unpacked, way.sparse), size)
+            table = arrays.read_npz(name, file, way.label, unpacked, way.sparse)
+            yield from _slices(table, sparse_size if is_sparse(table.X) else size)
         elif found == "parquet":
             yield from parquet_batches(name, file, way.label, way.categorical, size)
         elif found == "libsvm":
-            for X, y in libsvm_batches(name, file, way.n_features, way.zero_based, size):
+            for X, y in libsvm_batches(name, file, way.n_features, way.zero_based, sparse_size):
                 yield Table(X if way.sparse else X.toarray(), y, absent_is_zero=True)
         else:
             yield from _csv_batches(name, file, way, size)

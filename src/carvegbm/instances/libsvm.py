@@ -25,6 +25,7 @@ from carvegbm.instances.text import is_number
 __all__ = ["is_libsvm", "libsvm_batches", "libsvm_length", "read_libsvm"]
 
 _PAIR = re.compile(rb"(?:[-+]?\d[\w.]*|qid):\S*")  # even if there is a mistake in it
+_BYTES_AT_ONCE = 1 << 24
 _MOST_COLUMNS = 1 << 24  # of a table, which holds a number for each in every row
 
 Features = npt.NDArray[np.float64] | Csr
@@ -53,7 +54,7 @@ def read_libsvm(
 def libsvm_batches(
     name: str, file: IO[bytes], n_features: int | None, zero_based: bool | None, size: int
 ) -> Iterator[tuple[Csr, npt.NDArray[Any]]]:
-    """The same, sparse, at most `size` rows at a time."""
+    """The same, sparse, at most `size` rows at a time, and about so many that are 16 MB of text."""
     has_zero, is_whole = False, True
     for part in _parts(name, file, size):
         has_zero |= part.has_zero
@@ -117,16 +118,17 @@ class _Part:
 
 
 def _parts(name: str, file: IO[bytes], size: int) -> Iterator[_Part]:
-    """At most `size` rows at a time."""
+    """At most `size` rows at a time, fewer where they are long."""
     lines: list[bytes] = []
-    held, line_number, row = 0, 1, 0
+    held, taken, line_number, row = 0, 0, 1, 0
     for line in file:
-        if held == size and _is_row(line):
+        if held and (held == size or taken > _BYTES_AT_ONCE) and _is_row(line):
             yield _parsed(name, io.BytesIO(b"".join(lines)), line_number, row)
             line_number, row = line_number + len(lines), row + held
-            lines, held = [], 0
+            lines, held, taken = [], 0, 0
         lines.append(line)
         held += _is_row(line)
+        taken += len(line)
     if held:
         yield _parsed(name, io.BytesIO(b"".join(lines)), line_number, row)
 

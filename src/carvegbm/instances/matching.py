@@ -7,6 +7,7 @@ of the model's classes. A file cannot tell "1" from 1; a model can.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -55,6 +56,13 @@ class Matching:
             True,
             _Labelled(self.ensemble, path),
         )
+
+    def absolute(self) -> Matching:
+        """The same for a process elsewhere; `label` may name a file."""
+        label = self.label
+        if label is not None and label.endswith((".npy", ".npy.gz")) and os.path.isfile(label):
+            return replace(self, label=os.path.abspath(label))
+        return self
 
     def rows(self, table: Table, path: str) -> tuple[Any, npt.NDArray[Any]]:
         """X and y of a table that is in the file; X is dense if it is text and small."""

@@ -22,7 +22,7 @@ from carvegbm.errors import DataError
 from carvegbm.instances.batches import batches
 from carvegbm.instances.matching import Matching
 from carvegbm.instances.table import Table
-from carvegbm.parts.questions import Question
+from carvegbm.parts.questions import Attack, Question
 from carvegbm.parts.writing import writing
 from carvegbm.totals import Columns, Totals
 
@@ -86,13 +86,18 @@ def answer_part(
     tell: Tell | None = None,
 ) -> Totals:
     """Answer a question about all rows of a file, `size` of them in memory at a time."""
-    size = batch_size(question.problem.ensemble.n_features) if size is None else size
+    if size is None:
+        size = batch_size(question.problem.ensemble.n_features)
+        # Columns of witnesses are dense, whatever the rows are.
+        sparse_size = size if isinstance(question, Attack) else _MOST_ROWS
+    else:
+        sparse_size = size
     tell = tell or (lambda _: None)
     totals = question.totals(nothing(question))
     steps = _Steps(question, threads, tell)
     with (
         writing(part.target, question.kinds()) as write,
-        closing(_tables(matching, part, size)) as tables,
+        closing(_tables(matching, part, size, sparse_size)) as tables,
     ):
         first = 0
         for table in tables:
@@ -107,9 +112,11 @@ def answer_part(
     return totals
 
 
-def _tables(matching: Matching, part: Part, size: int) -> Generator[Table, None, None]:
+def _tables(
+    matching: Matching, part: Part, size: int, sparse_size: int
+) -> Generator[Table, None, None]:
     left = part.rows
-    with closing(batches(part.path, matching.way(part.path), size)) as tables:
+    with closing(batches(part.path, matching.way(part.path), size, sparse_size)) as tables:
         for table in tables:
             if left is not None and len(table.y) >= left:
                 yield table.head(left)

@@ -84,7 +84,8 @@ class OnDask:
         with self._client() as client:
             threads = self._threads(client, len(parts))
             # A task that holds the question: where a worker is lost, it is there again.
-            asked = client.submit(_itself, Shipped.of((question, matching)), pure=False)
+            shipped = Shipped.of((question, matching.absolute()))
+            asked = client.submit(_itself, shipped, pure=False)
             futures = {
                 client.submit(_on_worker, asked, part.absolute(), threads, pure=False): part
                 for part in parts
@@ -195,8 +196,9 @@ def _in_one_line(path: str) -> Iterator[None]:
     try:
         yield
     except KilledWorker as error:
+        died = error.allowed_failures + 1
         raise CarveError(
-            f"{path}: {error.allowed_failures + 1} workers died over it, the last was "
+            f"{path}: {died} worker{'s' * (died != 1)} died over it, the last was "
             f"{error.last_worker.address}; see its log, it may lack memory"
         ) from None
     except CancelledError:
