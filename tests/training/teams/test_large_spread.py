@@ -7,7 +7,7 @@ import pytest
 
 import carvegbm as cg
 from training import problems
-from training.teams import fit_together
+from training.together import fit_together
 
 SIZES = (1, 2, 3, 4)
 FREE = {"min_child_samples": 1, "min_child_weight": 0, "n_jobs": 1}
