@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = ["CarveError", "DataError", "ModelError", "NotLargeSpreadError", "shown"]
 
 
@@ -53,3 +55,10 @@ class NotLargeSpreadError(CarveError):
         self.trees = trees
         self.thresholds = thresholds
         self.largest_budget = largest_budget
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (str(self), self.__dict__)
+
+
+def _restored(message: str, fields: dict[str, Any]) -> NotLargeSpreadError:
+    return NotLargeSpreadError(message, **fields)

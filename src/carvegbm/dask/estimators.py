@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from carvegbm.dask import asking
@@ -60,6 +60,10 @@ class DaskClassifier(BaseEstimator):  # type: ignore[misc]
         if name.startswith("_") or "_local" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self._local, name)
+
+    def __sklearn_clone__(self: Self) -> Self:
+        """The same, not fitted; a connection cannot be copied, and is shared."""
+        return type(self)(client=self.client, **clone(self._local).get_params(deep=False))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "client": None}  # a connection stays where it is

@@ -83,17 +83,23 @@ class Asked:
         found = []
         for i, (X, y) in enumerate(pairs):
             what = f"eval_set {i}"
-            if self.shares and len(y) == 0:  # other members have some
-                X, y = np.empty((0, estimator.n_features_in_)), np.asarray(y)
-            else:
-                X, y = inputs.check_pair(estimator, X, y, what=what)
-            weight = None if weights is None else inputs.check_weight(weights[i], len(y), what)
             name = f"valid_{i}" if names is None else str(names[i])
+            if self.shares and len(y) == 0:  # other members have some
+                has_weight = weights is not None and weights[i] is not None
+                found.append(self._nothing(estimator, i, name, has_weight))
+                continue
+            X, y = inputs.check_pair(estimator, X, y, what=what)
+            weight = None if weights is None else inputs.check_weight(weights[i], len(y), what)
             share = self.shares[i] if self.shares else None
             found.append(Labelled(X, encode(y, what), weight, name, share))
         if len({rows.name for rows in found}) < len(found):
             raise DataError("eval_names must be different from one another")
         return found
+
+    def _nothing(self, estimator: Any, i: int, name: str, has_weight: bool) -> Labelled:
+        """An evaluation set of which this member has no row."""
+        X, labels = np.empty((0, estimator.n_features_in_)), np.empty(0, dtype=np.int64)
+        return Labelled(X, labels, np.empty(0) if has_weight else None, name, self.shares[i])
 
     def evaluation(
         self, sets: Sequence[Labelled], transform: Callable[[Floats], Floats]

@@ -25,6 +25,7 @@ from carvegbm.training.growing.watching import EarlyStopping, EvaluationSet, Res
 from carvegbm.training.parameters import check_parameters
 from carvegbm.training.reporting import Reporter
 from carvegbm.training.teams.network import Network
+from carvegbm.training.teams.proving import proven
 
 __all__ = ["Boosted", "Boosting", "Reason"]
 
@@ -168,19 +169,9 @@ class Boosting:
         return ClosingRule.against(self.attacker, self.kind.blank())
 
     def _watch(self, candidates: Candidates) -> Watch:
-        def prove(trees: Sequence[Tree], rows: EvaluationSet) -> float:
-            from carvegbm.verification import verify
-
+        def prove(trees: Sequence[Tree], rows: Labelled) -> float:
             ensemble = replace(self.kind, classes=None).ensemble(trees)
-            result = verify(
-                ensemble,
-                rows.X,
-                rows.labels,
-                self.attacker,
-                threads=self.threads,
-                progress=False,
-            )
-            return rows.share.rate(result.status == "robust")
+            return proven(ensemble, rows, self.attacker, self.threads).robustness[0]
 
         objective = {k: self.parameters[k] for k in _OBJECTIVE_PARAMETERS if k in self.parameters}
         sets = [

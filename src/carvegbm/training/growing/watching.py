@@ -19,7 +19,6 @@ from carvegbm.errors import CarveError
 from carvegbm.readers.trees import Tree
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.grown import GrownTree
-from carvegbm.training.teams.share import Share
 
 __all__ = [
     "ROBUSTNESS",
@@ -64,13 +63,9 @@ def metric_list(given: Metric | Sequence[Metric] | None) -> list[Metric]:
 class EvaluationSet:
     """Rows to evaluate on, with their running raw scores."""
 
-    name: str
-    X: Any
-    labels: npt.NDArray[Any]
-    weight: Floats | None
+    rows: Labelled
     codes: npt.NDArray[Any]
     raw: Floats  # (n, n_outputs)
-    share: Share
     truth: tuple[npt.NDArray[Any], Floats | None]
     """Labels and weights of all rows of the set, whoever has them."""
 
@@ -80,7 +75,12 @@ class EvaluationSet:
         raw = np.zeros((len(rows), n_outputs), order="F")
         share, weight = rows.share, rows.weight
         truth = share.everyone(rows.labels), None if weight is None else share.everyone(weight)
-        return cls(rows.name, rows.X, rows.labels, weight, codes, raw, share, truth)
+        return cls(rows, codes, raw, truth)
+
+    @property
+    def name(self) -> str:
+        """What the user calls it."""
+        return self.rows.name
 
     def add(self, trees: Sequence[GrownTree]) -> None:
         """Add one round of trees to the raw scores."""
@@ -102,14 +102,14 @@ class Watch:
     transform : callable
         From raw scores to what a custom metric sees: probabilities, or predicted values.
     prove : callable
-        prove(trees, set) gives the proven robustness of these trees on an evaluation set.
+        prove(trees, rows) gives the proven robustness of these trees on the rows of a set.
     """
 
     sets: Sequence[EvaluationSet]
     metrics: Sequence[Metric]
     objective: Mapping[str, Any]
     transform: Callable[[Floats], Floats]
-    prove: Callable[[Sequence[Tree], EvaluationSet], float]
+    prove: Callable[[Sequence[Tree], Labelled], float]
     history: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     _trees: list[Tree] = field(default_factory=list)  # so far, as the verifier takes them
     _data: dict[str, Any] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Watch:
             self._trees += [tree.as_tree(output) for output, tree in enumerate(trees)]
         for data in self.sets:
             data.add(trees)
-            raw = data.raw if self._reads_nothing else data.share.everyone(data.raw)
+            raw = data.raw if self._reads_nothing else data.rows.share.everyone(data.raw)
             for metric in self.metrics or [""]:
                 results += [Result(data.name, *row) for row in self._measure(data, metric, raw)]
         for name, metric, value, _ in results:
@@ -145,7 +145,7 @@ class Watch:
     ) -> list[tuple[str, float, bool]]:
         """A metric, from the raw scores of all rows of the set."""
         if metric == ROBUSTNESS:
-            return [(ROBUSTNESS, self.prove(self._trees, data), True)]
+            return [(ROBUSTNESS, self.prove(self._trees, data.rows), True)]
         if callable(metric):
             labels, weight = data.truth
             arguments: list[Any] = [labels, self.transform(raw)]

@@ -86,7 +86,7 @@ def fit_share(plan: Plan, team: Team, rows: Sequence[Part], sets: Sequence[Seque
     asked = dict(plan.asked)
     if sets:
         asked |= {"eval_set": pairs, "shares": shares}
-        if any(part.weight is not None for parts in sets for part in parts):
+        if any(weight is not None for weight in weights):
             asked["eval_sample_weight"] = weights
     try:
         return estimator._fit_rows(train, Asked(**asked), plan.told, share=share, **plan.options)
@@ -106,7 +106,7 @@ def _joined(team: Team, parts: Sequence[Part]) -> tuple[Share, tuple[Any, Any, A
         team, [lengths[number] for number in numbers], [place[part.number] for part in ordered]
     )
     weights = [part.weight for part in ordered]
-    has_weights = any(weight is not None for weight in weights)
+    has_weights = team.any(any(weight is not None for weight in weights))
     rows = (
         _stacked([part.X for part in ordered]),
         _stacked([part.y for part in ordered]),
