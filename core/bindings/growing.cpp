@@ -2,12 +2,15 @@
 #include "training/grower.hpp"
 
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/arrays.hpp"
+#include "bindings/joining.hpp"
 #include "bindings/module.hpp"
 #include "bindings/running.hpp"
 #include "training/codes.hpp"
@@ -92,7 +95,7 @@ void bind_growing(nb::module_& module) {
             [](carve::Codes* self, const carve::Ensemble& ensemble, const carve::Attacker& attacker,
                const Matrix& X, const Vector<double>& thresholds,
                const Vector<std::int64_t>& offsets, int threads,
-               const std::vector<std::uint8_t>& kinds) {
+               const std::vector<std::uint8_t>& kinds, std::optional<nb::callable> join) {
                 if (offsets.size() != X.shape(1) + 1)
                     throw std::invalid_argument("one offset per feature is needed, and the end");
                 const carve::Rows rows = rows_of(ensemble, X);
@@ -103,15 +106,16 @@ void bind_growing(nb::module_& module) {
                     known.push_back(static_cast<carve::CodeKind>(kind));
                 }
                 auto codes = std::make_unique<carve::Codes>(view(thresholds), view(offsets), known);
+                const carve::Join joins = join ? join_of(std::move(*join)) : carve::Join();
                 run([&](const auto& watch) {
-                    return codes->encode(ensemble, attacker, rows, threads, watch);
+                    return codes->encode(ensemble, attacker, rows, threads, watch, joins);
                 });
                 new (self) carve::Codes(std::move(*codes));
             },
             "ensemble"_a, "attacker"_a, "X"_a, "thresholds"_a, "offsets"_a, "threads"_a,
-            "kinds"_a = std::vector<std::uint8_t>(),
+            "kinds"_a = std::vector<std::uint8_t>(), "join"_a = nb::none(),
             "kinds: per feature, 0 numbers, 1 numbers and a code for missing values, 2 categories; "
-            "empty: numbers")
+            "empty: numbers. join: see Whole; for rows that are a part of a whole")
         .def_prop_ro("rows", &carve::Codes::rows)
         .def_prop_ro("features", &carve::Codes::features)
         .def("low", [](const carve::Codes& self) { return ends(self, false); })
@@ -131,6 +135,19 @@ void bind_growing(nb::module_& module) {
             nb::kw_only(), "leaves"_a = 32, "depth"_a = 0, "least_rows"_a = 1,
             "least_hessian"_a = 0.0, "l1"_a = 0.0, "l2"_a = 0.0, "least_gain"_a = 0.0,
             "feature_share"_a = 1.0, "drawn"_a = false, "ordered"_a = false, "seed"_a = 0);
+
+    using carve::Whole;
+    nb::class_<Whole>(module, "Whole", "What rows are a part of, where processes have some each.")
+        .def(
+            "__init__",
+            [](Whole* self, std::int64_t rows, double largest_gradient, double largest_hessian,
+               nb::callable join) {
+                new (self) Whole{rows, largest_gradient, largest_hessian, join_of(std::move(join))};
+            },
+            "rows"_a, "largest_gradient"_a, "largest_hessian"_a, "join"_a,
+            "rows: of the codes of all processes. largest_gradient, largest_hessian: the largest "
+            "absolute values of all these rows. join: replaces every number of an int64 array by "
+            "its sum over all processes, which call it in lock step");
 
     using carve::CodedTree;
     using Split = CodedTree::Split;
@@ -178,18 +195,19 @@ void bind_growing(nb::module_& module) {
         [](const carve::Codes& codes, const Vector<std::uint8_t>& down,
            const Vector<double>& gradient, const Vector<double>& hessian,
            const Vector<std::int32_t>& used, const Vector<std::uint8_t>& features,
-           const GrowerOptions& options, int threads) {
+           const GrowerOptions& options, int threads, const Whole* whole) {
             CodedTree tree;
             const carve::GrowerRows rows{view(down), view(gradient), view(hessian), view(used),
                                          view(features)};
             run([&](const auto& watch) {
                 bool goes_on = true;
-                tree = carve::grow_tree(codes, rows, options, threads,
-                                        [&] { return goes_on = watch({}); });
+                tree = carve::grow_tree(
+                    codes, rows, options, threads, [&] { return goes_on = watch({}); }, whole);
                 return goes_on;
             });
             return tree;
         },
         "codes"_a, "down"_a, "gradient"_a, "hessian"_a, "used"_a, "features"_a, "options"_a,
-        "threads"_a, "one tree whose splits see the attacker");
+        "threads"_a, "whole"_a = nb::none(),
+        "one tree whose splits see the attacker; of `whole`, if the rows are a part of it");
 }

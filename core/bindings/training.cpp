@@ -1,7 +1,13 @@
 // What training descends on.
+#include <algorithm>
+#include <cmath>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 
 #include "bindings/arrays.hpp"
 #include "bindings/module.hpp"
@@ -32,15 +38,46 @@ void check_plan(const Plan& plan, const carve::Ensemble& ensemble, const carve::
     for (const auto row : plan.order)
         if (row < 0 || row >= rows.count)
             throw std::invalid_argument("a row of the order is not there");
+    std::int64_t before = 0;
+    for (const auto end : plan.ends) {
+        if (end < before || end > before + WorstCases::most_block)
+            throw std::invalid_argument(
+                "a block has up to 64 rows, and ends where the next begins");
+        before = end;
+    }
+    if (!plan.ends.empty() && before != rows.count)
+        throw std::invalid_argument("the last block must end at the number of rows");
+}
+
+void check_whole(const Plan& plan, const carve::Rows& rows, const Wanted& wanted) {
+    if (plan.whole_rows < 0)
+        return;
+    if (!std::isfinite(plan.largest_number))
+        throw std::invalid_argument("numbers must be finite");
+    const auto is_larger = [&](double number) { return std::fabs(number) > plan.largest_number; };
+    if (plan.whole_rows < rows.count || std::ranges::any_of(wanted.number, is_larger))
+        throw std::invalid_argument("the rows are more, or larger, than the whole of them");
 }
 
 void create(WorstCases* self, const carve::Ensemble& ensemble, const carve::Attacker& attacker,
             const carve::Rows& rows, Wanted wanted, int threads, const Plan& plan) {
     check_plan(plan, ensemble, rows);
+    check_whole(plan, rows, wanted);
     auto cases =
         std::make_unique<WorstCases>(ensemble, attacker, rows, std::move(wanted), Plan(plan));
     run([&](const auto& watch) { return cases->collect(threads, watch); });
     new (self) WorstCases(std::move(*cases));
+}
+
+// Rows that a slope is asked of.
+WorstCases::Batch batch_of(const WorstCases& cases, const Vector<double>& weight,
+                           const Vector<std::int64_t>& blocks) {
+    if (weight.size() != 0 && static_cast<std::int64_t>(weight.size()) != cases.rows())
+        throw std::invalid_argument("one weight per row is needed");
+    for (const auto block : view(blocks))
+        if (block < 0 || block >= cases.blocks())
+            throw std::invalid_argument("a block is not there");
+    return {weight.size() == 0 ? nullptr : weight.data(), view(blocks)};
 }
 
 // What is known per row, by name.
@@ -76,13 +113,26 @@ void bind_training(nb::module_& module) {
         .def(
             "__init__",
             [](Plan* self, const Vector<std::int32_t>& output, const Vector<std::int64_t>& order,
-               std::int64_t block, std::size_t most_memory) {
-                new (self) Plan{copy(output), copy(order), block, most_memory};
+               std::int64_t block, std::size_t most_memory,
+               const std::optional<Vector<std::int64_t>>& ends,
+               std::optional<std::int64_t> whole_rows, double largest_number) {
+                if (whole_rows && *whole_rows < 0)
+                    throw std::invalid_argument("a whole has at least 0 rows");
+                new (self) Plan{copy(output),
+                                copy(order),
+                                block,
+                                most_memory,
+                                ends ? copy(*ends) : std::vector<std::int64_t>(),
+                                whole_rows.value_or(-1),
+                                largest_number};
             },
-            "output"_a, "order"_a, "block"_a, "most_memory"_a,
+            "output"_a, "order"_a, "block"_a, "most_memory"_a, nb::kw_only(), "ends"_a = nb::none(),
+            "whole_rows"_a = nb::none(), "largest_number"_a = 0.0,
             "output: per tree, the one it counts for, and scores are one per leaf; empty: a score "
             "per leaf and output. order: rows as blocks take them; empty: as they come. block: "
-            "rows. most_memory: bytes to keep")
+            "rows. most_memory: bytes to keep. ends: of the blocks, in place of `block`. "
+            "whole_rows, largest_number: where the rows are a part of a whole, how many it has, "
+            "and the largest absolute value of its numbers")
         .def(nb::init<>());
 
     nb::class_<WorstCases>(module, "WorstCases",
@@ -92,8 +142,8 @@ void bind_training(nb::module_& module) {
             [](WorstCases* self, const carve::Ensemble& ensemble, const carve::Attacker& attacker,
                const Matrix& X, const Vector<std::int32_t>& labels, int threads, const Plan& plan) {
                 labels_of(ensemble, X, labels);
-                create(self, ensemble, attacker, rows_of(ensemble, X), {copy(labels), {}}, threads,
-                       plan);
+                create(self, ensemble, attacker, rows_of(ensemble, X), {copy(labels), {}, false},
+                       threads, plan);
             },
             "ensemble"_a, "attacker"_a, "X"_a, "labels"_a, "threads"_a, "plan"_a = Plan(),
             nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>())
@@ -105,8 +155,8 @@ void bind_training(nb::module_& module) {
                     throw std::invalid_argument("one number per row is needed");
                 if (ensemble.n_outputs() != 1)
                     throw std::invalid_argument("numbers need an ensemble with one output");
-                create(self, ensemble, attacker, rows_of(ensemble, X), {{}, copy(numbers)}, threads,
-                       plan);
+                create(self, ensemble, attacker, rows_of(ensemble, X), {{}, copy(numbers), true},
+                       threads, plan);
             },
             "ensemble"_a, "attacker"_a, "X"_a, "numbers"_a, "threads"_a, "plan"_a = Plan(),
             nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>())
@@ -120,19 +170,31 @@ void bind_training(nb::module_& module) {
             [](const WorstCases& self, const Vector<double>& scores, const Vector<double>& weight,
                double steepness, const Vector<std::int64_t>& blocks, int threads) {
                 check_scores(self, scores);
-                if (weight.size() != 0 && static_cast<std::int64_t>(weight.size()) != self.rows())
-                    throw std::invalid_argument("one weight per row is needed");
-                for (const auto block : view(blocks))
-                    if (block < 0 || block >= self.blocks())
-                        throw std::invalid_argument("a block is not there");
+                const WorstCases::Batch batch = batch_of(self, weight, blocks);
                 Owned<double> slope(self.score_count());
-                const double* weights = weight.size() == 0 ? nullptr : weight.data();
                 run([&](const auto& watch) {
-                    return self.slope(scores.data(), steepness, {weights, view(blocks)},
-                                      slope.data.get(), threads, watch);
+                    return self.slope(scores.data(), steepness, batch, slope.data.get(), threads,
+                                      watch);
                 });
                 return slope.release<1>(self.score_count());
             },
             "scores"_a, "weight"_a, "steepness"_a, "blocks"_a, "threads"_a,
-            "derivative of the sum of the blocks' losses by every score");
+            "derivative of the sum of the blocks' losses by every score")
+        .def(
+            "whole_slope",
+            [](const WorstCases& self, const Vector<double>& scores, const Vector<double>& weight,
+               double steepness, const Vector<std::int64_t>& blocks, int threads) {
+                check_scores(self, scores);
+                const WorstCases::Batch batch = batch_of(self, weight, blocks);
+                Owned<std::int64_t> slope(self.score_count());
+                run([&](const auto& watch) {
+                    return self.whole_slope(scores.data(), steepness, batch, slope.data.get(),
+                                            threads, watch);
+                });
+                return std::pair(slope.release<1>(self.score_count()),
+                                 self.slope_unit(scores.data(), steepness));
+            },
+            "scores"_a, "weight"_a, "steepness"_a, "blocks"_a, "threads"_a,
+            "(whole, unit): whole numbers that add up over the parts of a whole, such that slope = "
+            "their sum * unit");
 }

@@ -1,4 +1,5 @@
-// The grower's parts without Python: teams, sums, codes, and trees that threads do not change.
+// The grower's parts without Python: teams, sums, codes, and trees that neither threads nor a
+// division of the rows change.
 #include "training/grower.hpp"
 
 #include <atomic>
@@ -7,6 +8,7 @@
 
 #include "running/team.hpp"
 #include "tests/check.hpp"
+#include "tests/joining.hpp"
 #include "tests/problems.hpp"
 #include "tests/random.hpp"
 #include "training/sums.hpp"
@@ -45,7 +47,7 @@ TEST(sums_are_the_same_in_any_order_and_come_apart_again) {
         gradient.push_back((2 * random.real() - 1) * (i % 3 == 0 ? 1e-9 : 1));
         hessian.push_back(random.real() / 4);
     }
-    const SumUnits units(gradient, hessian);
+    const SumUnits units(1000, largest_of(gradient), largest_of(hessian));
     Sums forth;
     Sums back;
     Sums half;
@@ -67,7 +69,9 @@ struct Grown {
     std::vector<double> ends;
 };
 
-Grown grown(const std::vector<double>& rows, int features, int threads) {
+// With `join`, the rows are a part of `all` rows.
+Grown grown(const std::vector<double>& rows, int features, int threads, std::int64_t all = 0,
+            const Join& join = {}) {
     Random random(1);
     Ensemble ensemble = random_ensemble(random, {}); // codes ask it about its inputs alone
     ensemble.n_features = features;
@@ -83,7 +87,8 @@ Grown grown(const std::vector<double>& rows, int features, int threads) {
     Codes codes(thresholds, offsets);
     const auto count = static_cast<std::int64_t>(rows.size()) / features;
     const WatchFunction go_on = [](auto) { return true; };
-    CHECK(codes.encode(ensemble, attacker, {rows.data(), false, count, features}, threads, go_on));
+    CHECK(codes.encode(ensemble, attacker, {rows.data(), false, count, features}, threads, go_on,
+                       join));
     std::vector<std::uint8_t> down;
     std::vector<double> gradient;
     std::vector<double> hessian;
@@ -95,13 +100,15 @@ Grown grown(const std::vector<double>& rows, int features, int threads) {
         hessian.push_back(0.25);
         used.push_back(static_cast<std::int32_t>(i));
     }
-    const std::vector<std::uint8_t> all(static_cast<std::size_t>(features), 1);
+    const std::vector<std::uint8_t> every(static_cast<std::size_t>(features), 1);
     GrowerOptions options;
     options.leaves = 20;
     options.l2 = 1;
     options.feature_share = 0.5;
-    Grown found{grow_tree(codes, {down, gradient, hessian, used, all}, options, threads,
-                          [] { return true; }),
+    const Whole whole{all, 0.5, 0.25, join};
+    Grown found{grow_tree(
+                    codes, {down, gradient, hessian, used, every}, options, threads,
+                    [] { return true; }, join ? &whole : nullptr),
                 {}};
     found.ends.resize(2 * static_cast<std::size_t>(count));
     CHECK(reachable_values(found.tree, codes, found.tree.values, found.ends.data(),
@@ -123,6 +130,49 @@ TEST(a_tree_does_not_depend_on_threads) {
     }
     for (std::size_t i = 0; i < 400; ++i)
         CHECK(one.ends[i] <= one.ends[400 + i]);
+}
+
+// Of `rows`, those whose number is `part` modulo `parts`; part 0 has none.
+std::vector<double> part_of(const std::vector<double>& rows, int features, int part, int parts) {
+    std::vector<double> found;
+    const auto columns = static_cast<std::size_t>(features);
+    for (std::size_t i = 0; i < rows.size() / columns; ++i)
+        if (static_cast<int>(i) % (parts - 1) == part - 1)
+            found.insert(found.end(), rows.begin() + static_cast<std::ptrdiff_t>(i * columns),
+                         rows.begin() + static_cast<std::ptrdiff_t>((i + 1) * columns));
+    return found;
+}
+
+TEST(a_tree_of_parts_in_threads_is_that_of_the_whole) {
+    Random random(12);
+    std::vector<double> rows;
+    for (int i = 0; i < 400 * 70; ++i)
+        rows.push_back(random.real());
+    const Grown one = grown(rows, 70, 1);
+    for (const int parts : {2, 3, 4}) {
+        std::vector<CodedTree> trees(static_cast<std::size_t>(parts));
+        in_parts(parts, [&](int part, const Join& join) {
+            trees[static_cast<std::size_t>(part)] =
+                grown(part_of(rows, 70, part, parts), 70, 1 + part % 2, 400, join).tree;
+        });
+        for (const CodedTree& tree : trees) {
+            CHECK(tree.values == one.tree.values);
+            CHECK(tree.hessians == one.tree.hessians);
+            CHECK(tree.rows == one.tree.rows);
+        }
+    }
+}
+
+TEST(an_exception_in_join_reaches_the_caller_from_amid_the_threads) {
+    const std::vector<double> rows(400 * 70, 0.5);
+    for (int calls = 0; calls < 3; ++calls) {
+        int left = calls;
+        const Join join = [&](const PartialSums&) {
+            if (left-- == 0)
+                throw std::runtime_error("gone");
+        };
+        CHECK_THROWS(std::runtime_error, grown(rows, 70, 3, 400, join));
+    }
 }
 
 } // namespace carve::tests

@@ -1,8 +1,8 @@
 #include "training/codes.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 
 namespace carve {
@@ -46,32 +46,39 @@ CodeRange Codes::range_of(int feature, const Limits& limits) const {
 }
 
 // The most frequent code of every feature, by a sample of the rows.
-void Codes::find_usual(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows) {
-    constexpr std::int64_t sample = 256;
-    std::vector<std::array<std::int32_t, most_thresholds + 1>> counts(count_.size());
+void Codes::find_usual(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
+                       const Join& join) {
+    constexpr std::int64_t sample = 256; // rows of a process
+    std::vector<std::size_t> first{0};   // per feature: of its counts
+    for (int f = 0; f < features(); ++f)
+        first.push_back(first.back() + static_cast<std::size_t>(codes_of(f)));
+    const auto counts = std::make_shared<std::vector<std::int64_t>>(first.back(), 0);
     Instance instance(ensemble, attacker);
     const std::int64_t step = std::max<std::int64_t>(1, rows.count / sample);
     for (std::int64_t i = 0; i < rows.count; i += step) {
         with_row(rows, i, [&](const auto* row) { instance.load(row); });
         for (int f = 0; f < features(); ++f) {
             const auto [low, high] = range_of(f, instance.limits(f));
-            ++counts[static_cast<std::size_t>(f)][static_cast<std::size_t>(low)];
-            ++counts[static_cast<std::size_t>(f)][static_cast<std::size_t>(high)];
+            ++(*counts)[first[static_cast<std::size_t>(f)] + static_cast<std::size_t>(low)];
+            ++(*counts)[first[static_cast<std::size_t>(f)] + static_cast<std::size_t>(high)];
         }
     }
-    for (std::size_t f = 0; f < counts.size(); ++f)
-        usual_[f] =
-            static_cast<std::uint8_t>(std::ranges::max_element(counts[f]) - counts[f].begin());
+    if (join)
+        join(counts);
+    for (std::size_t f = 0; f < usual_.size(); ++f) {
+        const std::span<const std::int64_t> own(counts->data() + first[f], first[f + 1] - first[f]);
+        usual_[f] = static_cast<std::uint8_t>(std::ranges::max_element(own) - own.begin());
+    }
 }
 
 bool Codes::encode(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                   int threads, const WatchFunction& watch) {
+                   int threads, const WatchFunction& watch, const Join& join) {
     if (attacker.norm != norm_inf)
         throw std::invalid_argument("codes are of an attacker that moves every feature on its own");
     rows_ = rows.count;
     bytes_.assign(static_cast<std::size_t>(groups()) * static_cast<std::size_t>(rows_) * line_size,
                   0);
-    find_usual(ensemble, attacker, rows);
+    find_usual(ensemble, attacker, rows, join);
     constexpr std::int64_t block = 256;
     const auto work = [&](int, RowRange range, const std::atomic<bool>&) {
         // A value is often the one of the row before; where it is, so are its codes.

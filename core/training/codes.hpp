@@ -15,6 +15,7 @@
 #include "model/attacker.hpp"
 #include "model/ensemble.hpp"
 #include "model/rows.hpp"
+#include "running/joining.hpp"
 #include "running/parallel.hpp"
 
 namespace carve {
@@ -41,9 +42,10 @@ class Codes {
     Codes(std::span<const double> thresholds, std::span<const std::int64_t> offsets,
           std::span<const CodeKind> kinds = {});
 
-    // Codes of all rows; to be called once. False iff `watch` cancelled.
+    // Codes of all rows; to be called once. False iff `watch` cancelled. With `join`, what is usual
+    // is so in all processes together, and lines of all of them hold the same bytes for a code.
     bool encode(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows, int threads,
-                const WatchFunction& watch);
+                const WatchFunction& watch, const Join& join = {});
 
     std::int64_t rows() const { return rows_; }
     int features() const { return static_cast<int>(count_.size()); }
@@ -79,7 +81,8 @@ class Codes {
     }
 
   private:
-    void find_usual(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows);
+    void find_usual(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
+                    const Join& join);
     CodeRange range_of(int feature, const Limits& limits) const;
 
     std::vector<double> thresholds_;

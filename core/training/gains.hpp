@@ -34,8 +34,8 @@ struct Figures {
 
 class Gains {
   public:
-    Gains(const GrowerRows& rows, const GrowerOptions& options)
-        : units(rows.gradient, rows.hessian), options_(options) {}
+    Gains(const SumUnits& sum_units, const GrowerOptions& options)
+        : units(sum_units), options_(options) {}
 
     Figures figures(const Sums& sums) const {
         const double gradient = units.gradient(sums);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -11,6 +11,7 @@
 #include "running/team.hpp"
 #include "training/bits.hpp"
 #include "training/gains.hpp"
+#include "training/histograms.hpp"
 
 namespace carve {
 
@@ -18,26 +19,31 @@ namespace {
 
 constexpr std::size_t most_histogram_bytes = std::size_t{1} << 28; // kept for later splits
 
+std::vector<int> usable_features(const Codes& codes, const GrowerRows& rows) {
+    std::vector<int> usable;
+    for (int f = 0; f < codes.features(); ++f)
+        if (codes.codes_of(f) > 1 && rows.features[static_cast<std::size_t>(f)] != 0)
+            usable.push_back(f);
+    return usable;
+}
+
+std::vector<Sums> sums_of(const GrowerRows& rows, const SumUnits& units) {
+    std::vector<Sums> sums;
+    sums.reserve(rows.gradient.size());
+    for (std::size_t i = 0; i < rows.gradient.size(); ++i)
+        sums.push_back(units.of(rows.gradient[i], rows.hessian[i]));
+    return sums;
+}
+
 class Grower {
   public:
-    Grower(const Codes& codes, const GrowerRows& rows, const GrowerOptions& options, int threads)
-        : codes_(codes), given_(rows), options_(options), gains_(rows, options),
+    Grower(const Codes& codes, const GrowerRows& rows, const GrowerOptions& options, int threads,
+           const SumUnits& units, const Join& join)
+        : codes_(codes), given_(rows), options_(options), join_(join), gains_(units, options),
           team_(worker_count(threads, codes.groups(), 1)),
-          order_(rows.used.begin(), rows.used.end()), spare_(order_.size()) {
-        sums_.reserve(rows.gradient.size());
-        for (std::size_t i = 0; i < rows.gradient.size(); ++i)
-            sums_.push_back(gains_.units.of(rows.gradient[i], rows.hessian[i]));
-        for (int g = 0; g < codes.groups(); ++g) {
-            int most = 1;
-            for (int f = first_of(g); f < end_of(g); ++f)
-                most = std::max(most, codes.codes_of(f));
-            stride_.push_back(static_cast<std::size_t>(most));
-            offset_.push_back(histogram_size_);
-            histogram_size_ += stride_.back() * Codes::line_size;
-        }
-        for (int f = 0; f < codes.features(); ++f)
-            if (codes.codes_of(f) > 1 && rows.features[static_cast<std::size_t>(f)] != 0)
-                usable_.push_back(f);
+          order_(rows.used.begin(), rows.used.end()), spare_(order_.size()),
+          sums_(sums_of(rows, units)), usable_(usable_features(codes, rows)),
+          histograms_(codes, usable_, sums_, rows.down) {
         looked_at_ = std::max<std::size_t>(
             1, static_cast<std::size_t>(
                    std::llround(options.feature_share * static_cast<double>(usable_.size()))));
@@ -64,71 +70,35 @@ class Grower {
 
   private:
     struct Leaf {
-        std::size_t begin = 0; // of its rows in order_
+        std::size_t begin = 0; // of this process's rows in order_
         std::size_t end = 0;
-        Sums sums;
+        Sums sums; // of the rows of all processes
         ValueBounds bounds;
         int depth = 0;
         std::uint64_t number = 0;       // of the node: the root has 0, the children of split i
         std::int32_t parent = -1;       // 2i + 1 and 2i + 2
         bool is_left = false;           //
-        std::vector<Sums> histogram;    // per group, column and byte; empty: not kept
+        Histogram histogram;            // empty: not kept
         std::vector<std::uint8_t> seen; // per feature: is it looked at?
         Cut cut;
-
-        std::size_t size() const { return end - begin; }
     };
 
     int first_of(int group) const { return group * Codes::group; }
     int end_of(int group) const { return std::min(codes_.features(), (group + 1) * Codes::group); }
 
-    // ── histograms ──────────────────────────────────────────────────────────────────────────────
+    // ── cuts ────────────────────────────────────────────────────────────────────────────────────
 
-    // Of the leaf's rows: columns 0 … 31 of a group count rows where the attacker pushes them if
-    // the left side of a split scores lower, the others if it scores higher.
-    void count(const Leaf& leaf, int group, Sums* histogram) const {
-        const std::size_t stride = stride_[static_cast<std::size_t>(group)];
-        for (std::size_t k = leaf.begin; k < leaf.end; ++k) {
-            const auto row = static_cast<std::size_t>(order_[k]);
-            const Sums own = sums_[row];
-            const std::uint8_t* const line = codes_.line(group, order_[k]);
-#if defined(__GNUC__)
-            __builtin_prefetch(codes_.line(group, order_[std::min(k + 8, leaf.end - 1)]));
-#endif
-            const int flip = given_.down[row] != 0 ? 0 : Codes::group;
-            for (int word = 0; word < Codes::line_size; word += 8) {
-                std::uint64_t eight;
-                std::memcpy(&eight, line + word, sizeof eight);
-                Sums* const columns = histogram + static_cast<std::size_t>(word ^ flip) * stride;
-                for (std::uint64_t unusual = nonzero_bytes(eight); unusual != 0;
-                     unusual &= unusual - 1) {
-                    const auto b = byte_number(unusual);
-                    columns[b * stride + line[static_cast<std::size_t>(word) + b]] += own;
-                }
-            }
-        }
-        // What is usual was not counted: it is the rest.
-        for (std::size_t column = 0; column < Codes::line_size; ++column) {
-            Sums* const bins = histogram + column * stride;
-            bins[0] = leaf.sums;
-            for (std::size_t byte = 1; byte < stride; ++byte)
-                bins[0] -= bins[byte];
-        }
-    }
-
-    Cut best_cut(const Leaf& leaf, int group, const Sums* histogram) const {
+    Cut best_cut(const Leaf& leaf, int group) const {
         Cut best;
-        const std::size_t stride = stride_[static_cast<std::size_t>(group)];
         LeafFigures whole{leaf.sums, leaf.bounds, 0, 0};
         whole.before = gains_.figures(leaf.sums).fall(leaf.bounds) + options_.least_gain;
         for (int f = first_of(group); f < end_of(group); ++f) {
             if (leaf.seen[static_cast<std::size_t>(f)] == 0)
                 continue;
             whole.draw = draw_of(leaf, f);
-            const Sums* const lower =
-                histogram + static_cast<std::size_t>(f % Codes::group) * stride;
             if (codes_.kind(f) == CodeKind::categories) {
-                find_best_set(gains_, codes_, f, lower, whole, options_.drawn, best);
+                find_best_set(gains_, codes_, f, histograms_.bins(leaf.histogram, f, true), whole,
+                              options_.drawn, best);
                 continue;
             }
             const bool has_missing = codes_.missing_code(f) >= 0;
@@ -136,8 +106,8 @@ class Grower {
                 for (const bool missing_left : {false, true})
                     if (has_missing || !missing_left)
                         find_best_position({0, f, left_lower, 0, missing_left, false, {}, {}},
-                                           left_lower ? lower : lower + Codes::group * stride,
-                                           whole, best);
+                                           histograms_.bins(leaf.histogram, f, left_lower), whole,
+                                           best);
         }
         return best;
     }
@@ -178,8 +148,10 @@ class Grower {
 
     // ── growing ─────────────────────────────────────────────────────────────────────────────────
 
+    std::int64_t rows(const Leaf& leaf) const { return gains_.units.rows(leaf.sums); }
+
     bool may_split(const Leaf& leaf) const {
-        return static_cast<std::int64_t>(leaf.size()) >= 2 * options_.least_rows &&
+        return rows(leaf) >= 2 * options_.least_rows &&
                (options_.depth <= 0 || leaf.depth < options_.depth) && !usable_.empty();
     }
 
@@ -212,6 +184,12 @@ class Grower {
         root.end = order_.size();
         for (const std::int32_t row : order_)
             root.sums += sums_[static_cast<std::size_t>(row)];
+        if (join_) {
+            const auto sums = std::make_shared<std::vector<std::int64_t>>();
+            root.sums.append_to(*sums);
+            join_(sums);
+            root.sums.take(sums->data());
+        }
         leaves_.push_back(std::move(root));
         if (may_split(leaves_[0]))
             look_at({&leaves_[0]}, {});
@@ -219,33 +197,46 @@ class Grower {
 
     // Fills the histograms of one leaf, or of two siblings from what their parent's was, and finds
     // their best cuts.
-    void look_at(std::vector<Leaf*> pair, std::vector<Sums> parent) {
-        if (pair.size() == 2 && pair[0]->size() > pair[1]->size())
+    void look_at(std::vector<Leaf*> pair, Histogram parent) {
+        if (pair.size() == 2 && rows(*pair[0]) > rows(*pair[1]))
             std::swap(pair[0], pair[1]);
         const bool subtracts = pair.size() == 2 && !parent.empty();
-        for (std::size_t i = 0; i < pair.size(); ++i) {
-            choose_features(*pair[i]);
-            if (i == 1 && subtracts)
-                pair[i]->histogram = std::move(parent);
-            else
-                pair[i]->histogram = blank_histogram();
-        }
+        if (subtracts)
+            pair[1]->histogram = std::move(parent);
+        std::vector<Leaf*> fresh(pair.begin(), pair.end() - (subtracts ? 1 : 0));
+        for (Leaf* const leaf : pair)
+            choose_features(*leaf);
+        for (Leaf* const leaf : fresh)
+            leaf->histogram = histograms_.blank();
         std::vector<Cut> found(pair.size() * static_cast<std::size_t>(codes_.groups()));
-        team_.share(codes_.groups(), [&](int group) {
-            const auto g = static_cast<std::size_t>(group);
-            for (std::size_t i = 0; i < pair.size(); ++i) {
-                Sums* const own = pair[i]->histogram.data() + offset_[g];
-                if (i == 1 && subtracts) {
-                    const Sums* const sibling = pair[0]->histogram.data() + offset_[g];
-                    for (std::size_t b = 0; b < stride_[g] * Codes::line_size; ++b)
-                        own[b] -= sibling[b];
-                } else {
-                    count(*pair[i], group, own);
-                }
+        const auto count = [&](int group) {
+            for (Leaf* const leaf : fresh)
+                histograms_.count({order_.data() + leaf->begin, leaf->end - leaf->begin}, group,
+                                  leaf->histogram);
+        };
+        const auto judge = [&](int group) {
+            for (Leaf* const leaf : fresh)
+                histograms_.fill_usual(leaf->sums, group, leaf->histogram);
+            if (subtracts)
+                histograms_.subtract(pair[0]->histogram, group, pair[1]->histogram);
+            for (std::size_t i = 0; i < pair.size(); ++i)
                 if (may_split(*pair[i]))
-                    found[g * pair.size() + i] = best_cut(*pair[i], group, own);
-            }
-        });
+                    found[static_cast<std::size_t>(group) * pair.size() + i] =
+                        best_cut(*pair[i], group);
+        };
+        if (join_) {
+            team_.share(codes_.groups(), count);
+            std::vector<Histogram*> counted;
+            for (Leaf* const leaf : fresh)
+                counted.push_back(&leaf->histogram);
+            histograms_.join(counted, join_);
+            team_.share(codes_.groups(), judge);
+        } else {
+            team_.share(codes_.groups(), [&](int group) {
+                count(group);
+                judge(group);
+            });
+        }
         for (std::size_t i = 0; i < pair.size(); ++i) {
             Cut& best = pair[i]->cut;
             best = {};
@@ -257,21 +248,11 @@ class Grower {
     }
 
     void keep_or_drop(Leaf& leaf) {
-        const std::size_t bytes = histogram_size_ * sizeof(Sums);
         std::size_t kept = 0;
         for (const Leaf& other : leaves_)
-            kept += other.histogram.empty() ? 0 : bytes;
+            kept += other.histogram.empty() ? 0 : histograms_.bytes();
         if (!leaf.cut.exists() || kept > most_histogram_bytes)
-            unused_.push_back(std::move(leaf.histogram));
-    }
-
-    std::vector<Sums> blank_histogram() {
-        if (unused_.empty())
-            return std::vector<Sums>(histogram_size_);
-        std::vector<Sums> blank = std::move(unused_.back());
-        unused_.pop_back();
-        std::ranges::fill(blank, Sums{});
-        return blank;
+            histograms_.give_back(std::move(leaf.histogram));
     }
 
     void split(std::size_t index, CodedTree& tree) {
@@ -289,7 +270,7 @@ class Grower {
             auto& above = tree.splits[static_cast<std::size_t>(left.parent)];
             (left.is_left ? above.left : above.right) = node;
         }
-        std::vector<Sums> histogram = std::move(left.histogram);
+        Histogram histogram = std::move(left.histogram);
         Leaf right;
         right.end = left.end;
         right.begin = left.end = partition(left, cut, tree);
@@ -337,18 +318,16 @@ class Grower {
     const Codes& codes_;
     const GrowerRows& given_;
     const GrowerOptions& options_;
+    const Join& join_;
     Gains gains_;
     Team team_;
     std::vector<std::int32_t> order_; // rows, leaf by leaf
     std::vector<std::int32_t> spare_;
-    std::vector<Sums> sums_;          // per row
-    std::vector<std::size_t> stride_; // per group: of a column in the histogram
-    std::vector<std::size_t> offset_; // per group
-    std::size_t histogram_size_ = 0;
+    std::vector<Sums> sums_;  // per row
     std::vector<int> usable_; // features
+    Histograms histograms_;
     std::size_t looked_at_ = 1;
     std::vector<Leaf> leaves_;
-    std::vector<std::vector<Sums>> unused_; // histograms, to be filled anew
 };
 
 void check(const Codes& codes, const GrowerRows& rows, const GrowerOptions& options) {
@@ -371,12 +350,25 @@ void check(const Codes& codes, const GrowerRows& rows, const GrowerOptions& opti
     }
 }
 
+void check(const Whole& whole, const Whole& part) {
+    if (!std::isfinite(whole.largest_gradient) || !std::isfinite(whole.largest_hessian))
+        throw std::invalid_argument("gradients and hessians must be finite");
+    if (whole.rows < part.rows || whole.largest_gradient < part.largest_gradient ||
+        whole.largest_hessian < part.largest_hessian)
+        throw std::invalid_argument("the rows are more, or larger, than the whole of them");
+}
+
 } // namespace
 
 CodedTree grow_tree(const Codes& codes, const GrowerRows& rows, const GrowerOptions& options,
-                    int threads, const std::function<bool()>& go_on) {
+                    int threads, const std::function<bool()>& go_on, const Whole* whole) {
     check(codes, rows, options);
-    return Grower(codes, rows, options, threads).grow(go_on);
+    const Whole part{codes.rows(), largest_of(rows.gradient), largest_of(rows.hessian), {}};
+    if (whole != nullptr)
+        check(*whole, part);
+    const Whole& all = whole != nullptr ? *whole : part;
+    const SumUnits units(all.rows, all.largest_gradient, all.largest_hessian);
+    return Grower(codes, rows, options, threads, units, all.join).grow(go_on);
 }
 
 } // namespace carve

@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "running/joining.hpp"
 #include "training/coded_tree.hpp"
 #include "training/codes.hpp"
 
@@ -47,8 +48,21 @@ struct GrowerRows {
     std::span<const std::uint8_t> features; // per feature: may it be used?
 };
 
+// What the rows are a part of, where several processes grow one tree.
+struct Whole {
+    std::int64_t rows;       // of the codes of all processes
+    double largest_gradient; // of all these rows: the largest |gradient|
+    double largest_hessian;
+    Join join;
+};
+
 // False from `go_on`, which is called between splits, gives up: the tree is what it is by then.
+//
+// With `whole`, which is not copied, the processes call this with the same options, features and
+// thresholds of codes, and each with its own rows, possibly none. All of them get
+//
+//   the tree of one process that has all rows, bit for bit.
 CodedTree grow_tree(const Codes& codes, const GrowerRows& rows, const GrowerOptions& options,
-                    int threads, const std::function<bool()>& go_on);
+                    int threads, const std::function<bool()>& go_on, const Whole* whole = nullptr);
 
 } // namespace carve

@@ -84,6 +84,8 @@ ReachByLimits::ReachByLimits(const Ensemble& ensemble, const Attacker& attacker,
 
 void ReachByLimits::find(const Rows& rows, std::span<const std::int64_t> chosen, Reached& reached) {
     reached.clear();
+    if (chosen.empty())
+        return;
     find_sides(rows, chosen);
     const Bits all = ~Bits{0} >> (most_rows - static_cast<std::int64_t>(chosen.size()));
     for (int tree = 0; tree < ensemble_.n_trees(); ++tree) {

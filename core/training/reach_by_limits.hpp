@@ -55,7 +55,7 @@ class ReachByLimits {
     ReachByLimits(const Ensemble& ensemble, const Attacker& attacker, const LeafNumbers& numbers,
                   const Cuts& cuts);
 
-    // `chosen` are the block's rows, at most `most_rows`.
+    // `chosen` are the block's rows, at most `most_rows`, possibly none.
     void find(const Rows& rows, std::span<const std::int64_t> chosen, Reached& reached);
 
   private:

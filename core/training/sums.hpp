@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <stdexcept>
+#include <vector>
 
 namespace carve {
 
@@ -27,19 +28,42 @@ struct Sums {
         return *this;
     }
     friend Sums operator-(Sums a, const Sums& b) { return a -= b; }
+
+    // As numbers that add up one by one; `take` reads what was appended, and returns what follows.
+    void append_to(std::vector<std::int64_t>& numbers) const {
+        numbers.push_back(gradient);
+        numbers.push_back(static_cast<std::int64_t>(packed));
+    }
+    const std::int64_t* take(const std::int64_t* numbers) {
+        gradient = numbers[0];
+        packed = static_cast<std::uint64_t>(numbers[1]);
+        return numbers + 2;
+    }
 };
+
+// The largest |value|; what is not finite is refused.
+inline double largest_of(std::span<const double> values) {
+    double found = 0;
+    for (const double value : values) {
+        if (!std::isfinite(value))
+            throw std::invalid_argument("gradients and hessians must be finite");
+        found = std::max(found, std::fabs(value));
+    }
+    return found;
+}
 
 // How whole numbers stand for gradients and hessians. With n < 2^b rows,
 //   |gradient| <= 2^(62 - b) units each, so that sums are below 2^62;
 //   hessian    <= 2^(63 - 2b) units each, so that sums are below 2^(63 - b), above b bits of count.
 class SumUnits {
   public:
-    SumUnits(std::span<const double> gradient, std::span<const double> hessian)
-        : count_bits_(std::bit_width(gradient.size())) {
+    // Of n = `rows` rows, and the largest of their |gradient| and hessian.
+    SumUnits(std::int64_t rows, double largest_gradient, double largest_hessian)
+        : count_bits_(std::bit_width(static_cast<std::uint64_t>(rows))) {
         if (count_bits_ > most_count_bits)
             throw std::length_error("more than 2^28 rows; train on fewer");
-        gradient_unit_ = unit(largest(gradient), 62 - count_bits_);
-        hessian_unit_ = unit(largest(hessian), 63 - 2 * count_bits_);
+        gradient_unit_ = unit(largest_gradient, 62 - count_bits_);
+        hessian_unit_ = unit(largest_hessian, 63 - 2 * count_bits_);
     }
 
     Sums of(double gradient, double hessian) const {
@@ -62,15 +86,6 @@ class SumUnits {
     static constexpr int most_count_bits = 28;
     static_assert(63 - 2 * most_count_bits > 6);
 
-    static double largest(std::span<const double> values) {
-        double found = 0;
-        for (const double value : values) {
-            if (!std::isfinite(value))
-                throw std::invalid_argument("gradients and hessians must be finite");
-            found = std::max(found, std::fabs(value));
-        }
-        return found;
-    }
     // A power of two u such that |value| <= 2^bits u for every |value| <= most. Not too small for
     // its multiples to be exact.
     static double unit(double most, int bits) {

@@ -33,17 +33,25 @@ int lane_count(const Ensemble& ensemble, LaneKind kind) {
 WorstCases::WorstCases(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
                        Wanted wanted, Plan plan)
     : ensemble_(ensemble), attacker_(attacker), rows_(rows), wanted_(std::move(wanted)),
-      plan_(std::move(plan)), costs_(ensemble, attacker), numbers_(ensemble),
-      slope_unit_(units::slope_unit(rows.count)) {
+      plan_(std::move(plan)), costs_(ensemble, attacker), numbers_(ensemble) {
     const bool single = ensemble.n_outputs() == 1 || !plan_.output.empty();
     width_ = single ? 1 : ensemble.base_score.size();
-    kind_ = kind_of(ensemble, attacker, wanted_.label.empty(), single);
+    kind_ = kind_of(ensemble, attacker, wanted_.is_number, single);
     plan_.output.resize(static_cast<std::size_t>(ensemble.n_trees()), 0);
     if (plan_.order.empty()) {
         plan_.order.resize(static_cast<std::size_t>(rows.count));
         std::iota(plan_.order.begin(), plan_.order.end(), 0);
     }
-    if (!wanted_.label.empty())
+    if (plan_.ends.empty())
+        for (std::int64_t begin = 0; begin < rows.count; begin += plan_.block)
+            plan_.ends.push_back(std::min(rows.count, begin + plan_.block));
+    if (plan_.whole_rows < 0) {
+        plan_.whole_rows = rows.count;
+        for (const double number : wanted_.number)
+            plan_.largest_number = std::max(plan_.largest_number, std::fabs(number));
+    }
+    force_unit_ = units::slope_unit(plan_.whole_rows);
+    if (!wanted_.is_number)
         for (const std::int64_t row : plan_.order)
             label_.push_back(wanted_.label[static_cast<std::size_t>(row)]);
     if (by_limits())
@@ -52,15 +60,14 @@ WorstCases::WorstCases(const Ensemble& ensemble, const Attacker& attacker, const
 }
 
 std::span<const std::int64_t> WorstCases::rows_of(std::int64_t block) const {
-    const std::int64_t begin = block * plan_.block;
-    const std::int64_t count = std::min(plan_.block, rows_.count - begin);
-    return {plan_.order.data() + begin, static_cast<std::size_t>(count)};
+    const std::int64_t begin = begin_of(block);
+    return {plan_.order.data() + begin, static_cast<std::size_t>(begin_of(block + 1) - begin)};
 }
 
 std::span<const std::int32_t> WorstCases::labels_of(std::int64_t block) const {
     if (label_.empty())
         return {};
-    return {label_.data() + block * plan_.block, rows_of(block).size()};
+    return {label_.data() + begin_of(block), rows_of(block).size()};
 }
 
 // Finds what is within reach, one way or the other. One per thread.
@@ -135,11 +142,8 @@ double WorstCases::most_distance(std::span<const double> scores) const {
             largest = std::max(largest, std::fabs(scores[static_cast<std::size_t>(leaf)]));
         sum += largest;
     }
-    double furthest = 0;
-    for (const double number : wanted_.number)
-        furthest = std::max(furthest, std::fabs(number));
     int exponent = 0;
-    std::frexp(sum / ensemble_.average + furthest, &exponent);
+    std::frexp(sum / ensemble_.average + plan_.largest_number, &exponent);
     return std::ldexp(1.0, exponent + 1); // with room for rounding
 }
 
@@ -192,7 +196,7 @@ class WorstCases::Worker {
 
     // The force of a row of weight `weight` on each of its lanes, in units.
     void push(std::size_t row, std::size_t place, double weight, double most_distance) {
-        const double unit = cases_.slope_unit_;
+        const double unit = cases_.force_unit_;
         const auto force = [&](int lane) -> double& { return lanes_.force[lanes_.at(lane, row)]; };
         if (lanes_.kind == LaneKind::numbers) {
             const bool low = is_low_end(row, place);
@@ -327,11 +331,10 @@ bool WorstCases::judge(const double* scores, double steepness, const Outcomes& o
     return parallel_rows(blocks(), 1, workers, work, watch);
 }
 
-bool WorstCases::slope(const double* scores, double steepness, const Batch& batch, double* slope,
-                       int threads, const WatchFunction& watch) const {
+bool WorstCases::whole_slope(const double* scores, double steepness, const Batch& batch,
+                             std::int64_t* slope, int threads, const WatchFunction& watch) const {
     const std::vector<double> ordered = in_order(scores);
-    const bool numbers = kind_ == LaneKind::numbers;
-    const double most = numbers ? most_distance(ordered) : 1;
+    const double most = has_classes() ? 1 : most_distance(ordered);
     const auto count = static_cast<std::int64_t>(batch.blocks.size());
     const int workers = worker_count(threads, count, 1);
     std::vector<std::unique_ptr<Worker>> slots(static_cast<std::size_t>(workers));
@@ -353,17 +356,31 @@ bool WorstCases::slope(const double* scores, double steepness, const Batch& batc
     };
     if (!parallel_rows(count, 1, workers, work, watch))
         return false;
-    const double unit = slope_unit_ * (numbers ? 2 * most : steepness) / ensemble_.average;
     for (std::size_t leaf = 0; leaf < numbers_.size(); ++leaf) {
         const auto row = static_cast<std::size_t>(numbers_.row(static_cast<std::int32_t>(leaf)));
         for (std::size_t output = 0; output < width_; ++output) {
-            std::int64_t whole = 0;
+            std::int64_t& whole = slope[row * width_ + output] = 0;
             for (const auto& worker : slots)
                 if (worker)
                     whole += worker->slope[leaf * width_ + output];
-            slope[row * width_ + output] = static_cast<double>(whole) * unit;
         }
     }
+    return true;
+}
+
+double WorstCases::slope_unit(const double* scores, double steepness) const {
+    const double scale = has_classes() ? steepness : 2 * most_distance(in_order(scores));
+    return force_unit_ * scale / ensemble_.average;
+}
+
+bool WorstCases::slope(const double* scores, double steepness, const Batch& batch, double* slope,
+                       int threads, const WatchFunction& watch) const {
+    std::vector<std::int64_t> whole(score_count());
+    if (!whole_slope(scores, steepness, batch, whole.data(), threads, watch))
+        return false;
+    const double unit = slope_unit(scores, steepness);
+    std::ranges::transform(whole, slope,
+                           [unit](std::int64_t w) { return static_cast<double>(w) * unit; });
     return true;
 }
 
