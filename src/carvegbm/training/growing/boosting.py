@@ -15,9 +15,10 @@ from carvegbm.readers.trees import Tree
 from carvegbm.training.data import Labelled
 from carvegbm.training.evaluation import Evaluation, is_early_stopping
 from carvegbm.training.growing.agreement import check_counts, check_scores
+from carvegbm.training.growing.bins import Special
 from carvegbm.training.growing.closing import ClosingRule, OpenThresholds
 from carvegbm.training.growing.grown import GrownTree
-from carvegbm.training.growing.lightgbm_c import CodeTable, Special
+from carvegbm.training.growing.lightgbm_c import CodeTable
 from carvegbm.training.growing.model import GrownModel, Kind
 from carvegbm.training.growing.rounds import Rounds, rounds
 from carvegbm.training.growing.thresholds import Candidates, find_candidates

@@ -6,8 +6,7 @@ histograms column by column reads the bins anew for every tree. So the cells of 
 are overwritten between rounds, and one Booster trains all trees: no Dataset is built twice, no
 score is computed twice. Four things make this exact, and this file takes care of them:
 
-- bins are ours: code c is bin c, by a sample that holds every code once; the code of missing values
-  is NaN to LightGBM, and so is code 0 of a categorical feature, see `categories`;
+- bins are ours: code c is bin c, by a sample that holds every code once (`bins`);
 - at least 17 bins per feature, because LightGBM packs fewer into half bytes when it finishes a
   Dataset, and this one never is;
 - codes only ever grow when they are overwritten: LightGBM does not write bin 0;
@@ -21,7 +20,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,14 +27,14 @@ import numpy.typing as npt
 from lightgbm.basic import _LIB
 
 from carvegbm.errors import CarveError
+from carvegbm.training.growing.bins import FEWEST_BINS, Special
 from carvegbm.training.teams.counting import Follower, Rules
 from carvegbm.training.teams.network import Network
 from carvegbm.training.teams.share import Share
 
-__all__ = ["CodeTable", "RawBooster", "Special", "disagreement", "parameter_text", "refusal"]
+__all__ = ["CodeTable", "RawBooster", "disagreement", "parameter_text", "refusal"]
 
 _FLOAT32, _FLOAT64, _INT32 = 0, 1, 2
-_FEWEST_BINS = 17
 _TABLE_PARAMETERS: dict[str, Any] = {
     "enable_bundle": False,
     "feature_pre_filter": False,
@@ -91,65 +89,6 @@ def _pointer(array: npt.NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-@dataclass(frozen=True)
-class Special:
-    """Features whose codes are not all numbers in order.
-
-    Attributes
-    ----------
-    missing : set of features
-        Their last code stands for missing values.
-    categorical : set of features
-        Their codes from 1 on are categories, which have no order; code 0 is none of them.
-    most_one_by_one : int
-        LightGBM's max_cat_to_onehot: with fewer categories than this, a split singles one out.
-    """
-
-    missing: frozenset[int] = frozenset()
-    categorical: frozenset[int] = frozenset()
-    most_one_by_one: int = 4
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What LightGBM is told about them."""
-        told: dict[str, Any] = {"use_missing": True} if self.missing else {}
-        if self.categorical:
-            told["categorical_feature"] = sorted(self.categorical)
-            told["max_cat_to_onehot"] = self._most_bins
-        return told
-
-    @property
-    def _most_bins(self) -> int:
-        """The most bins of a feature whose categories are singled out.
-
-        LightGBM tells these features by their number of bins, which `_FEWEST_BINS` raises; so the
-        others are given more bins than this.
-        """
-        return max(_FEWEST_BINS + 1, self.most_one_by_one + 2)
-
-    def not_numbers(self, n_codes: Sequence[int]) -> dict[int, int]:
-        """Per feature, the code that is NaN to LightGBM."""
-        found = {feature: n_codes[feature] - 1 for feature in self.missing}
-        return {**found, **dict.fromkeys(self.categorical, 0)}
-
-    def sample(self, feature: int, n_codes: int) -> npt.NDArray[np.float64]:
-        """Values that make LightGBM give every code a bin of its own; it counts a zero more.
-
-        Of categories LightGBM may leave out the rarest, which is one that nobody has: the others
-        are there twice.
-        """
-        if n_codes <= 1:
-            return np.empty(0)
-        if feature in self.categorical:
-            is_small = n_codes <= self.most_one_by_one
-            n_bins = max(n_codes + 1, _FEWEST_BINS if is_small else self._most_bins + 1)
-            own, others = np.arange(1.0, n_codes), np.arange(float(n_codes), n_bins)
-            return np.concatenate([np.repeat(own, 2), others])
-        if feature in self.missing:
-            return np.append(np.arange(1.0, max(_FEWEST_BINS, n_codes - 1)), np.nan)
-        return np.arange(1.0, max(_FEWEST_BINS, n_codes))
-
-
 _ALL_PLAIN = Special()
 
 
@@ -184,7 +123,7 @@ class CodeTable:
         self._first_bins: dict[int, int] = {}
         self._handle = ctypes.c_void_p()
         samples = [special.sample(feature, n) for feature, n in enumerate(n_codes)]
-        most = max([_FEWEST_BINS, *(len(sample) + 1 for sample in samples)])
+        most = max([FEWEST_BINS, *(len(sample) + 1 for sample in samples)])
         for feature in special.categorical:
             # What is not in a sample is a zero: a category before the others if it is as frequent.
             self._first_bins[feature] = 2 if most - len(samples[feature]) >= 2 else 1
