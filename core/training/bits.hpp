@@ -24,7 +24,7 @@ inline std::uint64_t nonzero_bytes(std::uint64_t eight) {
 // Of the first byte, as it is stored, whose highest bit is set; there is one.
 inline std::size_t byte_number(std::uint64_t highest_bits) {
     static_assert(std::endian::native == std::endian::little);
-    return static_cast<std::size_t>(std::countr_zero(highest_bits)) / 8;
+    return static_cast<unsigned>(std::countr_zero(highest_bits)) / 8;
 }
 
 } // namespace carve
