@@ -7,18 +7,19 @@ import signal
 import sys
 import time
 
-import cloudpickle
-import dask.array as da
-import dask.dataframe as dd
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn import clone
 from sklearn.exceptions import NotFittedError
 
 import carvegbm as cg
-from carvegbm import dask as cgd
 from carvegbm.errors import CarveError, DataError
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+pd = pytest.importorskip("pandas")
+cloudpickle = pytest.importorskip("cloudpickle")
+cgd = pytest.importorskip("carvegbm.dask")
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have no tests
 
@@ -58,6 +59,26 @@ def test_the_model_is_that_of_one_process(client, norm, classes):
     )
     assert model.score(dX, dy) == alone.score(X, y)
     assert model.robust_score(dX, dy) == alone.robust_score(X, y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        ("Robust", {"n_members": 1, "pull": 1e-3, "n_estimators": 6}),
+        (
+            "LargeSpread",
+            {"certified": True, "quietness": None, "clean_loss": None, "n_estimators": 6},
+        ),
+    ],
+)
+def test_robust_and_certified_models_are_those_of_one_process(client, kind, parameters):
+    X, y = rows(900)
+    parameters = {**parameters, "budget": 0.05, "random_state": 0, **FREE}
+    dX, dy = da.from_array(X, chunks=(250, 8)), da.from_array(y, chunks=250)
+    model = getattr(cgd, f"Dask{kind}Classifier")(client=client, **parameters).fit(dX, dy)
+    alone = getattr(cg, f"{kind}Classifier")(**parameters).fit(X, y)
+    assert text(model) == text(alone)
+    assert model.training_report_.why == alone.training_report_.why
 
 
 def test_frames_weights_and_evaluation_sets(client):

@@ -76,6 +76,6 @@ def fit_together(
             own = Share.of_parts(team, valid_lengths, valid_owned[team.rank])
             pair = valid[0][own.positions], valid[1][own.positions]
             given |= {"eval_set": [pair], "shares": [own]}
-        return make()._fit_rows(rows, Asked(**given), Told(**(told or {})), share=share)
+        return make()._fit_share(rows, share, Asked(**given), Told(**(told or {})))
 
     return run_team(size, work)

@@ -97,6 +97,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             Robust and certified training: the accuracy of plain LightGBM on the validation data,
             where it is known; it is not trained then.
         """
+        data = self._labelled((X, y, sample_weight))
         asked = Asked(
             eval_set,
             eval_names,
@@ -106,17 +107,23 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             callbacks,
         )
         told = Told(feature_names, categorical_feature)
-        return self._fit_rows((X, y, sample_weight), asked, told, plain_accuracy)
+        self._fit(data, asked, self._task, told, plain_accuracy)
+        return self
 
-    def _fit_rows(
+    def _fit_share(
         self: Self,
         given: tuple[Any, Any, Any],
+        share: Share,
         asked: Asked,
         told: Told,
         plain_accuracy: float | None = None,
-        share: Share | None = None,
     ) -> Self:
-        """Train on rows, labels and weights; they may be a share of those of a team."""
+        """Train on rows, labels and weights that are a share of those of a team."""
+        self._fit(self._labelled(given, share), asked, self._task, told, plain_accuracy)
+        return self
+
+    def _labelled(self, given: tuple[Any, Any, Any], share: Share | None = None) -> Labelled:
+        """Rows, labels and weights, checked; from now on the classes are those of all rows."""
         from sklearn.utils.multiclass import check_classification_targets
 
         X, y = inputs.check_pair(self, *given[:2], reset=True)
@@ -135,9 +142,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             raise DataError(f"y has one class only ({only!r}); a classifier needs at least two")
         counts = dict(zip(self.classes_.tolist(), rows.tolist(), strict=True))
         weight = inputs.weigh_classes(y, self.class_weight, weight, counts)
-        data = Labelled(X, self._encode(y, "y"), weight, shared=share)
-        self._fit(data, asked, self._task, told, plain_accuracy)
-        return self
+        return Labelled(X, self._encode(y, "y"), weight, shared=share)
 
     def _restore(
         self: Self, X: Any, y: Any, model: Model, outcome: Mapping[str, Any], names: Any

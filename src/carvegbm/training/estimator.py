@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from carvegbm.training.growing.model import Kind, Model
 from carvegbm.training.growing.model_text import safe_names
 from carvegbm.training.parameterised import Parameterised
 from carvegbm.training.report import TrainingReport
+from carvegbm.training.reporting import print_line
 
 __all__ = ["Estimator", "Told", "Trained"]
 
@@ -176,12 +177,19 @@ class Estimator(Parameterised):
         given = Attacker(self.norm, self.budget, **{name: getattr(self, name) for name in OPTIONS})
         return inputs.resolve_attacker(given, self.n_features_in_, names, categories)
 
+    def _tells(self, boosting: Boosting) -> Callable[[str], object]:
+        """Whom to tell of trials: the user, if they want it, and one member of a team does."""
+        speaks = self.verbose and boosting.data.share.team.rank == 0
+        return print_line if speaks else lambda _: None
+
     def _plain_accuracy(
         self, boosting: Boosting, clean_loss: float | None, known: float | None
     ) -> float | None:
         """Accuracy of plain LightGBM on the validation rows, where it is known or counts."""
         if clean_loss is None or known is not None:
             return known
+        if not boosting.data.share.team.is_alone:
+            return boosting.plain_accuracy()
         return plain_accuracy_of(
             boosting.data,
             boosting.evaluation.sets[0],

@@ -25,7 +25,6 @@ from carvegbm.training.growing.boosting import Boosting
 from carvegbm.training.growing.model import Kind
 from carvegbm.training.parameterised import LEARNING
 from carvegbm.training.parameters import main_name
-from carvegbm.training.reporting import print_line
 
 __all__ = ["LargeSpread"]
 
@@ -174,7 +173,7 @@ class LargeSpread(Estimator):
         quietness = check_quietness(self.quietness, boosting.attacker.norm)
         clean_loss = check_clean_loss(self.clean_loss)
         plain_accuracy = self._plain_accuracy(boosting, clean_loss, plain_accuracy)
-        tell = print_line if self.verbose else lambda _: None
+        tell = self._tells(boosting)
         report, boosted = Job(boosting, quietness, plain_accuracy, clean_loss, tell).run()
         return Trained(boosting, boosted, report)
 

@@ -121,7 +121,7 @@ def test_growing_lowers_the_loss_and_bounds_are_kept_up_to_date(task):
 def test_model_counts_rows_where_they_are(task):
     garden = Garden(task, n=600)
     X = garden.rows.X
-    booster = lightgbm.Booster(model_str=counted(garden.model(), X, threads=2).text())
+    booster = lightgbm.Booster(model_str=counted(garden.model(), garden.rows, threads=2).text())
     leaves = booster.predict(X, pred_leaf=True)
     for tree in range(booster.num_trees()):
         frame = booster.trees_to_dataframe().query(f"tree_index == {tree}")

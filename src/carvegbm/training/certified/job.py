@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.totals import VerificationTotals
 from carvegbm.training.certified.choosing import accuracy_floor, choose, reason
 from carvegbm.training.certified.quiet import crowding
 from carvegbm.training.certified.report import CertifiedTrial
@@ -31,7 +32,7 @@ from carvegbm.training.refitting.descent import Defence, DescentSettings
 from carvegbm.training.refitting.refit import refit_ensemble
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.reporting import shown
-from carvegbm.verification import Verification, verify
+from carvegbm.training.teams.proving import proven
 
 __all__ = ["Job"]
 
@@ -108,16 +109,9 @@ class Job:
         boosting = self.boosting.scout(_SCOUT_ROUNDS) if scout else self.boosting
         boosted = boosting.run(self._quiet(quietness))
         ensemble = boosted.model.ensemble
-        proven = verify(
-            ensemble,
-            self._valid.X,
-            ensemble.classes[self._valid.labels],
-            self.boosting.attacker,
-            threads=self.boosting.threads,
-            progress=False,
-        )
+        start = proven(ensemble, self._valid, self.boosting.attacker, self.boosting.threads)
 
-        def judged(model: GrownModel, result: Verification, refit: bool) -> CertifiedTrial:
+        def judged(model: GrownModel, result: VerificationTotals, refit: bool) -> CertifiedTrial:
             trial = CertifiedTrial(
                 num_leaves=int(self.boosting.parameters["num_leaves"]),
                 quietness=quietness,
@@ -139,15 +133,15 @@ class Job:
             )
             return trial
 
-        yield judged(boosted.model, proven, refit=False)
+        yield judged(boosted.model, start, refit=False)
         if boosted.stopped_because == "interrupted":
             raise KeyboardInterrupt
         settings = replace(
             _SCOUT if scout else DescentSettings(),
-            floor=self._floor(proven.accuracy if scout else self._reached),
+            floor=self._floor(start.accuracy if scout else self._reached),
             threads=self.boosting.threads,
         )
-        result = refit_ensemble(ensemble, self._defence, settings, start=proven, held=writable)
+        result = refit_ensemble(ensemble, self._defence, settings, start=start, held=writable)
         if result.changed:
             model = boosted.model.with_scores(result.ensemble.scores)
             yield judged(model, result.end, refit=True)

@@ -149,6 +149,16 @@ class Boosting:
             n_open=grower.open.n_open,
         )
 
+    def plain_accuracy(self) -> float:
+        """Accuracy on the first evaluation set of what LightGBM grows where nobody attacks.
+
+        At the same candidate thresholds, which stay open: for rows that a team shares.
+        """
+        nobody = Attacker(self.attacker.norm, self.attacker.budget, features=[])
+        model = replace(self, attacker=nobody, verbose=0).run().model
+        found = proven(model.ensemble, self.evaluation.sets[0], nobody, self.threads)
+        return found.accuracy
+
     def candidates(self) -> Candidates:
         """The candidate thresholds, under LightGBM's parameters that concern them."""
         chosen = {

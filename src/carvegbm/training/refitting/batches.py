@@ -9,6 +9,7 @@ Reach that fits in memory is found once and kept; the rest is found anew wheneve
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from carvegbm.training.data import Labelled
 __all__ = ["Batches", "FreeScores"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _MOST_MEMORY = 1 << 29  # bytes of reach kept from step to step
 _BLOCK = 64  # rows that always go together, as the core takes them
@@ -99,27 +101,52 @@ class Batches:
         size: int | None = None,
         order: np.random.Generator | None = None,
     ) -> None:
-        n = len(data)
+        self._share, n = data.share, data.share.total
         self.count = 1 if size is None else max(1, -(-n // size))
-        block = min(_BLOCK, n if size is None else size)
-        rows = np.arange(n) if order is None or self.count == 1 else order.permutation(n)
+        self._block = max(1, min(_BLOCK, n if size is None else size))
+        order_of_all = None if order is None or self.count == 1 else order.permutation(n)
         self._threads = threads
         self._order = order
         numbers = ensemble.task == "regression"
+        labels: Any = np.ascontiguousarray(data.labels, dtype=np.float64 if numbers else np.int32)
+        rows, whole = self._here(order_of_all, labels if numbers else np.empty(0))
         translation = Translation(ensemble, attacker.limits(ensemble))
         self._cases = _core.WorstCases(
             translation.core_ensemble,
             translation.core_attacker(attacker),
             np.ascontiguousarray(translation.rows(data.X)),
-            np.ascontiguousarray(data.labels, dtype=np.float64 if numbers else np.int32),
+            labels,
             threads,
-            _core.WorstCasePlan(FreeScores(ensemble).output, rows, max(1, block), _MOST_MEMORY),
+            _core.WorstCasePlan(
+                FreeScores(ensemble).output, rows, self._block, _MOST_MEMORY, **whole
+            ),
         )
-        self._blocks = np.arange(self._cases.blocks)
-        top = 1.0 if data.weight is None else float(data.weight.max())
-        self._weight = np.empty(0) if data.weight is None else data.weight / top
-        each = np.ones(n) if data.weight is None else self._weight[rows]
-        self._block_weight = np.add.reduceat(each, self._blocks * block) if n else np.empty(0)
+        self._blocks = np.arange(-(-n // self._block))
+        self._short = len(self._blocks) * self._block - n
+        self._is_weighted = data.weight is not None
+        self._weight = np.empty(0)
+        if data.weight is not None:
+            self._weight = data.weight / max(self._share.largest(data.weight), 1e-300)
+        self._in_order = rows
+
+    def _here(self, order: Ints | None, numbers: Floats) -> tuple[Ints, dict[str, Any]]:
+        """The own rows in their order, and what the core is told of the whole they are a part of.
+
+        A block is made of the same rows whoever has them; some of them, or none, are here.
+        """
+        share = self._share
+        rows, places = np.arange(len(share.positions)), share.positions
+        if order is not None:
+            rank = np.empty(share.total, dtype=np.int64)
+            rank[order] = np.arange(share.total)
+            rows = np.argsort(rank[share.positions])
+            places = rank[share.positions][rows]
+        n_blocks = -(-share.total // self._block)
+        self._ends = np.searchsorted(places // self._block, np.arange(n_blocks), side="right")
+        if share.team.is_alone:
+            return rows, {}
+        largest = share.largest(numbers)
+        return rows, {"ends": self._ends, "whole_rows": share.total, "largest_number": largest}
 
     @property
     def memory(self) -> int:
@@ -133,13 +160,23 @@ class Batches:
 
     def slope(self, number: int, scores: Floats, steepness: float) -> Floats:
         """Slope of the mean loss over batch `number`."""
-        blocks = self._batch(number)
-        slope = self._cases.slope(scores, self._weight, steepness, blocks, self._threads)
-        return np.asarray(slope) / max(self.weight(number), 1e-300)
+        asked = scores, self._weight, steepness, self._batch(number), self._threads
+        if self._share.team.is_alone:
+            slope = np.asarray(self._cases.slope(*asked))
+        else:
+            whole, unit = self._cases.whole_slope(*asked)
+            slope = self._share.team.sum(np.asarray(whole)).astype(np.float64) * unit
+        return slope / max(self.weight(number), 1e-300)
 
     def weight(self, number: int) -> float:
         """Of all rows of batch `number`, where the heaviest row has weight 1."""
-        return float(self._block_weight[self._batch(number)].sum())
+        blocks = self._batch(number)
+        if not self._is_weighted:
+            last = (blocks == len(self._blocks) - 1).any()
+            return float(len(blocks) * self._block - (self._short if last else 0))
+        starts = np.append(0, self._ends)[blocks]
+        here = [self._in_order[a:b] for a, b in zip(starts, self._ends[blocks], strict=True)]
+        return self._share.sum(self._weight[np.concatenate(here)])
 
     def _batch(self, number: int) -> npt.NDArray[np.int64]:
         return np.array_split(self._blocks, self.count)[number]

@@ -241,6 +241,7 @@ class _Judge:
         self, ensemble: Ensemble, defence: Defence, settings: DescentSettings, way: _Way
     ) -> None:
         assert defence.valid is not None
+        self._share = defence.valid.share
         kind = WitnessBatches if needs_witnesses(ensemble, defence.attacker) else Batches
         self._attacked = kind(ensemble, defence.attacker, defence.valid, settings.threads)
         self._clean = None
@@ -252,13 +253,13 @@ class _Judge:
 
     def __call__(self, step: int, scores: Floats) -> Check:
         packed, steepness = scores * self._way.unit, self._way.steepness
-        found = self._attacked.outcomes(packed, steepness)
-        robustness = float((found["margin"] >= 0).mean()) if "margin" in found else None
+        found, share = self._attacked.outcomes(packed, steepness), self._share
+        robustness = share.rate(found["margin"] >= 0) if "margin" in found else None
         accuracy = None
         if self._clean is not None:
             clean = self._clean.outcomes(packed, steepness)
-            accuracy = float((clean["margin"] >= 0).mean())
-        return Check(step, robustness, accuracy, float(found["loss"].mean()))
+            accuracy = share.rate(clean["margin"] >= 0)
+        return Check(step, robustness, accuracy, share.mean(found["loss"]))
 
     def prefers(self, check: Check, best: Check, start: Check) -> bool:
         """Is `check` better than `best`, and no less robust than the start?"""

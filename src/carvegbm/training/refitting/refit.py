@@ -24,6 +24,7 @@ from carvegbm.instances.rows import check_threads
 from carvegbm.progress import Progress
 from carvegbm.readers import load
 from carvegbm.readers.checks import Classes
+from carvegbm.totals import VerificationTotals
 from carvegbm.training import inputs
 from carvegbm.training.data import Labelled
 from carvegbm.training.refitting.descent import Defence, Descent, DescentSettings, descend
@@ -34,7 +35,7 @@ from carvegbm.training.refitting.numbers import (
     wanted_numbers,
 )
 from carvegbm.training.refitting.rewriting import rewriter
-from carvegbm.verification import Verification, verify
+from carvegbm.training.teams.proving import proven
 
 __all__ = ["Refit", "refit_ensemble", "robust_refit"]
 
@@ -150,9 +151,9 @@ class Refit:
     """An ensemble with new scores, or the one it started from where none was better."""
 
     ensemble: Ensemble
-    start: Verification
+    start: VerificationTotals
     """What is proven of the validation data before."""
-    end: Verification
+    end: VerificationTotals
     """And after."""
     descent: Descent
 
@@ -167,7 +168,7 @@ def refit_ensemble(
     defence: Defence,
     settings: DescentSettings = DescentSettings(),  # noqa: B008
     *,
-    start: Verification | None = None,
+    start: VerificationTotals | None = None,
     held: Callable[[Floats], Floats] = as_they_are,
     timeout: float = 10.0,
 ) -> Refit:
@@ -180,17 +181,8 @@ def refit_ensemble(
     if valid is None:
         raise CarveError("a refit is proven on validation rows; give some, or descend alone")
 
-    def prove(trial: Ensemble) -> Verification:
-        labels = trial.classes[valid.labels]
-        return verify(
-            trial,
-            valid.X,
-            labels,
-            defence.attacker,
-            timeout=timeout,
-            threads=threads,
-            progress=False,
-        )
+    def prove(trial: Ensemble) -> VerificationTotals:
+        return proven(trial, valid, defence.attacker, threads, timeout=timeout)
 
     if start is None:
         start = prove(ensemble)

@@ -26,7 +26,6 @@ from carvegbm.training.growing.model import Kind
 from carvegbm.training.large_spread import LargeSpread
 from carvegbm.training.parameterised import LEARNING
 from carvegbm.training.parameters import main_name, unknown_parameter
-from carvegbm.training.reporting import print_line
 from carvegbm.training.robust.settings import (
     AUTO,
     LEARNING_DEFAULTS,
@@ -220,7 +219,7 @@ class Robust(Estimator):
         from carvegbm.training.robust.job import RobustJob
 
         plain = self._plain_accuracy(boosting, settings.clean_loss, plain_accuracy)
-        tell = print_line if self.verbose else lambda _: None
+        tell = self._tells(boosting)
         is_given = plain_accuracy is not None
         job = RobustJob(boosting, settings, plain_accuracy=plain, is_given=is_given, tell=tell)
         report, boosted = job.run()
@@ -233,8 +232,8 @@ class Robust(Estimator):
             return data.split_off(seed, stratify)
         except DataError:
             warnings.warn(
-                f"{len(data)} rows are too few to split validation data off: trials are judged on "
-                "the rows they were trained on; give eval_set",
+                f"{data.share.total} rows are too few to split validation data off: trials are "
+                "judged on the rows they were trained on; give eval_set",
                 UserWarning,
                 stacklevel=5,
             )

@@ -22,6 +22,7 @@ from carvegbm.training.growing.categories import encode_categories
 from carvegbm.training.growing.thresholds import Candidates
 from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.robust.targets import Bounds, Lean, Target
+from carvegbm.training.teams.share import Share
 
 __all__ = ["CodedRows", "Grower", "Grown", "GrowthSettings"]
 
@@ -82,6 +83,8 @@ class CodedRows:
     codes: _core.Codes
     candidates: Candidates
     threads: int
+    share: Share
+    """Which of all rows they are."""
 
     @classmethod
     def of(
@@ -91,12 +94,14 @@ class CodedRows:
         attacker: Attacker,
         threads: int = 1,
         blank: Ensemble | None = None,
+        share: Share | None = None,
     ) -> CodedRows:
         """What an attacker of norm inf, on its own with every feature, can do to the rows.
 
         Nothing to a missing value, a category or a member of a one-hot group. `blank` knows the
-        features; by default they are numbers without a name.
+        features; by default they are numbers without a name. X may be a `share` of the rows.
         """
+        share = Share.alone(len(X)) if share is None else share
         blank = blank_ensemble(candidates.n_features) if blank is None else blank
         translation = _of_numbers(blank, attacker.limits(blank))
         places = list(candidates.values)
@@ -119,8 +124,9 @@ class CodedRows:
             ends,
             threads,
             kinds.tolist() if kinds.any() else [],
+            None if share.team.is_alone else share.team.join,
         )
-        return cls(codes, candidates, threads)
+        return cls(codes, candidates, threads, share)
 
     def __len__(self) -> int:
         return int(self.codes.rows)
@@ -309,24 +315,30 @@ class Grower:
 
     def _trees(self, leans: Sequence[Lean], settings: GrowthSettings) -> list[_core.CodedTree]:
         """A tree per output, on the rows and features that are drawn."""
-        n, n_features = len(self._rows), self._rows.candidates.n_features
-        used = np.arange(n, dtype=np.int32)
+        share, n_features = self._rows.share, self._rows.candidates.n_features
+        used = np.arange(len(self._rows), dtype=np.int32)
         if settings.bagging_freq > 0 and settings.bagging_fraction < 1:
-            n_drawn = max(1, round(settings.bagging_fraction * n))
-            used = np.sort(self._random.choice(n, n_drawn, replace=False)).astype(np.int32)
+            n_drawn = max(1, round(settings.bagging_fraction * share.total))
+            drawn = np.sort(self._random.choice(share.total, n_drawn, replace=False))
+            used = share.part(drawn)[0].astype(np.int32)
         features = np.ones(n_features, dtype=np.uint8)
         if settings.feature_fraction < 1:
             n_left_out = n_features - max(1, round(settings.feature_fraction * n_features))
             features[self._random.choice(n_features, n_left_out, replace=False)] = 0
         options = [settings.options(int(self._random.integers(2**63))) for _ in leans]
-        # Trees of one round need nothing of each other: threads take a tree each, if they can.
-        at_once = min(self._rows.threads, len(leans))
+        # Trees of one round need nothing of each other: threads take a tree each, if they can. A
+        # team grows one after the other.
+        at_once = min(self._rows.threads, len(leans)) if share.team.is_alone else 1
         threads = self._rows.threads // at_once
 
         def grow(lean: Lean, asked: _core.GrowerOptions) -> _core.CodedTree:
             down = lean.down.astype(np.uint8)
             rows = down, lean.gradient, lean.hessian, used
-            return _core.grow_tree(self._rows.codes, *rows, features, asked, threads)
+            whole = None
+            if not share.team.is_alone:
+                largest = share.largest(lean.gradient), share.largest(lean.hessian)
+                whole = _core.Whole(share.total, *largest, share.team.join)
+            return _core.grow_tree(self._rows.codes, *rows, features, asked, threads, whole)
 
         if at_once == 1:
             return list(map(grow, leans, options))

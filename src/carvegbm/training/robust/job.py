@@ -68,12 +68,14 @@ class RobustJob:
     is_given: bool = False
     tell: Callable[[str], object] = lambda _: None
     _found: list[tuple[Trial, SomePlan, SomeGround]] = field(default_factory=list, init=False)
+    _are_few: bool | None = field(default=None, init=False)
 
     def run(self) -> tuple[TrainingReport, Boosted]:
         """Train and judge the trials, and choose one; an interrupt ends it early."""
         interrupted = False
+        few_rows = self._few_rows
         try:
-            if self._few_rows:
+            if few_rows:
                 self._try_by_folds()
             else:
                 self._try_on_validation_rows()
@@ -83,9 +85,7 @@ class RobustJob:
             interrupted = True
         chosen, plan, ground = self._choice()
         assert isinstance(chosen.model, GrownModel)
-        written = replace(
-            chosen, model=counted(chosen.model, ground.train.X, self.boosting.threads)
-        )
+        written = replace(chosen, model=counted(chosen.model, ground.train, self.boosting.threads))
         trials = [written if trial is chosen else trial for trial, _, _ in self._found]
         report = self._report(trials, written)
         boosted = self._boosted(written, plan, ground, interrupted)
@@ -174,7 +174,7 @@ class RobustJob:
         # There are no rows left that could say when to stop: the number of rounds is known by now.
         plan = replace(plan, rounds=self._n_rounds(plan, boosted.model.ensemble.n_trees))
         model = ground.model(plan, ground.grow(plan))
-        model = counted(model, ground.train.X, self.boosting.threads)
+        model = counted(model, ground.train, self.boosting.threads)
         n_trees, n_leaves = model.ensemble.n_trees, model.ensemble.n_leaves
         chosen = replace(report.chosen, model=model, trees=n_trees, leaves=n_leaves)
         trials = [chosen if trial is report.chosen else trial for trial in report.trials]
@@ -274,9 +274,16 @@ class RobustJob:
     def _menu(self) -> SomeMenu:
         return menu_for(self.boosting, self.settings, self._few_rows)
 
-    @cached_property
+    @property
     def _few_rows(self) -> bool:
-        if not self.settings.split_off or len(self.boosting.data) + len(self._valid) >= FEW_ROWS:
+        # Not by a cached property, whose lock members that are threads of one process would share.
+        if self._are_few is None:
+            self._are_few = self._count_few()
+        return self._are_few
+
+    def _count_few(self) -> bool:
+        n_rows = self.boosting.data.share.total + self._valid.share.total
+        if not self.settings.split_off or n_rows >= FEW_ROWS:
             return False
         return enough_for_folds(joined(self.boosting.data, self._valid), self._stratify)
 

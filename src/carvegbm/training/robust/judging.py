@@ -55,7 +55,9 @@ class Judge:
                 return {"error": error, "worst_error": float(np.sqrt(squares.mean()))}
             distances = np.abs(margins) + _rounding(ensemble)
             return {"error": error, "worst_error": _root_mean(distances)}
-        right = ensemble.decide(self.rows.X) == ensemble.classes[self.rows.labels]
+        right = np.zeros(len(self.rows), dtype=bool)
+        if len(self.rows):
+            right = ensemble.decide(self.rows.X) == ensemble.classes[self.rows.labels]
         robust = np.zeros_like(right)
         if margins is not None:
             robust = right & (margins > _rounding(ensemble))
@@ -72,7 +74,8 @@ class Judge:
                 progress=False,
             )
             robust[open_rows] = proven.status == "robust"
-        return {"accuracy": float(right.mean()), "robustness": float(robust.mean())}
+        share = self.rows.share
+        return {"accuracy": share.rate(right), "robustness": share.rate(robust)}
 
 
 def trial_of(measures: Mapping[str, float], **others: Any) -> Trial:

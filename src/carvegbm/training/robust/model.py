@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm import _core
+from carvegbm.training.data import Labelled
 from carvegbm.training.growing.grown import NOTHING_ABOVE, GrownTree
 from carvegbm.training.growing.model import GrownModel, Kind, writable
 from carvegbm.training.growing.sets import CategorySet, written_sets
@@ -44,12 +45,12 @@ def model_of(grown: Grown, kind: Kind, template: str, candidates: Candidates) ->
     return GrownModel.of(trees, kind, template, candidates)
 
 
-def counted(model: GrownModel, X: npt.NDArray[Any], threads: int) -> GrownModel:
-    """The same model; its text counts the rows of X where they are, as LightGBM's would."""
-    states = np.ascontiguousarray(model.ensemble.states(X))
-    rows = model.ensemble.core.leaf_counts(states, threads)
+def counted(model: GrownModel, rows: Labelled, threads: int) -> GrownModel:
+    """The same model; its text counts the rows where they are, as LightGBM's would."""
+    states = np.ascontiguousarray(model.ensemble.states(rows.X))
+    counts = rows.share.team.sum(np.asarray(model.ensemble.core.leaf_counts(states, threads)))
     ends = np.cumsum([tree.n_leaves for tree in model.trees])[:-1]
-    parts = np.split(rows, ends)
+    parts = np.split(counts, ends)
     trees = [_with_counts(tree, own) for tree, own in zip(model.trees, parts, strict=True)]
     return replace(model, trees=trees)
 

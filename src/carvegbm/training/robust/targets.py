@@ -68,7 +68,7 @@ class Target(ABC):
 
     def loss(self, bounds: Bounds) -> float:
         """The mean loss."""
-        return float(np.average(self.losses(bounds), weights=self.rows.weight))
+        return self.rows.share.weighted_mean(self.losses(bounds), self.rows.weight)
 
     @property
     def _weight(self) -> Floats:
@@ -80,7 +80,8 @@ class _TwoClasses(Target):
     """log(1 + exp(-m)) of the worst margin m: low for rows of class 1, -high for class 0."""
 
     def start(self) -> Floats:
-        share = float(np.average(self.rows.labels, weights=self.rows.weight))
+        labels = self.rows.labels.astype(np.float64)
+        share = self.rows.share.weighted_mean(labels, self.rows.weight)
         share = min(max(share, 1e-6), 1 - 1e-6)
         return np.array([np.log(share / (1 - share))])
 
@@ -143,7 +144,8 @@ class _Numbers(Target):
     """Half the square of the larger distance, of both ends, from a row's number."""
 
     def start(self) -> Floats:
-        return np.array([np.average(self.rows.labels, weights=self.rows.weight)])
+        labels = np.asarray(self.rows.labels, dtype=np.float64)
+        return np.array([self.rows.share.weighted_mean(labels, self.rows.weight)])
 
     def leans(self, bounds: Bounds) -> list[Lean]:
         below, above = self._distances(bounds)

@@ -146,13 +146,19 @@ class WitnessGrowth:
         """Trees at the witnesses, where the scores are those of the model there."""
         scene, threads = self._scene, self._scene.boosting.threads
         rows = CodedRows.of(
-            self._points, scene.candidates, scene.nearby, threads, scene.boosting.kind.blank()
+            self._points,
+            scene.candidates,
+            scene.nearby,
+            threads,
+            scene.boosting.kind.blank(),
+            scene.rows.share,
         )
         settings = replace(scene.settings, seed=self._seed + 1000 * self._stage)
         grower = Grower(rows, scene.target, settings, Grown(self.grown.bias))
         if self.grown.trees:
             ensemble = scene.model(self.grown).ensemble
-            raw = ensemble.raw_score(self._points, threads=threads).reshape(len(rows), -1)
+            raw = ensemble.raw_score(self._points, threads=threads)
+            raw = raw.reshape(len(rows), scene.boosting.kind.n_outputs)
             grower.bounds = Bounds(raw, raw.copy())
         for _ in range(rounds):
             grower.round()  # one that draws no threshold of use leaves no tree, the next one may
@@ -170,11 +176,11 @@ class WitnessGrowth:
     def _descend(self) -> None:
         """Scores that suit the worst cases, and the witnesses against them."""
         boosting, rows, grown = self._scene.boosting, self._scene.rows, self.grown
-        ensemble = self._scene.model(grown).ensemble
+        ensemble, n_rows = self._scene.model(grown).ensemble, rows.share.total
         settings = replace(
             _DESCENT,
-            epochs=min(_DESCENT.epochs or 1, max(1, _VISITS // len(rows))),
-            batch=min(_DESCENT.batch, max(_STEPS, len(rows) // _STEPS)),
+            epochs=min(_DESCENT.epochs or 1, max(1, _VISITS // n_rows)),
+            batch=min(_DESCENT.batch, max(_STEPS, n_rows // _STEPS)),
             pull=self._pull,
             anchor=grown.anchor(),
             threads=boosting.threads,

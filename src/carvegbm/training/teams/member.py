@@ -89,7 +89,7 @@ def fit_share(plan: Plan, team: Team, rows: Sequence[Part], sets: Sequence[Seque
         if any(weight is not None for weight in weights):
             asked["eval_sample_weight"] = weights
     try:
-        return estimator._fit_rows(train, Asked(**asked), plan.told, share=share, **plan.options)
+        return estimator._fit_share(train, share, Asked(**asked), plan.told, **plan.options)
     except DataError as error:
         raise _named(error, plan.estimator, rows) from None
 

@@ -83,6 +83,19 @@ class Share:
         """The mean over all rows of a number per own row, rounded once."""
         return float(sum(self.team.gather(exact_sum(values))) / self.total)
 
+    def weighted_mean(
+        self, values: npt.NDArray[np.float64], weight: npt.NDArray[np.float64] | None
+    ) -> float:
+        """The mean over all rows of a number per own row, each as heavy as it is."""
+        if weight is None:
+            return self.mean(values)
+        return self.sum(values * weight) / self.sum(weight)
+
+    def largest(self, values: npt.NDArray[np.float64]) -> float:
+        """The largest absolute value of a number per own row, over all rows."""
+        found: list[float] = self.team.gather(float(np.abs(values).max(initial=0.0)))
+        return max(found)
+
     def rate(self, flags: npt.NDArray[np.bool_]) -> float:
         """The share of all rows whose flag is set."""
         return self.team.count(flags) / self.total

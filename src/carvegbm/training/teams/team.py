@@ -82,6 +82,10 @@ class Team(ABC):
             total += np.frombuffer(part, dtype=kind)
         return total
 
+    def join(self, array: npt.NDArray[np.int64]) -> None:
+        """Replace every number of an array by its sum over all members."""
+        array[:] = self.sum(array)
+
     def count(self, flags: npt.NDArray[np.bool_]) -> int:
         """How many flags are set, of all members together."""
         return sum(self.gather(int(np.count_nonzero(flags))))
