@@ -5,6 +5,9 @@ partitions   what runs on executors: Arrow batches in, answers or totals out
 asking       a question, sent to all partitions
 questions    verify, attack, radius, output_range: a DataFrame in, a DataFrame out
 reducing     summary, robustness_curve: a DataFrame in, a few numbers out
+estimators   classifiers that tasks train together: a DataFrame in, a model out
+training     a fit: one barrier stage, whose tasks are a team
+labelled     which columns are trained on; the rows of a partition
 failing      what went wrong on an executor, in one line
 
 A DataFrame's rows stay where they are; the model goes to them, once per executor.
@@ -22,7 +25,22 @@ try:
 except ImportError:
     raise _NoSparkError("carvegbm.spark needs pyspark; pip install 'carvegbm[spark]'") from None
 
+from carvegbm.spark.estimators import (  # noqa: E402
+    SparkClassifierModel,
+    SparkLargeSpreadClassifier,
+    SparkRobustClassifier,
+)
 from carvegbm.spark.questions import attack, output_range, radius, verify  # noqa: E402
 from carvegbm.spark.reducing import robustness_curve, summary  # noqa: E402
 
-__all__ = ["attack", "output_range", "radius", "robustness_curve", "summary", "verify"]
+__all__ = [
+    "SparkClassifierModel",
+    "SparkLargeSpreadClassifier",
+    "SparkRobustClassifier",
+    "attack",
+    "output_range",
+    "radius",
+    "robustness_curve",
+    "summary",
+    "verify",
+]

@@ -13,10 +13,10 @@ from carvegbm.engines.auto import turns
 from carvegbm.instances.rows import check_threads
 from carvegbm.parts.questions import Question
 from carvegbm.parts.shipping import Shipped
-from carvegbm.spark.columns import Names, answer_schema, arranged
+from carvegbm.spark.columns import Names, answer_schema, arranged, is_connect
 from carvegbm.spark.partitions import Here, Sent, answered
 
-__all__ = ["asked", "sent"]
+__all__ = ["asked", "broadcast", "sent"]
 
 
 def asked(
@@ -47,10 +47,11 @@ def sent(
     check_threads(threads)
     turns(question.task)  # what cannot be asked at all is said here, not on executors
     rows, layout = arranged(df, question.problem.ensemble, features, label, keep)
-    return rows, Sent(_broadcast(df, Shipped.of(question)), layout, threads)
+    return rows, Sent(broadcast(df, Shipped.of(question)), layout, threads)
 
 
-def _broadcast(df: Any, value: Any) -> Any:
-    if "connect" in type(df).__module__:  # Spark Connect's sessions have no broadcasts
+def broadcast(df: Any, value: Any) -> Any:
+    """Something that has this `value` on executors."""
+    if is_connect(df):
         return Here(value)
     return df.sparkSession.sparkContext.broadcast(value)

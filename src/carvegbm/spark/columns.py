@@ -6,7 +6,7 @@ executors need, where each of them stands there (`Layout`), and the schema of wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,28 @@ from carvegbm.errors import CarveError, DataError, shown
 from carvegbm.instances.columns import did_you_mean, is_same_name, listed, order_of
 from carvegbm.parts.questions import Kinds
 
-__all__ = ["Layout", "answer_schema", "arranged", "plain_columns", "require_frame"]
+__all__ = [
+    "NUMBERS",
+    "Layout",
+    "Names",
+    "answer_schema",
+    "arranged",
+    "array_column",
+    "as_array",
+    "called",
+    "is_connect",
+    "longer_schema",
+    "names_of",
+    "plain_columns",
+    "quoted",
+    "refuse_doubles",
+    "require_frame",
+]
 
 Names = Sequence[str]
 
 _OF_KIND = {str: T.StringType, bool: T.BooleanType, float: T.DoubleType, object: T.StringType}
-_NUMBERS = (T.NumericType, T.BooleanType, T.NullType)
+NUMBERS = (T.NumericType, T.BooleanType, T.NullType)
 
 
 @dataclass(frozen=True)
@@ -59,20 +75,16 @@ def arranged(
     """The columns that executors need, those to keep first, and where they are."""
     require_frame(df)
     there = list(df.columns)
-    kept = there if keep is None else [_called(name, there, "keep") for name in _listed(keep)]
-    array = _array_column(df, features)
+    kept = there if keep is None else [called(name, there, "keep") for name in names_of(keep)]
+    array = array_column(df, features)
     used = _feature_columns(df, ensemble, features) if array is None else [array]
-    labels = [] if label is None else [_called(label, there, "label")]
-    sent = {name: _column(name) for name in (*kept, *used, *labels)}
-    for name in sent:
-        if there.count(name) > 1:
-            raise DataError(f"df has several columns called {name!r}; rename them first")
+    labels = [] if label is None else [called(label, there, "label")]
+    sent = {name: quoted(name) for name in (*kept, *used, *labels)}
+    refuse_doubles(sent, there)
     kept, place = list(dict.fromkeys(kept)), {name: at for at, name in enumerate(sent)}
     columns, at = list(sent.values()), tuple(place[name] for name in used)
     if array is not None and not isinstance(df.schema[array].dataType, T.ArrayType):
-        from pyspark.ml.functions import vector_to_array
-
-        columns.append(vector_to_array(sent[array]))
+        columns.append(as_array(df, array))
         at = (len(sent),)
     layout = Layout(
         tuple(kept),
@@ -90,39 +102,66 @@ def answer_schema(df: Any, layout: Layout, kinds: Kinds) -> Any:
 
     Raises `CarveError` where two of them would have one name.
     """
+    fields = [T.StructField(name, _OF_KIND[kind]()) for name, kind in kinds.items()]
+    return longer_schema(df, layout, fields, "give keep=[…] without it")
+
+
+def longer_schema(df: Any, layout: Layout, fields: Sequence[Any], remedy: str) -> Any:
+    """The columns that are kept, then these; `remedy` is for two of one name."""
     exactly = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
     taken = {name if exactly else name.lower(): name for name in layout.kept}
-    for name in kinds:
-        clash = taken.get(name if exactly else name.lower())
+    for field in fields:
+        clash = taken.get(field.name if exactly else field.name.lower())
         if clash is not None:
             raise CarveError(
                 f"df has a column {clash!r}, and so has the answer; rename it with "
-                f"df.withColumnRenamed, or give keep=[…] without it"
+                f"df.withColumnRenamed, or {remedy}"
             )
     kept = [
         T.StructField(name, field.dataType, field.nullable, field.metadata)
         for name, field in zip(layout.kept, df.schema.fields, strict=False)
     ]
-    return T.StructType(
-        [*kept, *(T.StructField(name, _OF_KIND[kind]()) for name, kind in kinds.items())]
-    )
+    return T.StructType([*kept, *fields])
 
 
 def plain_columns(df: Any, names: Names) -> Any:
     """These columns, of which the DataFrame must have every one once."""
-    return df.select(*(_column(name) for name in names))
+    return df.select(*(quoted(name) for name in names))
 
 
-def _column(name: str) -> Any:
-    quoted = name.replace("`", "``")
-    return F.col(f"`{quoted}`")
+def refuse_doubles(names: Iterable[str], there: Names) -> None:
+    """Refuse a name that several columns have."""
+    for name in names:
+        if there.count(name) > 1:
+            raise DataError(f"df has several columns called {name!r}; rename them first")
 
 
-def _listed(names: str | Names) -> list[str]:
+def as_array(df: Any, name: str) -> Any:
+    """A column of arrays, or of vectors, as one of arrays."""
+    if isinstance(df.schema[name].dataType, T.ArrayType):
+        return quoted(name)
+    from pyspark.ml.functions import vector_to_array
+
+    return vector_to_array(quoted(name))
+
+
+def is_connect(df: Any) -> bool:
+    """Whether the DataFrame is one of Spark Connect, which has neither broadcasts nor RDDs."""
+    return "connect" in type(df).__module__
+
+
+def quoted(name: str) -> Any:
+    """The column of exactly this name."""
+    escaped = name.replace("`", "``")
+    return F.col(f"`{escaped}`")
+
+
+def names_of(names: str | Names) -> list[str]:
+    """One name or several."""
     return [names] if isinstance(names, str) else list(names)
 
 
-def _called(name: Any, there: Names, what: str) -> str:
+def called(name: Any, there: Names, what: str) -> str:
     """A column by its name, or by another spelling of it that only one column goes by."""
     if name in there:
         return str(name)
@@ -135,15 +174,15 @@ def _called(name: Any, there: Names, what: str) -> str:
     return alike[0]
 
 
-def _array_column(df: Any, features: str | Names | None) -> str | None:
+def array_column(df: Any, features: str | Names | None, what: str = "features") -> str | None:
     """The column of arrays or vectors that holds all features, if one is given."""
-    given = [] if features is None else _listed(features)
+    given = [] if features is None else names_of(features)
     if len(given) != 1:
         return None
-    name = _called(given[0], df.columns, "features")
+    name = called(given[0], df.columns, what)
     kind = df.schema[name].dataType
     if isinstance(kind, T.ArrayType):
-        if not isinstance(kind.elementType, _NUMBERS):
+        if not isinstance(kind.elementType, NUMBERS):
             raise DataError(
                 f"column {name!r} holds {kind.simpleString()}; features must be arrays of numbers"
             )
@@ -158,8 +197,8 @@ def _feature_columns(df: Any, ensemble: Ensemble, features: str | Names | None) 
         raise CarveError(
             "the model does not name its features; give features=[…], the columns in its order"
         )
-    given = list(known or ()) if features is None else _listed(features)
-    used = [_called(name, df.columns, "features") for name in given]
+    given = list(known or ()) if features is None else names_of(features)
+    used = [called(name, df.columns, "features") for name in given]
     if len(used) != ensemble.n_features:
         raise DataError(
             f"features names {len(used)} columns, the model has {ensemble.n_features} features"
@@ -168,7 +207,7 @@ def _feature_columns(df: Any, ensemble: Ensemble, features: str | Names | None) 
     used = used if order is None else [used[place] for place in order]
     for feature, name in enumerate(used):
         kind = df.schema[name].dataType
-        may_be = _NUMBERS + ((T.StringType,) if feature in ensemble.categories else ())
+        may_be = NUMBERS + ((T.StringType,) if feature in ensemble.categories else ())
         if not isinstance(kind, may_be):
             raise DataError(
                 f"column {name!r} holds {kind.simpleString()}, "

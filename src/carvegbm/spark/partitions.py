@@ -56,7 +56,7 @@ class Sent:
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            with _named(context.partitionId(), first):
+            with named(context.partitionId(), first):
                 question = self.opened()
                 X, y = _rows(self.layout, batch, question.problem.ensemble.n_features)
                 found = question.answer(X, y, threads=threads)
@@ -124,7 +124,7 @@ def _packed(totals: Totals) -> pa.RecordBatch:
 
 
 @contextmanager
-def _named(partition: int, first: int) -> Iterator[None]:
+def named(partition: int, first: int) -> Iterator[None]:
     """Errors say which partition they are about, and where the rows they name begin."""
     try:
         yield
@@ -138,22 +138,22 @@ def _rows(layout: Layout, batch: pa.RecordBatch, n_features: int) -> tuple[Any, 
     """X and y of a batch; y is None where there are no labels."""
     import pyarrow as pa
 
-    y = None if layout.label is None else _labels(batch.column(layout.label))
+    y = None if layout.label is None else labels_of(batch.column(layout.label))
     columns = [batch.column(place) for place in layout.features]
     if layout.is_array:
-        return _matrix(columns[0], n_features, layout.names[0]), y
+        return matrix(columns[0], n_features, layout.names[0]), y
     return pa.Table.from_arrays(columns, names=list(layout.names)), y
 
 
-def _labels(column: pa.Array) -> npt.NDArray[Any]:
+def labels_of(column: Any) -> npt.NDArray[Any]:
+    """A column of labels, each of which must be there."""
     if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        row = int(np.argmax(_to_numpy(column.is_null())))
         raise DataError(f"y has no label in row {row}, it is null; leave the row out")
-    found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return found
+    return _to_numpy(column)
 
 
-def _matrix(column: pa.Array, n_features: int, name: str) -> npt.NDArray[Any]:
+def matrix(column: Any, n_features: int, name: str, whose: str = "the model") -> npt.NDArray[Any]:
     """A column of arrays as rows; a null in one is a missing value."""
     import pyarrow.compute
 
@@ -162,11 +162,19 @@ def _matrix(column: pa.Array, n_features: int, name: str) -> npt.NDArray[Any]:
         row = int(np.argmax(lengths != n_features))
         there = "is null" if lengths[row] < 0 else f"has {lengths[row]} values"
         raise DataError(
-            f"X row {row}: {name!r} {there}, the model has {n_features} features; "
+            f"X row {row}: {name!r} {there}, {whose} has {n_features} features; "
             "leave the row out, or complete it"
         )
-    values: npt.NDArray[Any] = column.flatten().to_numpy(zero_copy_only=False)
-    return values.reshape(len(column), n_features)
+    # Several chunks may hold more values than one of Arrow's arrays can.
+    values = [_to_numpy(chunk.flatten()) for chunk in getattr(column, "chunks", [column])]
+    return np.concatenate(values).reshape(len(column), n_features)
+
+
+def _to_numpy(column: Any) -> npt.NDArray[Any]:
+    """An array of Arrow's, or a chunked one; a null among numbers is NaN."""
+    is_chunked = hasattr(column, "chunks")
+    found: npt.NDArray[Any] = column.to_numpy(**({} if is_chunked else {"zero_copy_only": False}))
+    return found
 
 
 def _arrow(found: dict[str, npt.NDArray[Any]], kinds: Kinds) -> list[pa.Array]:
