@@ -23,7 +23,7 @@ cgd = pytest.importorskip("carvegbm.dask")
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have no tests
 
-FREE = {"min_child_samples": 1, "min_child_weight": 0}
+FREE = {"min_child_samples": 1, "min_child_weight": 0, "n_jobs": 1}
 
 
 def rows(n, classes=2, seed=0):

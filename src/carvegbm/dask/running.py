@@ -139,19 +139,17 @@ def _result(client: Any, tasks: Sequence[Any], members: Sequence[str]) -> Any:
     from distributed import wait
 
     while True:
-        failed = [task for task in tasks if task.status in ("error", "cancelled", "lost")]
         lost = [worker for worker in members if worker not in _workers(client)]
         if lost:
             raise CarveError(f"worker {lost[0]} was lost in the middle of training; fit again")
+        failed = [task for task in tasks if task.status in ("error", "cancelled", "lost")]
         if failed:
             raise _worst(failed)
-        if all(task.status == "finished" for task in tasks):
+        pending = [task for task in tasks if task.status == "pending"]
+        if not pending:
             return tasks[0].result()
         try:
-            wait(tasks, timeout=_LOOK_EVERY, return_when="FIRST_COMPLETED")
-            if not any(task.status == "pending" for task in tasks):
-                continue
-            wait([t for t in tasks if t.status == "pending"], timeout=_LOOK_EVERY)
+            wait(pending, timeout=_LOOK_EVERY, return_when="FIRST_COMPLETED")
         except TimeoutError:
             continue
 
@@ -185,10 +183,13 @@ def _fit_member(
     shares: Sequence[Sequence[Part]],
 ) -> Any:
     """One member's fit; the first one returns the estimator."""
+    from distributed import get_worker
+
     train, *watched = shares
+    threads = get_worker().state.nthreads
     if len(addresses) == 1:
         door.close()
-        return fit_share(plan, ALONE, train, watched)
+        return fit_share(plan, ALONE, train, watched, threads)
     with SocketTeam(rank, addresses, door, secret) as team:
-        found = fit_share(plan, team, train, watched)
+        found = fit_share(plan, team, train, watched, threads)
     return found if rank == 0 else None

@@ -62,12 +62,23 @@ class Plan:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def fit_share(plan: Plan, team: Team, rows: Sequence[Part], sets: Sequence[Sequence[Part]]) -> Any:
-    """The estimator, trained with the team on the rows of all members; `sets` are to be watched."""
+def fit_share(
+    plan: Plan,
+    team: Team,
+    rows: Sequence[Part],
+    sets: Sequence[Sequence[Part]],
+    threads: int | None = None,
+) -> Any:
+    """The estimator, trained with the team on the rows of all members; `sets` are to be watched.
+
+    `threads` are those that this member may use, unless the estimator says how many.
+    """
     from sklearn import clone
 
     check_version(plan.version)
     estimator = clone(plan.estimator)
+    if estimator.n_jobs is None:
+        estimator.n_jobs = threads
     if estimator.random_state is None and getattr(estimator, "certified", True):
         # Chance must decide alike for all members; LightGBM alone has seeds of its own.
         estimator.random_state = team.first(secrets.randbelow(1 << 31))
