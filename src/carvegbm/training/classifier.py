@@ -134,6 +134,8 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
                 f"{' '.join(str(error).split())} y must hold classes, not measurements; for these "
                 f"there is {self._for_numbers} (or is it another column? --label names it)"
             ) from None
+        if share is not None:
+            self._require_same_columns(share.team)
         weight = inputs.check_weight(given[2], len(y))
         self.classes_, rows = _classes(y, ALONE if share is None else share.team)
         self.n_classes_ = len(self.classes_)

@@ -31,6 +31,7 @@ from carvegbm.training.growing.model_text import safe_names
 from carvegbm.training.parameterised import Parameterised
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.reporting import print_line
+from carvegbm.training.teams.team import Team
 
 __all__ = ["Estimator", "Told", "Trained"]
 
@@ -153,6 +154,22 @@ class Estimator(Parameterised):
         if len(names) != self.n_features_in_:
             raise DataError(f"{len(names)} feature_names for {self.n_features_in_} features")
         return [str(name) for name in names]
+
+    def _require_same_columns(self, team: Team) -> None:
+        """Refuse rows whose columns are others than those of the other members' rows."""
+        names = getattr(self, "feature_names_in_", None)
+        mine = self.n_features_in_, None if names is None else list(names), self._columns
+        for theirs in team.gather(mine):
+            if theirs[:2] != mine[:2]:
+                raise DataError(
+                    f"partitions have other columns: {theirs[1] or theirs[0]} and "
+                    f"{mine[1] or mine[0]}; give all of them the same"
+                )
+            if theirs[2] != mine[2]:
+                raise DataError(
+                    "partitions have other categories in one column; give all of them the same "
+                    "(Dask: categorize(), or as_known())"
+                )
 
     def _kind(
         self, task: Task, names: Sequence[str] | None, categories: Mapping[int, Mapping[int, Any]]

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
+from carvegbm.errors import DataError
+from carvegbm.training.estimator import Told
+from carvegbm.training.evaluation import Asked
+from carvegbm.training.teams.share import Share
 from training import problems
-from training.together import fit_together
+from training.together import fit_together, run_team
 
 SIZES = (1, 2, 3, 4)
 FREE = {"min_child_samples": 1, "min_child_weight": 0, "n_jobs": 1}
@@ -116,3 +120,23 @@ def test_categories_without_labels():
     told = {"categorical_feature": [2, 3, 4]}
     for size in SIZES:
         same_as_alone(make, (X, y), size=size, seed=size, told=told)
+
+
+def test_members_with_other_columns_or_categories_are_told_so():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": np.arange(60.0), "b": pd.Categorical(["x", "y", "z"] * 20)})
+    y = np.arange(60) % 2
+
+    def fit(own):
+        def work(team):
+            share = Share.of_parts(team, [30, 30], [team.rank])
+            rows = own(frame[30 * team.rank : 30 * team.rank + 30], team.rank)
+            given = (rows, y[:30], None)
+            return cg.LargeSpreadClassifier(n_jobs=1)._fit_share(given, share, Asked(), Told())
+
+        return run_team(2, work)
+
+    with pytest.raises(DataError, match=r"other columns: \['a', 'b'\] and \['a'\]|\['a'\] and"):
+        fit(lambda rows, rank: rows if rank else rows[["a"]])
+    with pytest.raises(DataError, match="other categories in one column"):
+        fit(lambda rows, rank: rows.assign(b=rows["b"].cat.add_categories("w")) if rank else rows)
