@@ -13,7 +13,16 @@ failing      what went wrong on an executor, in one line
 A DataFrame's rows stay where they are; the model goes to them, once per executor.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from carvegbm.errors import CarveError
+
+if TYPE_CHECKING:
+    from carvegbm.spark.estimators import (
+        SparkClassifierModel,
+        SparkLargeSpreadClassifier,
+        SparkRobustClassifier,
+    )
 
 
 class _NoSparkError(CarveError, ImportError):
@@ -25,11 +34,6 @@ try:
 except ImportError:
     raise _NoSparkError("carvegbm.spark needs pyspark; pip install 'carvegbm[spark]'") from None
 
-from carvegbm.spark.estimators import (  # noqa: E402
-    SparkClassifierModel,
-    SparkLargeSpreadClassifier,
-    SparkRobustClassifier,
-)
 from carvegbm.spark.questions import attack, output_range, radius, verify  # noqa: E402
 from carvegbm.spark.reducing import robustness_curve, summary  # noqa: E402
 
@@ -44,3 +48,12 @@ __all__ = [
     "summary",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Training brings scikit-learn and LightGBM, which executors that verify can do without."""
+    if name.startswith("Spark") and name in __all__:
+        from carvegbm.spark import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

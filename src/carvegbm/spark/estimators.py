@@ -327,13 +327,14 @@ class SparkLargeSpreadClassifier(SparkClassifier):
     ...     norm="inf", budget=0.1, features_col=["a"], num_workers=2
     ... )
     >>> model = estimator.fit(df)  # doctest: +SKIP
-    >>> model.transform(df).select("id", "prediction").show()  # doctest: +SKIP
-    +---+----------+
-    | id|prediction|
-    +---+----------+
-    |  0|         0|
-    |  1|         1|
-    +---+----------+
+    >>> model.robust_score(df)  # doctest: +SKIP
+    0.8
+    >>> model.transform(df).where("id = 150").select("a", "prediction").show()  # doctest: +SKIP
+    +----+----------+
+    |   a|prediction|
+    +----+----------+
+    |0.75|      true|
+    +----+----------+
     <BLANKLINE>
     """
 

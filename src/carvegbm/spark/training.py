@@ -122,7 +122,7 @@ def _member(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     context = BarrierTaskContext.get()
     number = context.partitionId()
     check_version(work.version)
-    plan = _opened(work, context.cpus())
+    plan: Plan = pickle.loads(work.plan)
     rows, found = None, None
     failed: Exception | None = None
     with closing(_door(context)) as door:
@@ -135,17 +135,10 @@ def _member(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
         if not any(note.has_failed for note in notes):
             _check(work.chosen, notes)
             try:
-                found = _fitted(work, plan, number, rows, notes, door)
+                found = _fitted(work, plan, context, rows, notes, door)
             except Exception as error:
                 failed = error
     yield from _outcome(context, found, failed)
-
-
-def _opened(work: _Work, threads: int) -> Plan:
-    plan: Plan = pickle.loads(work.plan)
-    if plan.estimator.n_jobs is None:
-        plan.estimator.n_jobs = threads
-    return plan
 
 
 def _read(chosen: Chosen, plan: Plan, batches: Iterable[pa.RecordBatch]) -> Labelled | None:
@@ -215,15 +208,16 @@ def _check(chosen: Chosen, notes: Sequence[_Note]) -> None:
 def _fitted(
     work: _Work,
     plan: Plan,
-    number: int,
+    context: Any,
     rows: Labelled | None,
     notes: Sequence[_Note],
     door: Door,
 ) -> Any:
     """The estimator and what it warned of, of the first member; None of the others."""
-    members = [i for i, note in enumerate(notes) if note.train]
     if rows is None:
         return None
+    number, threads = context.partitionId(), context.cpus()
+    members = [i for i, note in enumerate(notes) if note.train]
     known = {
         name: sorted({label for i in members for label in notes[i].labels[name]})
         for name in notes[number].labels
@@ -234,12 +228,12 @@ def _fitted(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if len(members) == 1:
-            trained = fit_share(plan, ALONE, train, watched)
+            trained = fit_share(plan, ALONE, train, watched, threads)
         else:
             rank = members.index(number)
             addresses = [(notes[i].host, notes[i].port) for i in members]
             with SocketTeam(rank, addresses, door, work.secret) as team:
-                trained = fit_share(plan, team, train, watched)
+                trained = fit_share(plan, team, train, watched, threads)
     if number != members[0]:
         return None
     return trained, sorted({str(w.message) for w in caught if w.category is UserWarning})
