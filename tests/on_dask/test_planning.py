@@ -164,7 +164,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_computed() -> None:
         cgd.verify(MODEL, frame[["a", "label"]], y, ATTACKER)
     with refused("X has 3 columns, the model has 2 features"):
         cgd.verify(MODEL, da.zeros((6, 3)), attacker=ATTACKER)
-    with refused("y must be one label per row, got 2 columns"):
+    with refused("y must be one value per row, got 2 columns"):
         cgd.verify(MODEL, X, frame[["label", "a"]], ATTACKER)
     with refused("attacker is missing"):
         cgd.verify(MODEL, X, y)
