@@ -40,6 +40,11 @@ class Rows:
 
 def fit(client: Any, plan: Plan, rows: Rows, sets: Sequence[Rows]) -> Any:
     """Train on the workers; returns the estimator that they trained together."""
+    with client.as_current():  # which is not to be the one of another cluster
+        return _fit(client, plan, rows, sets)
+
+
+def _fit(client: Any, plan: Plan, rows: Rows, sets: Sequence[Rows]) -> Any:
     from distributed import wait
 
     futures = [_parts(client, each) for each in (rows, *sets)]
@@ -58,7 +63,7 @@ def fit(client: Any, plan: Plan, rows: Rows, sets: Sequence[Rows]) -> Any:
     ranks = {worker: rank for rank, worker in enumerate(members)}
     shares = [_by_rank(group, owners, ranks) for group in (train, *watched)]
     with _team(client, plan, members, shares) as tasks:
-        return _result(client, tasks, members)
+        return _results(client, tasks, members)[0]
 
 
 def _parts(client: Any, rows: Rows) -> list[Any]:
@@ -110,9 +115,8 @@ def _team(
     doors = [client.submit(_door, worker, **at) for worker, at in zip(members, where, strict=True)]
     tasks: list[Any] = []
     try:
-        addresses = client.gather(
-            [client.submit(_address, door, **at) for door, at in zip(doors, where, strict=True)]
-        )
+        asked = [client.submit(_address, d, **at) for d, at in zip(doors, where, strict=True)]
+        addresses = _results(client, asked, members)
         for rank, (door, at) in enumerate(zip(doors, where, strict=True)):
             own = [share.get(rank, []) for share in shares]
             tasks.append(
@@ -134,8 +138,8 @@ def _workers(client: Any) -> set[str]:
     return set(client.scheduler_info(n_workers=-1)["workers"])
 
 
-def _result(client: Any, tasks: Sequence[Any], members: Sequence[str]) -> Any:
-    """What the first member returns, when all are through."""
+def _results(client: Any, tasks: Sequence[Any], members: Sequence[str]) -> list[Any]:
+    """What the members' tasks return, unless one fails or a worker is lost."""
     from distributed import wait
 
     while True:
@@ -147,7 +151,8 @@ def _result(client: Any, tasks: Sequence[Any], members: Sequence[str]) -> Any:
             raise _worst(failed)
         pending = [task for task in tasks if task.status == "pending"]
         if not pending:
-            return tasks[0].result()
+            found: list[Any] = client.gather(list(tasks))
+            return found
         try:
             wait(pending, timeout=_LOOK_EVERY, return_when="FIRST_COMPLETED")
         except TimeoutError:

@@ -27,8 +27,8 @@ from carvegbm.training.estimator import Estimator, Told
 from carvegbm.training.evaluation import Asked
 from carvegbm.training.growing.model import Model
 from carvegbm.training.growing.watching import Metric
-from carvegbm.training.teams.share import Share
-from carvegbm.training.teams.team import ALONE, Team
+from carvegbm.training.teams.share import Share, counted_together
+from carvegbm.training.teams.team import ALONE
 from carvegbm.trees.link import class_indices
 from carvegbm.verification import Verification, verify
 
@@ -134,10 +134,10 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
                 f"{' '.join(str(error).split())} y must hold classes, not measurements; for these "
                 f"there is {self._for_numbers} (or is it another column? --label names it)"
             ) from None
-        if share is not None:
-            self._require_same_columns(share.team)
-        weight = inputs.check_weight(given[2], len(y))
-        self.classes_, rows = _classes(y, ALONE if share is None else share.team)
+        team = ALONE if share is None else share.team
+        self._require_same_columns(team)
+        weight = inputs.check_weight(given[2], len(y), team=team)
+        self.classes_, rows = counted_together(team.gather(np.unique(y, return_counts=True)))
         self.n_classes_ = len(self.classes_)
         if self.n_classes_ < 2:
             only = self.classes_.tolist()[0]
@@ -256,12 +256,3 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         scikit-learn's search and validation tools maximise it.
         """
         return float(self.verify(X, y).robustness[0])
-
-
-def _classes(y: npt.NDArray[Any], team: Team) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The classes that labels name, ascending, and their rows, in all members together."""
-    parts = team.gather(np.unique(y, return_counts=True))
-    values, places = np.unique(np.concatenate([own for own, _ in parts]), return_inverse=True)
-    counts = np.zeros(len(values), dtype=np.int64)
-    np.add.at(counts, places, np.concatenate([own for _, own in parts]))
-    return values, counts

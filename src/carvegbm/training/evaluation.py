@@ -18,6 +18,7 @@ from carvegbm.training import inputs
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.watching import Metric, metric_list
 from carvegbm.training.teams.share import Share
+from carvegbm.training.teams.team import ALONE
 
 __all__ = ["Asked", "Evaluation", "is_early_stopping"]
 
@@ -84,13 +85,17 @@ class Asked:
         for i, (X, y) in enumerate(pairs):
             what = f"eval_set {i}"
             name = f"valid_{i}" if names is None else str(names[i])
+            if self.shares and self.shares[i].total == 0:
+                raise DataError(f"{what} has no rows; give some, or leave it out")
             if self.shares and len(y) == 0:  # other members have some
                 has_weight = weights is not None and weights[i] is not None
                 found.append(self._nothing(estimator, i, name, has_weight))
                 continue
             X, y = inputs.check_pair(estimator, X, y, what=what)
-            weight = None if weights is None else inputs.check_weight(weights[i], len(y), what)
-            share = self.shares[i] if self.shares else None
+            share, team = (self.shares[i], None) if self.shares else (None, ALONE)
+            weight = None
+            if weights is not None:
+                weight = inputs.check_weight(weights[i], len(y), what, team)
             found.append(Labelled(X, encode(y, what), weight, name, share))
         if len({rows.name for rows in found}) < len(found):
             raise DataError("eval_names must be different from one another")

@@ -21,6 +21,7 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.instances.rows import as_rows, first_where, holds_masks
 from carvegbm.training.columns import Columns
+from carvegbm.training.teams.team import ALONE, Team
 
 __all__ = [
     "blank_ensemble",
@@ -174,8 +175,13 @@ def _refuse_infinity(X: Any, names: Any, what: str) -> None:
     raise DataError(f"{what} row {row}, {name} is infinity ({float(X[row, column])}); clip it")
 
 
-def check_weight(weight: Any, n_rows: int, what: str = "sample_weight") -> Floats | None:
-    """One finite weight >= 0 per row, or None; not all of them 0."""
+def check_weight(
+    weight: Any, n_rows: int, what: str = "sample_weight", team: Team | None = ALONE
+) -> Floats | None:
+    """One finite weight >= 0 per row, or None; not all of them 0, in all members together.
+
+    Without a team, they may all be 0: they are some of the weights.
+    """
     if weight is None:
         return None
     require_labels(weight, what)
@@ -187,7 +193,8 @@ def check_weight(weight: Any, n_rows: int, what: str = "sample_weight") -> Float
         array = np.full(n_rows, float(array))
     if array.shape != (n_rows,):
         raise DataError(f"{what} must have one number per row ({n_rows}), got shape {array.shape}")
-    if not np.isfinite(array).all() or (array < 0).any() or array.sum() == 0:
+    is_bad = not np.isfinite(array).all() or bool((array < 0).any())
+    if is_bad or (team is not None and not team.any(bool(array.any()))):
         raise DataError(f"{what} must be finite numbers >= 0, not all of them zero")
     return array
 
@@ -317,6 +324,9 @@ def weigh_classes(
     if counts is not None and class_weight == "balanced":
         total = sum(counts.values())
         class_weight = {label: total / (len(counts) * n) for label, n in counts.items()}
+    elif counts is not None and isinstance(class_weight, Mapping) and {*class_weight} <= {*counts}:
+        class_weight = dict.fromkeys(counts, 1.0) | dict(class_weight)  # some may not occur in y
+
     by_class = np.asarray(compute_sample_weight(class_weight, y))
     return by_class if weight is None else weight * by_class
 

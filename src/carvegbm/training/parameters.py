@@ -113,7 +113,7 @@ _FIXED: dict[str, tuple[Any, str]] = {
     "force_row_wise": (False, "histograms are built by column"),
     "is_enable_sparse": (False, "columns are dense"),
     "linear_tree": (False, "verification needs constant leaves"),
-    "tree_learner": ("serial", "training runs on one machine"),
+    "tree_learner": ("serial", "carvegbm.dask and carvegbm.spark train on several machines"),
     "use_missing": (True, "a missing value is NaN; fill in another one yourself"),
     "zero_as_missing": (False, "a missing value is NaN; write NaN for 0 yourself"),
 }

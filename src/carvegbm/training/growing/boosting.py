@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from carvegbm.attacker import Attacker
+from carvegbm.errors import CarveError
 from carvegbm.readers.trees import Tree
 from carvegbm.training.data import Labelled
 from carvegbm.training.evaluation import Evaluation, is_early_stopping
@@ -38,6 +39,7 @@ _THRESHOLD_PARAMETERS = {
     "bin_construct_sample_cnt": "sample",
     "data_random_seed": "seed",
 }
+_NOT_TOGETHER = ("cegb_", "monotone_", "use_quantized_grad")
 _OBJECTIVE_PARAMETERS = (
     "objective",
     "num_class",
@@ -109,6 +111,8 @@ class Boosting:
             frozenset(candidates.categories),
             int(self.parameters.get("max_cat_to_onehot", Special.most_one_by_one)),
         )
+        if not self.data.share.team.is_alone:
+            _refuse_in_a_team(self.parameters)
         codes = candidates.encode(self.data.X, self.threads)
         network = Network(self.data.share)
         table = CodeTable(codes, candidates.n_codes, self.threads, special, network)
@@ -196,6 +200,15 @@ class Boosting:
             transform=self.evaluation.transform,
             prove=prove,
         )
+
+
+def _refuse_in_a_team(parameters: Mapping[str, Any]) -> None:
+    """Refuse what LightGBM honours in one process, and otherwise or not at all in several."""
+    for name in parameters:
+        if name.startswith(_NOT_TOGETHER):
+            raise CarveError(
+                f"{name} cannot be honoured by several machines together; drop it, or train on one"
+            )
 
 
 class _CallbackModel:

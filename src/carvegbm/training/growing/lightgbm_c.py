@@ -322,7 +322,7 @@ class RawBooster:
         """Whether its numbers of rows in leaves are estimates, as LightGBM's are in a team."""
         if self._table.network.share.team.is_alone:
             return False
-        return self._follower is None or self._follower.is_lost
+        return self._follower is None or self._follower.was_lost
 
     @property
     def n_trees(self) -> int:

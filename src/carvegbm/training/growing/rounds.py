@@ -216,8 +216,7 @@ class MultipleOutputs(Rounds):
         share = table.network.share
         weights = [share.sum(self._weight[labels == label]) for label in range(n_outputs)]
         self._n_rows = share.total
-        heaviest = max(share.team.gather(float(self._weight.max(initial=0.0))))
-        self._unit = _unit(share.total, heaviest)
+        self._unit = _unit(share.total, share.largest(self._weight))
         shares = np.array(weights) / share.sum(self._weight)
         from_average = parameters.get("boost_from_average", True)
         self._bias = np.log(np.maximum(shares, 1e-15)) * bool(from_average)

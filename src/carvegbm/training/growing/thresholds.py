@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.training.growing.categories import encode_categories, kept_categories
-from carvegbm.training.teams.share import Share
+from carvegbm.training.teams.share import Share, counted_together
 
 __all__ = [
     "ZERO_ZONE",
@@ -371,7 +371,7 @@ def for_each_value(
         for_each_column(by_column[:, first : first + _COLUMNS_AROUND], look, threads)
         parts = team.gather(found)
         for feature in range(len(found)):
-            task(first + feature, *_joined([part[feature] for part in parts]))
+            task(first + feature, *counted_together([part[feature] for part in parts]))
 
 
 def _quantiles(values: Floats, counts: Ints) -> tuple[Floats, Ints]:
@@ -382,11 +382,3 @@ def _quantiles(values: Floats, counts: Ints) -> tuple[Floats, Ints]:
     wanted = np.linspace(up_to[0], up_to[-1], _MOST_VALUES)
     kept = np.unique(np.searchsorted(up_to, wanted, side="left"))
     return values[kept], np.diff(up_to[kept], prepend=0)
-
-
-def _joined(parts: Sequence[tuple[Floats, Ints]]) -> tuple[Floats, Ints]:
-    """Values with their counts, of all members together."""
-    values, places = np.unique(np.concatenate([own for own, _ in parts]), return_inverse=True)
-    counts = np.zeros(len(values), dtype=np.int64)
-    np.add.at(counts, places, np.concatenate([own for _, own in parts]))
-    return values, counts

@@ -124,6 +124,9 @@ class Watch:
             raw = data.raw if self._reads_nothing else data.rows.share.everyone(data.raw)
             for metric in self.metrics or [""]:
                 results += [Result(data.name, *row) for row in self._measure(data, metric, raw)]
+        # Sums in LightGBM's metrics depend on its threads: all members go by the first one's.
+        team = self.sets[0].rows.share.team
+        results = [Result(*row) for row in team.first([tuple(row) for row in results])]
         for name, metric, value, _ in results:
             self.history.setdefault(name, {}).setdefault(metric, []).append(value)
         return results

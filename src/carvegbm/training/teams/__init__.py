@@ -9,4 +9,7 @@ share      which of all rows a member has
 exact      sums that do not depend on who adds what
 sockets    a team over TCP
 network    LightGBM's histograms, added up by a team
+counting   the rows of leaves, counted by the team and told to LightGBM
+proving    verdicts on rows that members share
+member     one member's part of a fit
 """

@@ -13,7 +13,8 @@ through a tree (leaf by leaf, the largest gain first) from what the members tell
                 first leaf
     looked at   both its sides, unless they are too deep or both too small to be split again
 
-A `Follower` that loses the way gives up: sizes are then estimates, as LightGBM made them.
+The two sizes of a split add up to the leaf's, by which a `Follower` sees that it is on the way. One
+that loses it gives up until the next tree: sizes are then estimates, as LightGBM made them.
 """
 
 from __future__ import annotations
@@ -47,13 +48,23 @@ class Rules:
 
     least_rows: int = 20
     most_depth: int = -1
+    most_categories: int = 32
+    """That a split may list; a split is as long as if it listed so many."""
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Rules:
         """Those among LightGBM's parameters, under their main names."""
+        least = int(parameters.get("min_data_in_leaf", 20))
         return cls(
-            int(parameters.get("min_data_in_leaf", 20)), int(parameters.get("max_depth", -1))
+            max(least, 2) if float(parameters.get("path_smooth", 0)) > 0 else least,
+            int(parameters.get("max_depth", -1)),
+            int(parameters.get("max_cat_threshold", 32)),
         )
+
+    @property
+    def split_length(self) -> int:
+        """Bytes of a split as it travels."""
+        return _TAIL_AT + _TAIL.size + 4 * self.most_categories
 
 
 @dataclass(frozen=True)
@@ -65,15 +76,17 @@ class _Split:
     threshold: int
     missing_left: bool
     categories: npt.NDArray[np.uint32]
+    n_rows: int = 0
+    """Of both sides, as LightGBM has them."""
     left_rows: int = 0
     """Of all members together."""
 
     @classmethod
     def read(cls, written: memoryview) -> _Split:
-        feature, _, _, gain, threshold = _HEAD.unpack_from(written)
+        feature, left, right, gain, threshold = _HEAD.unpack_from(written)
         missing_left, _, n = _TAIL.unpack_from(written, _TAIL_AT)
         listed = np.frombuffer(written, dtype="<u4", count=n, offset=_TAIL_AT + _TAIL.size)
-        return cls(feature, gain, threshold, missing_left, listed)
+        return cls(feature, gain, threshold, missing_left, listed, left + right)
 
     def beats(self, other: _Split) -> bool:
         if self.gain != other.gain:
@@ -128,7 +141,8 @@ class Follower:
         self._first_bins = first_bins
         self._total, self.rules = total, rules
         self._leaves: list[_Leaf] = []
-        self.is_lost = False
+        self.was_lost = False
+        """Whether sizes in any tree were left as LightGBM estimated them."""
 
     def begin(self) -> None:
         """The next tree."""
@@ -140,24 +154,28 @@ class Follower:
 
         Every block holds a split for the smaller leaf, then one for the larger one.
         """
-        if self.is_lost or not self._leaves:
+        length = self.rules.split_length
+        pair = self._looked_at() if self._leaves and len(blocks[0]) == 2 * length else None
+        if pair is None or not self._is_on_the_way(pair, blocks, length):
+            self._leaves, self.was_lost = [], True
             return blocks
-        pair = self._looked_at()
-        length = len(blocks[0]) // 2
-        if pair is None or length < _TAIL_AT + _TAIL.size:
-            self.is_lost = True
-            return blocks
-        for place, leaf in enumerate(pair):
-            leaf.split = _NONE
-            for block in blocks:
-                found = _Split.read(memoryview(block)[place * length :])
-                if found.beats(leaf.split):
-                    leaf.split = found
-            leaf.goes_left = self._left(leaf.rows, leaf.split)
         counts = self._team.sum(np.array([np.count_nonzero(leaf.goes_left) for leaf in pair]))
         for leaf, left in zip(pair, counts.tolist(), strict=True):
             leaf.split = replace(leaf.split, left_rows=left)
         return [self._written(block, pair, length) for block in blocks]
+
+    def _is_on_the_way(self, pair: Sequence[_Leaf], blocks: Sequence[Buffer], length: int) -> bool:
+        """Take over the best split of every leaf; False if a split is not one of these leaves."""
+        for place, leaf in enumerate(pair):
+            leaf.split = _NONE
+            for block in blocks:
+                found = _Split.read(memoryview(block)[place * length :])
+                if np.isfinite(found.gain) and found.n_rows != leaf.total:
+                    return False
+                if found.beats(leaf.split):
+                    leaf.split = found
+            leaf.goes_left = self._left(leaf.rows, leaf.split)
+        return True
 
     def _written(self, block: Buffer, pair: Sequence[_Leaf], length: int) -> bytearray:
         new = bytearray(block)

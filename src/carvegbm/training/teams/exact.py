@@ -16,8 +16,8 @@ _LOW_BITS = 26  # halves of a mantissa, so that sums of 2^26 of them are exact d
 _AT_ONCE = 1 << 25
 
 
-def exact_sum(values: npt.NDArray[np.float64]) -> Fraction:
-    """The sum of finite doubles, exactly.
+def exact_sum(values: npt.NDArray[np.float64]) -> Fraction | float:
+    """The sum of doubles: exactly, where they are finite; else infinity or NaN, as it may be.
 
     Examples
     --------
@@ -26,6 +26,8 @@ def exact_sum(values: npt.NDArray[np.float64]) -> Fraction:
     """
     total = 0
     flat = np.ravel(values)
+    if not np.isfinite(flat).all():
+        return float(flat.sum())
     for first in range(0, len(flat), _AT_ONCE):
         mantissas, exponents = np.frexp(flat[first : first + _AT_ONCE])
         whole = np.ldexp(mantissas, 53).astype(np.int64)

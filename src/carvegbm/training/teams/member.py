@@ -17,6 +17,7 @@ import numpy as np
 from carvegbm.errors import CarveError, DataError
 from carvegbm.parts.shipping import check_version
 from carvegbm.training import inputs
+from carvegbm.training.data import Labelled
 from carvegbm.training.estimator import Told
 from carvegbm.training.evaluation import Asked
 from carvegbm.training.teams.share import Share
@@ -83,11 +84,7 @@ def fit_share(
         # Chance must decide alike for all members; LightGBM alone has seeds of its own.
         estimator.random_state = team.first(secrets.randbelow(1 << 31))
     share, train = _joined(team, rows)
-    if team.any(len(train[1]) == 0):
-        raise DataError(
-            "a member of the team has no training rows; train with fewer workers, or spread the "
-            "rows more evenly"
-        )
+    Labelled(np.empty((len(train[1]), 0)), np.empty(0), shared=share).require_rows_everywhere()
     shares, pairs, weights = [], [], []
     for parts in sets:
         own, (X, y, weight) = _joined(team, parts)
@@ -102,7 +99,7 @@ def fit_share(
     try:
         return estimator._fit_share(train, share, Asked(**asked), plan.told, **plan.options)
     except DataError as error:
-        raise _named(error, plan.estimator, rows) from None
+        raise _named(error, plan.estimator, rows, sets) from None
 
 
 def _joined(team: Team, parts: Sequence[Part]) -> tuple[Share, tuple[Any, Any, Any]]:
@@ -143,16 +140,20 @@ def _stacked(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def _named(error: DataError, estimator: Any, rows: Sequence[Part]) -> CarveError:
+def _named(
+    error: DataError, estimator: Any, rows: Sequence[Part], sets: Sequence[Sequence[Part]]
+) -> CarveError:
     """The error with the partition it is about, where one of them alone has it."""
     from sklearn import clone
 
-    for part in rows:
-        if len(part) == 0:
-            continue
-        try:
-            inputs.check_pair(clone(estimator), part.X, part.y, reset=True)
-            inputs.check_weight(part.weight, len(part))
-        except DataError as found:
-            return DataError(f"partition {part.number}: {found}")
+    groups = [("", rows), *((f"eval_set {i}, ", parts) for i, parts in enumerate(sets))]
+    for where, parts in groups:
+        for part in parts:
+            if len(part) == 0:
+                continue
+            try:
+                inputs.check_pair(clone(estimator), part.X, part.y, reset=True)
+                inputs.check_weight(part.weight, len(part), team=None)
+            except DataError as found:
+                return DataError(f"{where}partition {part.number}: {found}")
     return error

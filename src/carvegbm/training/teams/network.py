@@ -20,7 +20,7 @@ from typing import Any
 from carvegbm.errors import CarveError
 from carvegbm.training.teams.counting import Follower
 from carvegbm.training.teams.share import Share
-from carvegbm.training.teams.team import Buffer
+from carvegbm.training.teams.team import Buffer, TeamError
 
 __all__ = ["Network"]
 
@@ -154,6 +154,9 @@ class Network:
         blocks: list[Buffer] = [_view(given + starts[i], lengths[i]) for i in range(n_blocks)]
         length = lengths[self._team.rank]
         found = self._exchanged(blocks)
+        if any(len(block) != length for block in found):
+            self._failure = self._failure or TeamError("members are out of step; please report it")
+            found = [blocks[self._team.rank]] * n_blocks
         self._added_up = True
         ctypes.memmove(output, _address(found[0]), length)
         for block in found[1:]:

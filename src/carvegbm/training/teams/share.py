@@ -16,7 +16,7 @@ import numpy.typing as npt
 from carvegbm.training.teams.exact import exact_sum
 from carvegbm.training.teams.team import ALONE, Team
 
-__all__ = ["Share"]
+__all__ = ["Share", "counted_together"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -99,3 +99,13 @@ class Share:
     def rate(self, flags: npt.NDArray[np.bool_]) -> float:
         """The share of all rows whose flag is set."""
         return self.team.count(flags) / self.total
+
+
+def counted_together(
+    parts: Sequence[tuple[npt.NDArray[Any], Ints]],
+) -> tuple[npt.NDArray[Any], Ints]:
+    """Different values, ascending, with how many rows have each, of all parts together."""
+    values, places = np.unique(np.concatenate([own for own, _ in parts]), return_inverse=True)
+    counts = np.zeros(len(values), dtype=np.int64)
+    np.add.at(counts, places, np.concatenate([own for _, own in parts]))
+    return values, counts

@@ -28,6 +28,7 @@ VANISHED = 40
 
 _PATIENCE = 3600.0
 _CALLING = 120.0  # seconds within which all members must have met
+_LOOK_EVERY = 0.5  # seconds between looks at whether the training was stopped meanwhile
 _HEADER = struct.Struct("<q")
 _PIECE = 1 << 20
 
@@ -91,6 +92,7 @@ class SocketTeam(Team):
         self._patience = patience
         self._secret = secret
         self._peers: dict[int, socket.socket] = {}
+        self._is_stopped = False
         self._open.setdefault(secret, []).append(self)
         try:
             self._meet(addresses, door)
@@ -120,6 +122,7 @@ class SocketTeam(Team):
     def stop(cls, secret: str) -> None:
         """End the connections of this process's members of a team, whatever they are doing."""
         for team in list(cls._open.get(secret, [])):
+            team._is_stopped = True
             for peer in team._peers.values():
                 try:
                     peer.shutdown(socket.SHUT_RDWR)
@@ -134,8 +137,12 @@ class SocketTeam(Team):
             self._peers[other] = self._call(other, addresses[other], deadline)
         while len(self._peers) < self.size - 1:
             try:
-                caller = door.accept(deadline)
+                caller = door.accept(min(deadline, time.monotonic() + _LOOK_EVERY))
             except TimeoutError:
+                if self._is_stopped:
+                    raise TeamError("the training was stopped") from None
+                if time.monotonic() < deadline:
+                    continue
                 missing = sorted(set(range(self.size)) - {self.rank, *self._peers})
                 raise TeamError(
                     f"{self._named(missing[0])} did not call within {_CALLING:g} s; can the "
@@ -198,6 +205,8 @@ class SocketTeam(Team):
                     talk = talks[key.data]
                     try:
                         talk.go_on(events)
+                    except BlockingIOError:  # the system was mistaken
+                        continue
                     except (OSError, EOFError) as error:
                         raise TeamError(
                             f"{self._named(key.data)} left the training: {error or 'closed'}"
@@ -252,6 +261,7 @@ def _set_options(peer: socket.socket) -> None:
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     asking = {"TCP_KEEPIDLE": VANISHED // 4, "TCP_KEEPINTVL": VANISHED // 4, "TCP_KEEPCNT": 3}
+    asking["TCP_USER_TIMEOUT"] = 1000 * VANISHED  # of bytes that nobody has received
     for name, value in asking.items():
         if hasattr(socket, name):  # not all systems have all of them
             peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
