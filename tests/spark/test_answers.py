@@ -16,6 +16,7 @@ import pytest
 import carvegbm as cg
 from carvegbm.instances.tabular import load_table
 
+pytest.importorskip("pyspark")
 cgs = pytest.importorskip("carvegbm.spark")
 
 FEATURES = ["a", "b", "c", "d"]

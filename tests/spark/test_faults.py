@@ -15,6 +15,7 @@ import pytest
 import carvegbm as cg
 from carvegbm.parts.shipping import Shipped
 
+pytest.importorskip("pyspark")
 cgs = pytest.importorskip("carvegbm.spark")
 
 ATTACKER = cg.Attacker("inf", 0.1)

@@ -20,6 +20,7 @@ import pytest
 
 import carvegbm as cg
 
+pytest.importorskip("pyspark")
 cgs = pytest.importorskip("carvegbm.spark")
 
 from carvegbm.spark import training  # noqa: E402
