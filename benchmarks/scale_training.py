@@ -28,8 +28,13 @@ SHARES = (0.05, 0.31, 0.01, 0.0, 0.13, 0.2, 0.26, 0.04)
 BUDGETS = {"inf": 0.01, 1: 0.1, 0: 1}
 RULES = {
     "default": {},
-    "min_child_samples=1, min_child_weight=0": {"min_child_samples": 1, "min_child_weight": 0},
+    "min_child_samples=1, min_child_weight=0, min_split_gain=1e-6": {
+        "min_child_samples": 1,
+        "min_child_weight": 0,
+        "min_split_gain": 1e-6,
+    },
 }
+"""The second leaves no feature without use in a leaf, but where it gains next to nothing."""
 
 
 def training(options: argparse.Namespace) -> None:

@@ -51,7 +51,7 @@ def asked(question: Question, X: Any, y: Any, threads: int | None) -> tuple[Any,
         tasks[key] = Task(key, _answered, TaskRef(name), node, key[1], start, threads)
 
     frames = {
-        (f"{verb}-answers-{token}", number): (getitem, TaskRef(key), 0)
+        (f"{verb}-answers-{token}", number): (_framed, TaskRef(name), TaskRef(key))
         for number, key in enumerate(answered)
     }
     answers = dd.from_graph(
@@ -97,7 +97,7 @@ class _Graph(Mapping[Any, Any]):
 def _sums(name: str, answered: list[Any]) -> dict[Any, tuple[Any, ...]]:
     """Calls that add up the totals of all partitions; the last one's are those of all."""
     calls: dict[Any, tuple[Any, ...]] = {
-        (name, 0, number): (getitem, TaskRef(key), 1) for number, key in enumerate(answered)
+        (name, 0, number): (getitem, TaskRef(key), 2) for number, key in enumerate(answered)
     }
     level, keys = 0, list(calls)
     while len(keys) > _ADDED_AT_ONCE:
@@ -115,8 +115,8 @@ def _sums(name: str, answered: list[Any]) -> dict[Any, tuple[Any, ...]]:
 
 def _answered(
     shipped: Shipped, part: tuple[Any, Any], number: int, start: int | None, threads: int
-) -> tuple[pd.DataFrame, Totals]:
-    """The answers about one partition, and their totals."""
+) -> tuple[Columns, pd.Index, Totals]:
+    """The answers about one partition, its index, and their totals."""
     question: Question = shipped.opened()
     X, y = part
     try:
@@ -130,7 +130,13 @@ def _answered(
         error.args = (f"partition {number}: {error}", *error.args[1:])
         raise
     index = X.index if hasattr(X, "index") else pd.RangeIndex(X.shape[0]) + (start or 0)
-    return _frame(columns, question.kinds(), index), question.totals(columns)
+    return columns, index, question.totals(columns)
+
+
+def _framed(shipped: Shipped, answered: tuple[Columns, pd.Index, Totals]) -> pd.DataFrame:
+    """The answers as a frame, which takes a while and is not needed for totals alone."""
+    question: Question = shipped.opened()
+    return _frame(answered[0], question.kinds(), answered[1])
 
 
 def _frame(columns: Columns, kinds: Kinds, index: pd.Index) -> pd.DataFrame:
