@@ -235,6 +235,51 @@ def test_what_has_changed_is_answered_again(cli: Any, folder: Path, stopping: An
     ]
 
 
+def test_no_answers_stay_about_what_a_file_was(cli: Any, folder: Path) -> None:
+    run = (*COMMANDS["verify"], "part-*", "--output", "answers/")
+    assert cli(*run)[0] == 0
+    text = Path("part-1.csv").read_text()
+    Path("part-1.csv").write_text(text.rstrip()[:-1] + "77\n")
+    code, _, err = cli(*run, "--resume")
+    assert code == 2
+    assert "unknown label 77" in err
+    assert err.endswith("3 of 4 files are kept; add --resume to continue\n")
+    assert parts_of(folder / "answers") == [f"part-{i}.parquet" for i in (0, 2, 3)]
+    Path("part-1.csv").unlink()
+    assert cli(*run, "--resume")[0] == 0  # there are no answers about it
+    Path("part-1.csv").write_text(text)
+    assert cli(*run, "--resume")[0] == 0
+    assert len(answers(folder / "answers")) == 120
+
+
+def test_nothing_stays_if_all_that_was_finished_has_changed(cli: Any) -> None:
+    run = (*COMMANDS["verify"], "part-0.csv", "--output", "answers/")
+    assert cli(*run)[0] == 0
+    text = Path("part-0.csv").read_text()
+    Path("part-0.csv").write_text(text.rstrip()[:-1] + "77\n")
+    assert cli(*run, "--resume")[0] == 2
+    assert os.listdir("answers") == []
+    Path("part-0.csv").write_text(text)
+    assert cli(*run)[0] == 0
+
+
+def test_a_journal_that_cannot_be_written_leaves_no_folder(
+    refuses: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from carvegbm.keeping.journal import Journal
+
+    def full(self: Journal, _record: Any) -> None:
+        raise OSError(28, "No space left on device", str(self.path))
+
+    monkeypatch.setattr(Journal, "append", full)
+    run = (*COMMANDS["verify"], "part-*", "--output")
+    refuses(*run, "answers/", words=["No space left on device"])
+    assert not Path("answers").exists()
+    Path("mine").mkdir()
+    refuses(*run, "mine", words=["No space left on device"])
+    assert os.listdir("mine") == []
+
+
 def test_more_files_may_come(cli: Any, stopping: Any) -> None:
     assert cli(*COMMANDS["verify"], "part-[01].csv", "--output", "answers/")[0] == 0
     begun = stopping(0, None)
@@ -300,6 +345,30 @@ def test_names_that_clash(refuses: Any) -> None:
     refuses(*run, "part-0.csv", "other/part-0.csv", "--output", "answers/", words=words)
     refuses(*run, "part-0.csv", "part-*", words=["part-0.csv is given twice"])
     assert not Path("answers").exists()
+
+
+@pytest.mark.parametrize("name", ["_a.csv", ".a.csv", "_a.csv.gz", ".a.parquet.b.csv"])
+def test_names_that_readers_of_folders_leave_out(cli: Any, refuses: Any, name: str) -> None:
+    Path("some").mkdir()
+    pd.read_csv("part-0.csv").to_csv(f"some/{name}", index=False)
+    shutil.copy("part-1.csv", "some")
+    run = COMMANDS["verify"]
+    begins = f"names that begin with {name[0]}; rename it"
+    refuses(*run, f"some/{name}", "-o", "answers/", words=[f"some/{name}: its answers", begins])
+    if name.startswith("_"):
+        refuses(*run, "some/*", "-o", "answers/", words=[f"some/{name}: its answers", begins])
+    assert not Path("answers").exists()
+    assert cli(*run, f"some/{name}", "part-1.csv")[0] == 0  # totals leave nothing out
+    assert cli(*run, "some", "-o", "answers/")[0] == 0
+    assert parts_of(Path("answers")) == ["part-1.parquet"]
+
+
+def test_answers_are_no_data(cli: Any, refuses: Any) -> None:
+    assert cli(*COMMANDS["verify"], "part-*", "--output", "answers/")[0] == 0
+    before = {path: path.read_bytes() for path in Path("answers").glob("part-*")}
+    words = ["answers/part-0.parquet is among DATA, and would be overwritten"]
+    refuses(*COMMANDS["verify"], "answers", "--output", "answers", "--resume", words=words)
+    assert {path: path.read_bytes() for path in Path("answers").glob("part-*")} == before
 
 
 def test_options_that_do_not_fit(refuses: Any) -> None:

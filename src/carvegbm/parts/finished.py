@@ -8,7 +8,7 @@ same question about the same files, unchanged, whose answers are still there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import fields, replace
 from glob import escape
 from pathlib import Path
@@ -54,11 +54,20 @@ class Finished:
     @classmethod
     @contextmanager
     def opened(
-        cls, question: Question, matching: Matching, folder: Path, form: Format, resume: bool
+        cls,
+        question: Question,
+        matching: Matching,
+        folder: Path,
+        form: Format,
+        resume: bool,
+        *,
+        late: bool = False,
     ) -> Iterator[Finished]:
         """What is finished; the folder is made, and is this process's own within the block.
 
-        Where nothing is finished in the end, nothing is left.
+        Where nothing is finished in the end, nothing is left, but for the journal of a folder into
+        which others may write after the block: one that was there and gets answers `late`, or that
+        is not empty. Without it, what they write would be of no run.
         """
         if is_used(folder) and not resume:
             raise CarveError(
@@ -74,34 +83,47 @@ class Finished:
         make_folder(folder)
         finished = cls(question, matching, folder)
         identity = {**_identity(question, matching), "--format": form}
-        with Journal.at(
-            folder / NAME, identity, resume, finished._take, "use another --output"
-        ) as journal:
-            finished._journal = journal
-            try:
-                yield finished
-            finally:
-                finished._sweep()
-                if not finished._records:
-                    journal.discard()
-                    if is_new:
-                        with suppress(OSError):  # a worker may still be writing
-                            folder.rmdir()
+
+        def journal_of(resume: bool) -> AbstractContextManager[Journal]:
+            return Journal.at(
+                folder / NAME, identity, resume, finished._take, "use another --output"
+            )
+
+        try:
+            with journal_of(resume) as journal:
+                finished._journal = journal
+                try:
+                    yield finished
+                finally:
+                    finished._sweep()
+                    if not finished._records and (is_new or not late):
+                        journal.discard()
+        finally:
+            if is_new and not finished._records:
+                try:
+                    folder.rmdir()
+                except OSError:  # a worker may still be writing
+                    with suppress(OSError, CarveError), journal_of(True):
+                        pass
 
     def totals(self, part: Part) -> Totals | None:
-        """Those of a part that need not be answered again, else None."""
+        """Those of a part that need not be answered again; else None, and its target is gone."""
         assert part.target is not None
         name, target = part.target.name, part.target
         self._stamps[name] = _stamp(part, self._label)  # before the file is read
         record = self._records.get(name)
-        if record is None or not target.is_file():
-            return None
-        same = (
-            record["rows"] == part.rows
+        if (
+            record is not None
+            and target.is_file()
+            and record["rows"] == part.rows
             and record["read"] == self._stamps[name]
             and record["bytes"] == target.stat().st_size
-        )
-        return replace(self._nothing, **record["totals"]) if same else None  # type: ignore[type-var]
+        ):
+            return replace(self._nothing, **record["totals"])  # type: ignore[type-var]
+        # Nobody is to find it if the file cannot be answered as it is now.
+        self._records.pop(name, None)
+        target.unlink(missing_ok=True)
+        return None
 
     def keep(self, part: Part, totals: Totals) -> None:
         """A part is finished."""
@@ -122,9 +144,10 @@ class Finished:
         self._records[part.target.name] = record
 
     def others(self, parts: list[Part]) -> list[str]:
-        """Finished parts that are none of these."""
+        """Finished parts that are none of these, and whose answers are there."""
         asked = {part.target.name for part in parts if part.target is not None}
-        return sorted(self._records.keys() - asked)
+        others = self._records.keys() - asked
+        return sorted(name for name in others if (self._folder / name).is_file())
 
     def _take(self, record: dict[str, Any]) -> bool:
         if record.keys() != {"part", "rows", "read", "bytes", "totals"}:
@@ -144,7 +167,8 @@ class Finished:
         """Remove what workers left that died, or were on their way when the run ended."""
         for name in self._stamps:
             for path in self._folder.glob(f".{escape(name)}.*"):
-                path.unlink(missing_ok=True)
+                if path.name not in self._records:
+                    path.unlink(missing_ok=True)
             if name not in self._records:
                 (self._folder / name).unlink(missing_ok=True)
 

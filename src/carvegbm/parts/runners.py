@@ -31,6 +31,11 @@ Answered = Iterator[tuple[Part, Totals]]
 class Runner(Protocol):
     """Who answers parts."""
 
+    @property
+    def is_late(self) -> bool:
+        """Whether a part that was cancelled may still be written when `run` has ended."""
+        ...
+
     def run(
         self, question: Question, matching: Matching, parts: Sequence[Part], tell: Tell
     ) -> Answered:
@@ -44,6 +49,11 @@ class Here:
 
     threads: int | None = None
     """By default all cores."""
+
+    @property
+    def is_late(self) -> bool:
+        """Never: who runs a part ends with it."""
+        return False
 
     def run(
         self, question: Question, matching: Matching, parts: Sequence[Part], tell: Tell
@@ -74,6 +84,11 @@ class OnDask:
             import distributed  # noqa: F401
         except ImportError:
             raise CarveError("--dask needs Dask; pip install 'carvegbm[dask]'") from None
+
+    @property
+    def is_late(self) -> bool:
+        """On a cluster of others: a task that has begun runs to its end."""
+        return self.address != "local"
 
     def run(
         self, question: Question, matching: Matching, parts: Sequence[Part], tell: Tell

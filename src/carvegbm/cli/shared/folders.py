@@ -88,7 +88,10 @@ class Asked:
         from carvegbm.parts.finished import Finished, is_used
 
         begins = not is_used(folder)
-        with Finished.opened(run.question, run.matching, folder, form, self.resume) as finished:
+        late = run.runner.is_late
+        with Finished.opened(
+            run.question, run.matching, folder, form, self.resume, late=late
+        ) as finished:
             if others := finished.others(run.parts):
                 raise CarveError(
                     f"{folder} holds answers about files that are not among DATA: {others[0]}"
@@ -117,7 +120,7 @@ class _Run:
         self, question: Question, matching: Matching, parts: list[Part], runner: Runner
     ) -> None:
         self.question, self.matching, self.parts = question, matching, parts
-        self._runner = runner
+        self.runner = runner
         self.done = 0
 
     def totals(self, finished: Finished | None) -> Totals:
@@ -137,7 +140,7 @@ class _Run:
             output.note(f"resuming after {self.done} of {len(self.parts)} files")
         with _Progress(self, sum(totals.instances for totals in found)) as progress:
             if rest:
-                running = self._runner.run(self.question, self.matching, rest, progress.tell)
+                running = self.runner.run(self.question, self.matching, rest, progress.tell)
                 with closing(running) as answered:  # type: ignore[type-var]
                     for part, totals in answered:
                         if finished is not None:
@@ -211,6 +214,8 @@ class Answers:
 
 # ── which files ──────────────────────────────────────────────────────────────────────────────
 
+_HIDDEN = (".", "_")  # names of files that are left out by what reads folders, here and elsewhere
+
 
 def is_by_parts(data: Sequence[str], out: str | None, dask: str | None) -> bool:
     """Whether a run goes over files one by one, with a result for each."""
@@ -256,7 +261,7 @@ def _files(given: Sequence[str], label: str | None) -> list[str]:
     for name in given:
         if Path(name).is_dir():
             inside = sorted(path for path in Path(name).iterdir() if path.is_file())
-            some = [str(path) for path in inside if not path.name.startswith((".", "_"))]
+            some = [str(path) for path in inside if not path.name.startswith(_HIDDEN)]
         elif _is_pattern(name):
             some = [path for path in sorted(glob(name, recursive=True)) if Path(path).is_file()]
         else:
@@ -280,8 +285,10 @@ def _parts(
 ) -> list[Part]:
     """A part per file, up to so many rows in all."""
     from carvegbm.instances.batches import length
+    from carvegbm.instances.tabular import files_of
     from carvegbm.parts.files import Part
 
+    read = {os.path.realpath(file) for name in files for file in files_of(name, matching.label)}
     parts, of_target = [], dict[str, str]()
     for name in files:
         if rows == 0:
@@ -293,6 +300,15 @@ def _parts(
         target = None
         if folder is not None:
             target = folder / f"{_stem(name)}.{form}"
+            if target.name.startswith(_HIDDEN):
+                raise CarveError(
+                    f"{name}: its answers would go to {target}, and what reads folders leaves out "
+                    f"names that begin with {target.name[0]}; rename it"
+                )
+            if os.path.realpath(target) in read:
+                raise CarveError(
+                    f"{target} is among DATA, and would be overwritten; give another --output"
+                )
             if target.name in of_target:
                 raise CarveError(
                     f"{of_target[target.name]} and {name} would both be written to {target}; "

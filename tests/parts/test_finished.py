@@ -1,0 +1,80 @@
+"""What of a folder is finished: what the journal says, and nothing that others left."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import carvegbm as cg
+from carvegbm.instances.matching import Matching
+from carvegbm.parts.files import Part, answer_part
+from carvegbm.parts.finished import NAME, Finished
+from carvegbm.parts.questions import Verify
+
+
+@pytest.fixture
+def asked(sample_folder: Path) -> tuple[Verify, Matching]:
+    ensemble = cg.load(sample_folder / "sample_model.txt")
+    return Verify.of(ensemble, cg.Attacker("inf", 0.02)), Matching(ensemble)
+
+
+@pytest.fixture
+def data_path(sample_folder: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "some.csv"
+    pd.read_csv(sample_folder / "sample_data.csv")[:5].to_csv(path, index=False)
+    return path
+
+
+def test_what_is_finished_is_no_rest_of_another(asked: Any, data_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    folder = data_path.parent / "answers"
+    names = ["a.parquet", ".a.parquet.b.parquet"]
+    with Finished.opened(*asked, folder, "parquet", False) as finished:
+        for part in (Part(str(data_path), folder / name) for name in names):
+            assert finished.totals(part) is None
+            finished.keep(part, answer_part(*asked, part))
+        (folder / ".a.parquet.left").touch()
+    assert sorted(os.listdir(folder)) == sorted([NAME, *names])
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_what_is_written_late_can_be_resumed(
+    asked: Any, data_path: Path, is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = data_path.parent / "answers"
+    part = Part(str(data_path), folder / "some.csv")
+    if is_there:
+        folder.mkdir()
+    else:  # between sweeping and removing the folder
+        sweep = Finished._sweep
+
+        def late(self: Finished) -> None:
+            sweep(self)
+            (folder / "some.csv").touch()
+
+        monkeypatch.setattr(Finished, "_sweep", late)
+    with Finished.opened(*asked, folder, "csv", False, late=True) as finished:
+        assert finished.totals(part) is None
+    monkeypatch.undo()
+    (folder / "some.csv").touch()
+    with Finished.opened(*asked, folder, "csv", True) as finished:
+        assert finished.totals(part) is None
+        assert not (folder / "some.csv").exists()
+        finished.keep(part, answer_part(*asked, part))
+    with Finished.opened(*asked, folder, "csv", True) as finished:
+        assert finished.totals(part) is not None
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_nothing_finished_leaves_nothing(asked: Any, data_path: Path, is_there: bool) -> None:
+    folder = data_path.parent / "answers"
+    if is_there:
+        folder.mkdir()
+    with Finished.opened(*asked, folder, "csv", False, late=not is_there):
+        pass
+    assert folder.exists() == is_there
+    assert not is_there or os.listdir(folder) == []
