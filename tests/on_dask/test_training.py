@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -184,15 +185,45 @@ def test_a_worker_that_is_killed_ends_the_training_in_one_line(client):
     dX, dy = da.from_array(X, chunks=(5_000, 8)), da.from_array(y, chunks=5_000)
     first = sorted(client.scheduler_info()["workers"])[0]
     client.run(die_soon, workers=[first])
-    model = cgd.DaskLargeSpreadClassifier(client=client, budget=1e-9, n_estimators=100_000)
+    endless = {"features": [], "n_estimators": 100_000}  # nothing is closed
+    model = cgd.DaskLargeSpreadClassifier(client=client, **endless)
     started = time.monotonic()
     with pytest.raises(CarveError, match=r"was lost in the middle of training|left the training"):
         model.fit(dX, dy)
     assert time.monotonic() - started < 60  # a bound on hanging, not on speed
     client.wait_for_workers(2, timeout=60)
-    deadline = time.monotonic() + 30
-    while any(client.run(open_teams).values()) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert not any(client.run(open_teams).values())
+    wait_until(lambda: not any(client.run(open_teams).values()))
     model = cgd.DaskLargeSpreadClassifier(client=client, n_estimators=3).fit(dX, dy)
     assert model.n_iter_ == 3
+
+
+ENDLESS = """
+import sys
+import dask.array as da, numpy as np
+from distributed import Client
+from carvegbm import dask as cgd
+
+X = np.random.default_rng(0).normal(size=(4000, 4))
+dX, dy = da.from_array(X, chunks=(1000, 4)), da.from_array(X[:, 0] > 0, chunks=1000)
+with Client(sys.argv[1]) as client:
+    cgd.DaskLargeSpreadClassifier(features=[], n_estimators=100_000).fit(dX, dy)
+"""
+
+
+def test_workers_stop_when_the_client_is_killed(client):
+    client.wait_for_workers(2)
+    address = client.scheduler_info()["address"]
+    process = subprocess.Popen([sys.executable, "-c", ENDLESS, address])
+    try:
+        wait_until(lambda: sum(client.run(open_teams).values()) == 2)
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: not any(client.run(open_teams).values()))
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 60  # a bound on hanging, not on speed
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

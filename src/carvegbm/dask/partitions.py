@@ -77,6 +77,8 @@ def _pair(X: Any, y: Any) -> tuple[Any, Any]:
 
 def side_by_side(X: Any, y: Any, weight: Any = None) -> list[tuple[Any, Any, Any]]:
     """Rows, labels and weights of every partition, each still to be computed; None for none."""
+    if y is None:
+        raise DataError("y is missing; training needs a label for every row")
     X, y, weight = whole_rows(X), _labels(y), _labels(weight, "sample_weight")
     columns = []
     for given, what in ((X, "X"), (y, "y"), (weight, "sample_weight")):

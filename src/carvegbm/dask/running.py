@@ -11,9 +11,10 @@ error says what happened.
 from __future__ import annotations
 
 import secrets
+import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,6 +28,8 @@ from carvegbm.training.teams.team import ALONE, TeamError
 __all__ = ["Rows", "fit"]
 
 _LOOK_EVERY = 1.0  # seconds between looks at who is still there
+_LAST_WORDS = 5.0  # seconds for the other members to end, once one has
+_FAILED = ("error", "cancelled", "lost")
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def fit(client: Any, plan: Plan, rows: Rows, sets: Sequence[Rows]) -> Any:
 
 
 def _fit(client: Any, plan: Plan, rows: Rows, sets: Sequence[Rows]) -> Any:
-    from distributed import wait
+    from distributed import Lock, wait
 
     futures = [_parts(client, each) for each in (rows, *sets)]
     everything = [future for group in futures for future in group]
@@ -62,7 +65,8 @@ def _fit(client: Any, plan: Plan, rows: Rows, sets: Sequence[Rows]) -> Any:
     # Who has no training rows is no member: what it has goes to one, in turn.
     ranks = {worker: rank for rank, worker in enumerate(members)}
     shares = [_by_rank(group, owners, ranks) for group in (train, *watched)]
-    with _team(client, plan, members, shares) as tasks:
+    # Members of two fits would wait for each other's threads: fits take turns.
+    with Lock("carvegbm: a fit"), _team(client, plan, members, shares) as tasks:
         return _results(client, tasks, members)[0]
 
 
@@ -146,9 +150,13 @@ def _results(client: Any, tasks: Sequence[Any], members: Sequence[str]) -> list[
         lost = [worker for worker in members if worker not in _workers(client)]
         if lost:
             raise CarveError(f"worker {lost[0]} was lost in the middle of training; fit again")
-        failed = [task for task in tasks if task.status in ("error", "cancelled", "lost")]
+        failed = [task for task in tasks if task.status in _FAILED]
         if failed:
-            raise _worst(failed)
+            with suppress(
+                TimeoutError
+            ):  # who fails takes the others along: the cause may come last
+                wait(tasks, timeout=_LAST_WORDS)
+            raise _worst([task for task in tasks if task.status in _FAILED])
         pending = [task for task in tasks if task.status == "pending"]
         if not pending:
             found: list[Any] = client.gather(list(tasks))
@@ -191,10 +199,30 @@ def _fit_member(
     from distributed import get_worker
 
     train, *watched = shares
-    threads = get_worker().state.nthreads
+    worker, key = get_worker(), get_worker().get_current_task()
+    threads = worker.state.nthreads
     if len(addresses) == 1:
         door.close()
         return fit_share(plan, ALONE, train, watched, threads)
-    with SocketTeam(rank, addresses, door, secret) as team:
+    with _wanted(worker, key, secret), SocketTeam(rank, addresses, door, secret) as team:
         found = fit_share(plan, team, train, watched, threads)
     return found if rank == 0 else None
+
+
+@contextmanager
+def _wanted(worker: Any, key: Any, secret: str) -> Iterator[None]:
+    """Stop this worker's members once nobody wants their result: the client may be gone."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_LOOK_EVERY):
+            task = worker.state.tasks.get(key)
+            if task is None or task.state in ("cancelled", "released", "forgotten"):
+                SocketTeam.stop(secret)
+                return
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()

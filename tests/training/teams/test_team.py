@@ -174,9 +174,10 @@ def test_a_silent_member_is_given_up():
     ]
 
 
-def test_strangers_are_turned_away():
+def test_strangers_are_turned_away_and_hold_nobody_up():
     doors = [Door("127.0.0.1") for _ in range(2)]
     addresses = [door.address for door in doors]
+    silent = [socket.create_connection(addresses[0]) for _ in range(15)]
     stranger = socket.create_connection(addresses[0])
     stranger.sendall(b"\x05\x00\x01\x00\x00\x00wrong")
     shy = socket.create_connection(addresses[0])
@@ -191,7 +192,8 @@ def test_strangers_are_turned_away():
     thread.start()
     assert member(0)[0] == [0, 1]
     thread.join(10)
-    stranger.close()
+    for one in (stranger, *silent):
+        one.close()
 
 
 def test_a_member_that_never_calls_is_named(monkeypatch):

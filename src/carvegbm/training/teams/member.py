@@ -132,12 +132,24 @@ def _stacked(parts: Sequence[Any]) -> Any:
     if hasattr(parts[0], "iloc"):
         import pandas as pd
 
+        if any(not _same_kinds(part, parts[0]) for part in parts):
+            raise DataError(
+                "partitions have columns of other types, or other categories; give all of them the "
+                "same (Dask: astype(), categorize())"
+            )
         return pd.concat(parts)
     if hasattr(parts[0], "tocsr"):
         from scipy.sparse import vstack
 
         return vstack(parts, format="csr")
     return np.concatenate(parts)
+
+
+def _same_kinds(one: Any, other: Any) -> bool:
+    """Whether two frames or series have columns of the same types, with the same categories."""
+    if not hasattr(one, "dtypes") or one.ndim == 1:
+        return bool(one.dtype == other.dtype)
+    return len(one.dtypes) == len(other.dtypes) and all(one.dtypes == other.dtypes)
 
 
 def _named(

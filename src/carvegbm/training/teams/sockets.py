@@ -13,6 +13,7 @@ import hmac
 import selectors
 import socket
 import struct
+import threading
 import time
 from collections.abc import Sequence
 from typing import ClassVar
@@ -28,9 +29,11 @@ VANISHED = 40
 
 _PATIENCE = 3600.0
 _CALLING = 120.0  # seconds within which all members must have met
-_LOOK_EVERY = 0.5  # seconds between looks at whether the training was stopped meanwhile
+_GREETING = 10.0  # seconds between two bytes of a caller, before it is taken for a stranger
+_LOOK_EVERY = 0.1  # seconds between looks at whether the training was stopped meanwhile
 _HEADER = struct.Struct("<q")
 _PIECE = 1 << 20
+_LONGEST = 1 << 40  # bytes of a message
 
 
 class Door:
@@ -48,9 +51,9 @@ class Door:
             raise
         self.address: Address = self._socket.getsockname()[:2]
 
-    def accept(self, deadline: float) -> socket.socket:
-        """The next caller."""
-        self._socket.settimeout(max(0.01, deadline - time.monotonic()))
+    def accept(self, seconds: float) -> socket.socket:
+        """The next caller, within so many seconds."""
+        self._socket.settimeout(seconds)
         return self._socket.accept()[0]
 
     def close(self) -> None:
@@ -135,24 +138,7 @@ class SocketTeam(Team):
         deadline = time.monotonic() + _CALLING
         for other in range(self.rank):
             self._peers[other] = self._call(other, addresses[other], deadline)
-        while len(self._peers) < self.size - 1:
-            try:
-                caller = door.accept(min(deadline, time.monotonic() + _LOOK_EVERY))
-            except TimeoutError:
-                if self._is_stopped:
-                    raise TeamError("the training was stopped") from None
-                if time.monotonic() < deadline:
-                    continue
-                missing = sorted(set(range(self.size)) - {self.rank, *self._peers})
-                raise TeamError(
-                    f"{self._named(missing[0])} did not call within {_CALLING:g} s; can the "
-                    "machines reach each other on any port?"
-                ) from None
-            rank = self._welcome(caller, deadline)
-            if rank is None:
-                caller.close()  # a stranger
-            else:
-                self._peers[rank] = caller
+        self._be_called(door, deadline)
         for peer in self._peers.values():
             _set_options(peer)
 
@@ -165,18 +151,37 @@ class SocketTeam(Team):
         except OSError as error:
             raise TeamError(f"{self._named(other)} cannot be reached: {error}") from None
 
-    def _welcome(self, caller: socket.socket, deadline: float) -> int | None:
-        """The rank of a caller that shows the secret; None for anyone else."""
-        caller.settimeout(max(0.01, min(10.0, deadline - time.monotonic())))
+    def _be_called(self, door: Door, deadline: float) -> None:
+        """Wait for the members of higher rank; strangers are greeted beside them, and forgotten."""
+        while len(self._peers) < self.size - 1:
+            if self._is_stopped:
+                raise TeamError("the training was stopped")
+            if time.monotonic() > deadline:
+                missing = min(set(range(self.rank + 1, self.size)) - {*self._peers})
+                raise TeamError(
+                    f"{self._named(missing)} did not call within {_CALLING:g} s; is its worker "
+                    "busy, and can the machines reach each other on any port?"
+                )
+            try:
+                caller = door.accept(_LOOK_EVERY)
+            except TimeoutError:
+                continue
+            threading.Thread(target=self._greet, args=(caller,), daemon=True).start()
+
+    def _greet(self, caller: socket.socket) -> None:
+        """Take a caller for a member, if it shows the secret at once; else hang up."""
+        caller.settimeout(_GREETING)
         try:
             length, rank = struct.unpack("<HI", _receive(caller, 6))
             shown = _receive(caller, min(length, 1024))
         except (OSError, EOFError):
-            return None
+            caller.close()
+            return
         is_member = hmac.compare_digest(shown, self._secret.encode())
-        return (
-            rank if is_member and self.rank < rank < self.size and rank not in self._peers else None
-        )
+        if is_member and self.rank < rank < self.size and rank not in self._peers:
+            self._peers[rank] = caller
+        else:
+            caller.close()
 
     def _named(self, other: int) -> str:
         return f"member {other} of {self.size} ({self._addresses[other]})"
@@ -208,8 +213,9 @@ class SocketTeam(Team):
                     except BlockingIOError:  # the system was mistaken
                         continue
                     except (OSError, EOFError) as error:
+                        why = str(error) or "it hung up"
                         raise TeamError(
-                            f"{self._named(key.data)} left the training: {error or 'closed'}"
+                            f"{self._named(key.data)} left the training: {why}"
                         ) from None
                     if talk.wants():
                         selector.modify(talk.peer, talk.wants(), key.data)
@@ -252,6 +258,8 @@ class _Talk:
         self._have += count
         if self._length is None and self._have == _HEADER.size:
             (self._length,) = _HEADER.unpack(self._header)
+            if not 0 <= self._length <= _LONGEST:
+                raise EOFError(f"a message of {self._length} bytes")
             self.received, self._have = bytearray(self._length), 0
 
 
