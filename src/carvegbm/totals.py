@@ -52,8 +52,9 @@ class Totals(ABC):
 
 def added(parts: Iterable[Some]) -> Some:
     """The totals of all instances, of which some or none are in every part."""
-    whole = reduce(lambda one, other: one.plus(other), parts)
-    if whole.instances == 0:
+    given = list(parts)
+    whole = reduce(lambda one, other: one.plus(other), given) if given else None
+    if whole is None or whole.instances == 0:
         raise DataError("there are no rows; every part is empty")
     return whole
 

@@ -133,6 +133,16 @@ def test_no_rows_at_all_are_no_totals(few: Any, stump: cg.Ensemble) -> None:
         cgs.robustness_curve(nothing, stump, norm=1, budgets=[0.1])
 
 
+def test_no_partitions_at_all_are_no_totals(spark: Any, few: Any, stump: cg.Ensemble) -> None:
+    attacker = cg.Attacker("inf", 0.1)
+    nowhere = spark.createDataFrame(spark.sparkContext.emptyRDD(), few.schema)
+    assert nowhere.rdd.getNumPartitions() == 0
+    with pytest.raises(cg.DataError, match=r"^there are no rows; every part is empty$"):
+        cgs.summary(cgs.verify(nowhere, stump, attacker), attacker)
+    with pytest.raises(cg.DataError, match=r"^there are no rows; every part is empty$"):
+        cgs.robustness_curve(nowhere, stump, norm=1, budgets=[0.1])
+
+
 def test_what_is_not_known_is_null(few: Any, stump: cg.Ensemble) -> None:
     """To Spark, NaN is larger than every number."""
     found = cgs.radius(few, stump, norm="inf", max_budget=0.2, label="label")

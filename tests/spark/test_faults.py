@@ -81,6 +81,19 @@ def test_an_array_of_another_length_is_named(
         cgs.summary(cgs.verify(df, stump, ATTACKER, features="x"), ATTACKER)
 
 
+def test_a_vector_that_is_null_is_named(spark: Any, stump: cg.Ensemble) -> None:
+    from pyspark.ml.linalg import Vectors
+
+    rows = [(i, None if i == 4 else Vectors.dense([0.1]), i % 2) for i in range(6)]
+    df = spark.createDataFrame(spark.sparkContext.parallelize(rows, 1), ["id", "v", "y"])
+    with refused("^partition 0: X row 4: 'v' is null, the model has 1 features", kind=cg.DataError):
+        cgs.summary(cgs.verify(df, stump, ATTACKER, features="v"), ATTACKER)
+    with refused("^partition 0: X row 4: 'v' is null", kind=cg.DataError):
+        cgs.SparkRobustClassifier(
+            norm="inf", budget=0.1, features_col="v", label_col="y", num_workers=None
+        ).fit(df)
+
+
 def test_another_version_on_executors_is_noticed(
     few: Any, stump: cg.Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,12 +197,32 @@ def test_two_columns_of_one_name_are_refused(few: Any, stump: cg.Ensemble) -> No
         cgs.verify(twice, stump, ATTACKER)
 
 
+def test_columns_that_differ_only_in_case_are_one_name_if_they_are_to_spark(
+    spark: Any, few: Any, stump: cg.Ensemble
+) -> None:
+    name, df = "spark.sql.caseSensitive", few.toDF("A", "a", "label")
+    words = "df has several columns called 'a', to Spark 'A', 'a' are one name; rename them with"
+    with refused(words, kind=cg.DataError):
+        cgs.verify(df, stump, ATTACKER, keep="label")
+    with refused("df has several columns called 'A', to Spark", kind=cg.DataError):
+        cgs.verify(df, stump, ATTACKER)
+    before = spark.conf.get(name)
+    spark.conf.set(name, "true")
+    try:
+        found = cgs.verify(df, stump, ATTACKER, label="label").collect()
+    finally:
+        spark.conf.set(name, before)
+    assert sorted((row["A"], row["a"]) for row in found) == [(0, 0.1), (1, 0.45)]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"features": ["b"]}, "features: df has no column 'b'; it has 'id', 'a', 'label'"),
         ({"label": "lable"}, "label: df has no column 'lable'; .* did you mean 'label'"),
         ({"keep": ["x"]}, "keep: df has no column 'x'"),
+        ({"features": 3}, "^features must be a column's name or a list of them, got 3$"),
+        ({"keep": 3}, "^keep must be a column's name or a list of them, got 3$"),
         ({"features": ["a", "id"]}, "features names 2 columns, the model has 1 features"),
         ({"features": ["id"]}, "features lacks 'a' and has the unexpected 'id'; name the columns"),
         ({"timeout": 0}, "timeout must be > 0"),
@@ -209,6 +242,12 @@ def test_columns_that_are_no_numbers_are_refused_at_once(few: Any, stump: cg.Ens
             cgs.verify(few.selectExpr("id", f"{of} as a"), stump, ATTACKER)
     with refused("column 'a' holds array<string>; features must be arrays of numbers"):
         cgs.verify(few.selectExpr("array('x') as a"), stump, ATTACKER, features="a")
+
+
+def test_labels_in_arrays_are_refused_at_once(few: Any, stump: cg.Ensemble) -> None:
+    df = few.selectExpr("a", "array(label) as label")
+    with refused("^column 'label' holds array<int>, labels must be .* texts; cast it first$"):
+        cgs.verify(df, stump, ATTACKER, label="label")
 
 
 def test_an_ensemble_that_is_not_large_spread_is_refused_at_once(

@@ -349,6 +349,7 @@ def test_threads_are_those_of_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"features_col": ["e"]}, "features_col: df has no column 'e'"),
         ({"features_col": []}, "features_col names no column"),
+        ({"features_col": 3}, "^features_col must be a column's name or a list of them, got 3$"),
         ({"features_col": ["a", "label"]}, "column 'label' is named twice"),
         ({"label_col": "labels"}, "label_col: df has no column 'labels'; .* did you mean 'label'"),
         ({"weight_col": "t"}, "column 't' holds date, weights must be numbers; cast it first"),

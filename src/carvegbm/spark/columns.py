@@ -6,7 +6,7 @@ executors need, where each of them stands there (`Layout`), and the schema of wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from carvegbm.instances.columns import did_you_mean, is_same_name, listed, order
 from carvegbm.parts.questions import Kinds
 
 __all__ = [
+    "LABELS_MUST_BE",
     "NUMBERS",
     "Layout",
     "Names",
@@ -34,12 +35,14 @@ __all__ = [
     "quoted",
     "refuse_doubles",
     "require_frame",
+    "require_kind",
 ]
 
 Names = Sequence[str]
 
 _OF_KIND = {str: T.StringType, bool: T.BooleanType, float: T.DoubleType, object: T.StringType}
 NUMBERS = (T.NumericType, T.BooleanType, T.NullType)
+LABELS_MUST_BE = "labels must be whole numbers, truth values or texts"
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,14 @@ def arranged(
     """The columns that executors need, those to keep first, and where they are."""
     require_frame(df)
     there = list(df.columns)
-    kept = there if keep is None else [called(name, there, "keep") for name in names_of(keep)]
+    kept = there if keep is None else [called(n, there, "keep") for n in names_of(keep, "keep")]
     array = array_column(df, features)
     used = _feature_columns(df, ensemble, features) if array is None else [array]
     labels = [] if label is None else [called(label, there, "label")]
     sent = {name: quoted(name) for name in (*kept, *used, *labels)}
-    refuse_doubles(sent, there)
+    refuse_doubles(df, sent)
+    for name in labels:
+        require_kind(df, name, (*NUMBERS, T.StringType), LABELS_MUST_BE)
     kept, place = list(dict.fromkeys(kept)), {name: at for at, name in enumerate(sent)}
     columns, at = list(sent.values()), tuple(place[name] for name in used)
     if array is not None and not isinstance(df.schema[array].dataType, T.ArrayType):
@@ -108,10 +113,10 @@ def answer_schema(df: Any, layout: Layout, kinds: Kinds) -> Any:
 
 def longer_schema(df: Any, layout: Layout, fields: Sequence[Any], remedy: str) -> Any:
     """The columns that are kept, then these; `remedy` is for two of one name."""
-    exactly = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
-    taken = {name if exactly else name.lower(): name for name in layout.kept}
+    same = _spelling(df)
+    taken = {same(name): name for name in layout.kept}
     for field in fields:
-        clash = taken.get(field.name if exactly else field.name.lower())
+        clash = taken.get(same(field.name))
         if clash is not None:
             raise CarveError(
                 f"df has a column {clash!r}, and so has the answer; rename it with "
@@ -129,20 +134,42 @@ def plain_columns(df: Any, names: Names) -> Any:
     return df.select(*(quoted(name) for name in names))
 
 
-def refuse_doubles(names: Iterable[str], there: Names) -> None:
-    """Refuse a name that several columns have."""
+def refuse_doubles(df: Any, names: Iterable[str]) -> None:
+    """Refuse a name that several columns have, or that is that of several to Spark."""
+    same, there = _spelling(df), dict[str, list[str]]()
+    for name in df.columns:
+        there.setdefault(same(name), []).append(name)
     for name in names:
-        if there.count(name) > 1:
+        alike = there[same(name)]
+        if alike.count(name) > 1:
             raise DataError(f"df has several columns called {name!r}; rename them first")
+        if len(alike) > 1:
+            raise DataError(
+                f"df has several columns called {name!r}, to Spark {listed(alike)} are one name; "
+                "rename them with df.toDF, or set spark.sql.caseSensitive to true"
+            )
+
+
+def _spelling(df: Any) -> Callable[[str], str]:
+    """What two names have in common that are one to Spark."""
+    exactly = df.sparkSession.conf.get("spark.sql.caseSensitive", "false").lower() == "true"
+    return str if exactly else str.lower
+
+
+def require_kind(df: Any, name: str, kinds: tuple[type, ...], what: str) -> None:
+    """Refuse a column of another type; `what` says what it must be."""
+    kind = df.schema[name].dataType
+    if not isinstance(kind, kinds):
+        raise DataError(f"column {name!r} holds {kind.simpleString()}, {what}; cast it first")
 
 
 def as_array(df: Any, name: str) -> Any:
-    """A column of arrays, or of vectors, as one of arrays."""
+    """A column of arrays, or of vectors, as one of arrays; null where it is null."""
     if isinstance(df.schema[name].dataType, T.ArrayType):
         return quoted(name)
     from pyspark.ml.functions import vector_to_array
 
-    return vector_to_array(quoted(name))
+    return F.when(quoted(name).isNotNull(), vector_to_array(quoted(name)))
 
 
 def is_connect(df: Any) -> bool:
@@ -156,9 +183,16 @@ def quoted(name: str) -> Any:
     return F.col(f"`{escaped}`")
 
 
-def names_of(names: str | Names) -> list[str]:
+def names_of(names: str | Names, what: str) -> list[str]:
     """One name or several."""
-    return [names] if isinstance(names, str) else list(names)
+    if isinstance(names, str):
+        return [names]
+    try:
+        return list(names)
+    except TypeError:
+        raise CarveError(
+            f"{what} must be a column's name or a list of them, got {shown(names)}"
+        ) from None
 
 
 def called(name: Any, there: Names, what: str) -> str:
@@ -176,7 +210,7 @@ def called(name: Any, there: Names, what: str) -> str:
 
 def array_column(df: Any, features: str | Names | None, what: str = "features") -> str | None:
     """The column of arrays or vectors that holds all features, if one is given."""
-    given = [] if features is None else names_of(features)
+    given = [] if features is None else names_of(features, what)
     if len(given) != 1:
         return None
     name = called(given[0], df.columns, what)
@@ -197,7 +231,7 @@ def _feature_columns(df: Any, ensemble: Ensemble, features: str | Names | None) 
         raise CarveError(
             "the model does not name its features; give features=[…], the columns in its order"
         )
-    given = list(known or ()) if features is None else names_of(features)
+    given = list(known or ()) if features is None else names_of(features, "features")
     used = [called(name, df.columns, "features") for name in given]
     if len(used) != ensemble.n_features:
         raise DataError(

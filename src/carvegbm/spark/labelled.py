@@ -17,6 +17,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from carvegbm.errors import DataError
 from carvegbm.spark.columns import (
+    LABELS_MUST_BE,
     NUMBERS,
     Names,
     array_column,
@@ -26,6 +27,7 @@ from carvegbm.spark.columns import (
     quoted,
     refuse_doubles,
     require_frame,
+    require_kind,
 )
 from carvegbm.spark.partitions import labels_of, matrix
 from carvegbm.training.teams.member import Part
@@ -71,7 +73,7 @@ def choose(df: Any, columns: Columns) -> tuple[Any, Chosen]:
     require_frame(df)
     there = list(df.columns)
     array = array_column(df, columns.features, "features_col")
-    given = names_of(columns.features) if array is None else [array]
+    given = names_of(columns.features, "features_col") if array is None else [array]
     names = [called(name, there, "features_col") for name in given]
     label = called(columns.label, there, "label_col")
     weight = None if columns.weight is None else called(columns.weight, there, "weight_col")
@@ -85,7 +87,7 @@ def choose(df: Any, columns: Columns) -> tuple[Any, Chosen]:
     for name in [*names, *rest]:
         if [*names, *rest].count(name) > 1:
             raise DataError(f"column {name!r} is named twice; it can serve as one thing alone")
-    refuse_doubles([*names, *rest], there)
+    refuse_doubles(df, [*names, *rest])
     used = [as_array(df, array).cast("array<double>")] if array else [quoted(n) for n in names]
     used.append(quoted(label))
     if weight is not None:
@@ -98,15 +100,14 @@ def choose(df: Any, columns: Columns) -> tuple[Any, Chosen]:
 
 def _check_kinds(df: Any, chosen: Chosen) -> None:
     def require(name: str | None, kinds: tuple[type, ...], what: str) -> None:
-        if name is not None and not isinstance(df.schema[name].dataType, kinds):
-            held = df.schema[name].dataType.simpleString()
-            raise DataError(f"column {name!r} holds {held}, {what}; cast it first")
+        if name is not None:
+            require_kind(df, name, kinds, what)
 
     if not chosen.names:
         raise DataError("features_col names no column")
     for name in () if chosen.is_array else chosen.names:
         require(name, (*NUMBERS, T.StringType), "features must be numbers, or texts for categories")
-    require(chosen.label, _LABELS, "labels must be whole numbers, truth values or texts")
+    require(chosen.label, _LABELS, LABELS_MUST_BE)
     require(chosen.weight, NUMBERS, "weights must be numbers")
     require(chosen.validation, (T.BooleanType,), "what marks validation rows must be boolean")
 
