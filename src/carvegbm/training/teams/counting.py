@@ -62,9 +62,13 @@ class Rules:
         )
 
     @property
-    def split_length(self) -> int:
-        """Bytes of a split as it travels."""
-        return _TAIL_AT + _TAIL.size + 4 * self.most_categories
+    def split_lengths(self) -> tuple[int, int]:
+        """Bytes of a split as it travels: as LightGBM has it, and as its first versions 4 did.
+
+        They left room for two numbers fewer than they wrote.
+        """
+        whole = _TAIL_AT + _TAIL.size + 4 * self.most_categories
+        return whole, whole - 16
 
 
 @dataclass(frozen=True)
@@ -154,8 +158,9 @@ class Follower:
 
         Every block holds a split for the smaller leaf, then one for the larger one.
         """
-        length = self.rules.split_length
-        pair = self._looked_at() if self._leaves and len(blocks[0]) == 2 * length else None
+        length, odd = divmod(len(blocks[0]), 2)
+        is_pair = length in self.rules.split_lengths and not odd
+        pair = self._looked_at() if self._leaves and is_pair else None
         if pair is None or not self._is_on_the_way(pair, blocks, length):
             self._leaves, self.was_lost = [], True
             return blocks
