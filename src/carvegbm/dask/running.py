@@ -142,20 +142,25 @@ def _workers(client: Any) -> set[str]:
     return set(client.scheduler_info(n_workers=-1)["workers"])
 
 
+def _require(members: Sequence[str], client: Any) -> None:
+    """Refuse to go on without a member's worker."""
+    there = _workers(client)
+    for worker in members:
+        if worker not in there:
+            raise CarveError(f"worker {worker} was lost in the middle of training; fit again")
+
+
 def _results(client: Any, tasks: Sequence[Any], members: Sequence[str]) -> list[Any]:
     """What the members' tasks return, unless one fails or a worker is lost."""
     from distributed import wait
 
     while True:
-        lost = [worker for worker in members if worker not in _workers(client)]
-        if lost:
-            raise CarveError(f"worker {lost[0]} was lost in the middle of training; fit again")
-        failed = [task for task in tasks if task.status in _FAILED]
-        if failed:
-            with suppress(
-                TimeoutError
-            ):  # who fails takes the others along: the cause may come last
+        _require(members, client)
+        if any(task.status in _FAILED for task in tasks):
+            # Who fails takes the others along: the cause may come last.
+            with suppress(TimeoutError):
                 wait(tasks, timeout=_LAST_WORDS)
+            _require(members, client)
             raise _worst([task for task in tasks if task.status in _FAILED])
         pending = [task for task in tasks if task.status == "pending"]
         if not pending:
