@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,6 @@ __all__ = ["Attack", "Kinds", "Measure", "Question", "Range", "Verify"]
 
 Kinds = dict[str, type]
 """Columns by name: str, bool or float; object for labels of categories."""
-Some = TypeVar("Some", bound="Question")
 
 _VERDICT_ONLY = ("method", "grid", "exact_margin")
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.errors import DataError
 from carvegbm.training.inputs import split_off
 from carvegbm.training.teams.share import Share
 
@@ -44,14 +43,6 @@ class Labelled:
         """Training and validation rows: a fifth is split off, a share of every class alike."""
         kept, rest = split_off(self.share.everyone(self.labels), seed, stratify)
         return self.part(kept), self.part(rest, "valid_0")
-
-    def require_rows_everywhere(self) -> None:
-        """Refuse rows of which a member of the team has none: LightGBM trains on some only."""
-        if self.share.team.any(len(self) == 0):
-            raise DataError(
-                "a member of the team has no training rows; train with fewer workers, spread the "
-                "rows more evenly, or give eval_set"
-            )
 
     def part(self, positions: npt.NDArray[np.int64], name: str | None = None) -> Labelled:
         """Some of all rows, ascending, under another name."""

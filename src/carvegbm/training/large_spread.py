@@ -128,7 +128,7 @@ class LargeSpread(Estimator):
             else:
                 data, held_out = data.split_off(inputs.seed_from(self.random_state))
                 sets = [held_out]
-                data.require_rows_everywhere()
+                data.share.require_rows_everywhere()
         boosting = Boosting(
             data,
             attacker,

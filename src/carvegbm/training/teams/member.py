@@ -17,7 +17,6 @@ import numpy as np
 from carvegbm.errors import CarveError, DataError
 from carvegbm.parts.shipping import check_version
 from carvegbm.training import inputs
-from carvegbm.training.data import Labelled
 from carvegbm.training.estimator import Told
 from carvegbm.training.evaluation import Asked
 from carvegbm.training.teams.share import Share
@@ -84,7 +83,7 @@ def fit_share(
         # Chance must decide alike for all members; LightGBM alone has seeds of its own.
         estimator.random_state = team.first(secrets.randbelow(1 << 31))
     share, train = _joined(team, rows)
-    Labelled(np.empty((len(train[1]), 0)), np.empty(0), shared=share).require_rows_everywhere()
+    share.require_rows_everywhere()
     shares, pairs, weights = [], [], []
     for parts in sets:
         own, (X, y, weight) = _joined(team, parts)

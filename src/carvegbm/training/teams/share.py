@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.errors import DataError
 from carvegbm.training.teams.exact import exact_sum
 from carvegbm.training.teams.team import ALONE, Team
 
@@ -64,6 +65,14 @@ class Share:
         """The rows of both, first these and then the others."""
         positions = np.concatenate([self.positions, self.total + other.positions])
         return Share(self.team, positions, self.total + other.total)
+
+    def require_rows_everywhere(self) -> None:
+        """Refuse rows of which a member of the team has none: LightGBM trains on some only."""
+        if self.team.any(len(self.positions) == 0):
+            raise DataError(
+                "a member of the team has no training rows; train with fewer workers, spread the "
+                "rows more evenly, or give eval_set"
+            )
 
     def everyone(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """What all members have per row, in the order of all rows."""
