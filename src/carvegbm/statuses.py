@@ -1,11 +1,14 @@
-"""The five statuses: their order, which is that of the core's codes, and what they mean."""
+"""The five statuses: their order, which is that of the core's codes, what they mean, how they look.
+
+Whatever draws statuses takes their looks from here, so that they are the same everywhere.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MEANINGS", "STATUSES", "UNKNOWN", "flipped", "named"]
+__all__ = ["COLOURS", "HATCHES", "INKS", "MEANINGS", "STATUSES", "UNKNOWN", "flipped", "named"]
 
 MEANINGS = {
     "robust": "right, and stays right",
@@ -16,6 +19,28 @@ MEANINGS = {
 }
 STATUSES = tuple(MEANINGS)
 UNKNOWN = STATUSES.index("unknown")
+
+# Any two are told apart with full sight and without any one kind of cone, and each is seen on white
+# and on near-black paper.
+COLOURS = {
+    "robust": "#3d82e0",
+    "fragile": "#ee9a1b",
+    "vulnerable": "#763b86",
+    "broken": "#c0462d",
+    "unknown": "#b3bccb",
+}
+"""The colour of every status."""
+INKS = {
+    "robust": "#000000",
+    "fragile": "#000000",
+    "vulnerable": "#ffffff",
+    "broken": "#ffffff",
+    "unknown": "#000000",
+}
+"""For text on these colours: a contrast of 4.5 or more."""
+HATCHES = {"robust": "", "fragile": "//", "vulnerable": "", "broken": "\\\\", "unknown": ".."}
+"""Not by colour alone: what can be flipped is striped, what is not decided dotted (the patterns are
+those of matplotlib)."""
 
 _NAMES = np.array(STATUSES)
 
