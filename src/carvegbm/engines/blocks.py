@@ -20,9 +20,9 @@ from carvegbm.instances.sparse import Csr, changed_rows, rows_of
 from carvegbm.problem import Problem, Rows
 from carvegbm.trees.labels import as_given
 
-__all__ = ["decide_in_blocks", "end_at_zero", "witnesses_of"]
+__all__ = ["ZERO", "decide_in_blocks", "end_at_zero", "within_zero", "witnesses_of"]
 
-_ZERO = float(np.float32(1e-35))
+ZERO = float(np.float32(1e-35))
 """LightGBM reads a number that is no larger than this as 0, but in CSR as the number it is."""
 
 Decide = Callable[[Task, Rows, Listen | None], Decisions]
@@ -73,8 +73,8 @@ def witnesses_of(rows: Rows, changes: npt.NDArray[Any]) -> Csr:
 
 
 def end_at_zero(witnesses: Csr) -> npt.NDArray[np.bool_]:
-    """Which of the witnesses end at -_ZERO, which LightGBM takes for 0 in an array alone."""
-    rows = rows_of(witnesses)[witnesses.data == -_ZERO]
+    """Which of the witnesses end at -ZERO, which LightGBM takes for 0 in an array alone."""
+    rows = rows_of(witnesses)[witnesses.data == -ZERO]
     return np.bincount(rows, minlength=witnesses.shape[0]) > 0
 
 
@@ -97,7 +97,7 @@ def _changes(
     places = places[np.argsort(rows[places])]  # rows are finished in any order, taken in theirs
     flipped = rows[places]
     some = part.take(flipped)
-    witnesses = problem.witnesses(_within_zero(problem, found["witness"][flipped], some), some)
+    witnesses = problem.witnesses(within_zero(problem, found["witness"][flipped], some), some)
     moved = (witnesses != some.given) & ~np.isnan(some.given)
     told = as_given(problem.ensemble, witnesses, some.given, some.source)
     for place, z, changed in zip(places.tolist(), told, moved, strict=True):
@@ -105,17 +105,17 @@ def _changes(
     return changes
 
 
-def _within_zero(problem: Problem, found: npt.NDArray[np.float64], some: Rows) -> Any:
-    """Witnesses that end at -_ZERO, the first number that LightGBM takes for 0, a number further.
+def within_zero(problem: Problem, found: npt.NDArray[np.float64], some: Rows) -> Any:
+    """Witnesses that end at -ZERO, the first number that LightGBM takes for 0, a number further.
 
     So they are on the same side however it reads them. Where the budget does not allow it, they
     stay.
     """
     splits = problem.ensemble.nodes[problem.ensemble.nodes["feature"] >= 0]["threshold"]
-    ends = found == -_ZERO
-    if not ends.any() or -_ZERO in splits or np.nextafter(-_ZERO, -1) not in splits:
+    ends = found == -ZERO
+    if not ends.any() or -ZERO in splits or np.nextafter(-ZERO, -1) not in splits:
         return found
-    inside = np.where(ends, np.nextafter(-_ZERO, 0), found)
+    inside = np.where(ends, np.nextafter(-ZERO, 0), found)
     distance = problem.core_attacker.distance
     for row in np.flatnonzero(ends.any(axis=1)).tolist():
         x = np.asarray(some.X[row], dtype=np.float64)

@@ -1,0 +1,207 @@
+"""Minimal witnesses: nearest to their instances, and without a change that they could do without.
+
+Comes in: a problem, its rows, and their radii. Goes out: for every row that is right and can be
+flipped, what the nearest witness changes, as it was given. Two things are minimal about it: its
+distance is the radius, where that is known, and none of its changes can be taken back without
+losing the flip (other witnesses may change fewer features).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.attacker import LARGEST_BUDGET
+from carvegbm.engines import Settings, Task, decide
+from carvegbm.engines.blocks import ZERO, within_zero
+from carvegbm.problem import Problem, Rows
+from carvegbm.progress import Progress, progress_bar
+from carvegbm.radius import Radius
+from carvegbm.trees.labels import as_given
+from carvegbm.trees.link import class_indices, may_round_to_a_tie
+
+__all__ = ["Change", "Minimal", "MinimalWitness", "minimal_witnesses"]
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+_NUMBERS_AT_ONCE = 1 << 21
+
+
+class Change(NamedTuple):
+    """What a witness changes of one feature, as rows are given (categories as numbers)."""
+
+    feature: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class MinimalWitness:
+    """The nearest witness of one row."""
+
+    row: int
+    changes: tuple[Change, ...]
+    """In the order of the features."""
+    distance: float
+    """The smallest budget that affords it."""
+    is_nearest: bool
+    """distance is the radius; else no more is known than radius <= distance."""
+    margin: float
+    """Of the witness: how far it is on the right side of the decision threshold; at most 0."""
+    answer: Any
+    """What the model says of it."""
+    borderline: bool
+    """Closer to the decision threshold than the source library's rounding, see `Attack`."""
+
+
+@dataclass(frozen=True)
+class Minimal:
+    """Minimal witnesses, in the order of their rows."""
+
+    witnesses: tuple[MinimalWitness, ...]
+    missed: int
+    """Rows that can be flipped, but for which no witness was found within the time limit."""
+
+    def __len__(self) -> int:
+        return len(self.witnesses)
+
+    def __iter__(self) -> Iterator[MinimalWitness]:
+        return iter(self.witnesses)
+
+
+def minimal_witnesses(
+    problem: Problem,
+    rows: Rows,
+    radii: Radius,
+    settings: Settings,
+    progress: Progress = None,
+) -> Minimal:
+    """The nearest witness of every row that is right and that some budget is known to flip.
+
+    `radii` are those of the rows; the budget of the problem has no part in it.
+    """
+    budgets = np.where(radii.exact, radii.radius, radii.upper)
+    wanted = np.flatnonzero((budgets > 0) & np.isfinite(budgets))
+    found: list[MinimalWitness] = []
+    with progress_bar(progress, len(wanted), "finding witnesses") as tick:
+        for which, part_of, part in problem.dense(rows):
+            here = wanted[(wanted >= which.start) & (wanted < which.stop)]
+            block = _Block(problem, part_of, part, which.start)
+            for budget in np.unique(budgets[here]).tolist():
+                some = here[budgets[here] == budget]
+                found += block.witnesses(some, budget, radii, settings)
+                if tick is not None:
+                    tick(int(np.searchsorted(wanted, some[-1])))
+    found.sort(key=lambda witness: witness.row)
+    return Minimal(tuple(found), len(wanted) - len(found))
+
+
+class _Block:
+    """Rows that are dense, and the problem that they are of, which may be the compact one."""
+
+    def __init__(self, whole: Problem, problem: Problem, rows: Rows, first: int) -> None:
+        self.problem, self.rows, self.first = problem, rows, first
+        self.is_compact = problem is not whole
+        chosen = whole.compact[1].chosen if self.is_compact else None
+        self.features = np.arange(whole.ensemble.n_features) if chosen is None else chosen
+
+    def witnesses(
+        self, numbers: Indices, budget: float, radii: Radius, settings: Settings
+    ) -> list[MinimalWitness]:
+        """Of these rows, with the budget that flips them."""
+        some = self.rows.take(numbers - self.first)
+        attacked = self.problem.with_budget(max(budget, 1 / LARGEST_BUDGET))
+        decided = decide(Task(attacked, settings, witness=True), some)
+        flipped = np.flatnonzero(~np.isnan(decided["distance"]))
+        if len(flipped) == 0:
+            return []
+        numbers, some, problem = numbers[flipped], some.take(flipped), self.problem
+        z = _needed_changes(problem, some, decided["witness"][flipped], settings.threads)
+        if self.is_compact:
+            z = within_zero(problem, z, some)
+        margins = _judged(problem, some, z, settings.threads).margin
+        codes = problem.witnesses(z, some)
+        raw = problem.ensemble.scores_of(codes, threads=settings.threads)
+        assert some.labels is not None
+        answers = class_indices(problem.ensemble, raw)
+        borderline = (answers == some.labels) | may_round_to_a_tie(problem.ensemble, raw)
+        if self.is_compact:
+            borderline |= (codes == -ZERO).any(axis=1)
+        after = as_given(problem.ensemble, codes, some.given, some.source)
+        before = as_given(problem.ensemble, some.given, some.given, some.source)
+        moved = (codes != some.given) & ~np.isnan(some.given)
+        names = problem.ensemble.classes[answers].tolist()
+        return [
+            MinimalWitness(
+                int(row),
+                tuple(
+                    Change(int(self.features[f]), float(before[i, f]), float(after[i, f]))
+                    for f in np.flatnonzero(moved[i]).tolist()
+                ),
+                problem.core_attacker.distance(np.asarray(some.X[i], dtype=np.float64), z[i]),
+                bool(radii.exact[row]),
+                float(margins[i]),
+                names[i],
+                bool(borderline[i]),
+            )
+            for i, row in enumerate(numbers.tolist())
+        ]
+
+
+def _needed_changes(problem: Problem, rows: Rows, found: Floats, threads: int | None) -> Floats:
+    """Witnesses with as many changes taken back as can be, in the core's space.
+
+    What comes out flips every row that `found` flips, and taking back any one of its changes does
+    not. The changes that matter least to the margin are tried first.
+    """
+    x, z = np.asarray(rows.X, dtype=np.float64), np.array(found, dtype=np.float64)
+    moved = (z != x) & ~np.isnan(x)
+    queues = _by_need(problem, rows, x, z, moved, threads)
+    some = np.arange(len(z))
+    while len(some):  # till nothing changes: what is needed may not be once others are gone
+        lost = np.zeros(len(z), dtype=bool)
+        for place in range(max((len(queues[row]) for row in some.tolist()), default=0)):
+            here = np.array([r for r in some.tolist() if place < len(queues[r])], dtype=np.int64)
+            features = np.array([queues[r][place] for r in here.tolist()], dtype=np.int64)
+            trial = z[here]
+            trial[np.arange(len(here)), features] = x[here, features]
+            flips = ~_judged(problem, rows.take(here), trial, threads).right
+            z[here[flips]] = trial[flips]
+            lost[here[flips]] = True
+        some = np.flatnonzero(lost)
+        for row in some.tolist():
+            queues[row] = [f for f in queues[row] if z[row, f] != x[row, f]]
+    return z
+
+
+def _by_need(
+    problem: Problem,
+    rows: Rows,
+    x: Floats,
+    z: Floats,
+    moved: npt.NDArray[np.bool_],
+    threads: int | None,
+) -> list[list[int]]:
+    """The changes of every row, those first without which the margin is the worst still."""
+    pairs = np.argwhere(moved)
+    margins = np.empty(len(pairs))
+    step = max(1, _NUMBERS_AT_ONCE // max(1, x.shape[1]))
+    for begin in range(0, len(pairs), step):
+        here, features = pairs[begin : begin + step].T
+        trial = z[here]
+        trial[np.arange(len(here)), features] = x[here, features]
+        margins[begin : begin + step] = _judged(problem, rows.take(here), trial, threads).margin
+    queues: list[list[int]] = [[] for _ in range(len(z))]
+    for pair in np.lexsort((pairs[:, 1], margins)).tolist():
+        queues[pairs[pair, 0]].append(int(pairs[pair, 1]))
+    return queues
+
+
+def _judged(problem: Problem, rows: Rows, z: Floats, threads: int | None) -> Any:
+    """Margins, and who is right, at z, with the labels of the rows; exactly."""
+    return problem.unattacked(Rows(np.ascontiguousarray(z), z, rows.labels), threads)
