@@ -387,6 +387,7 @@ def test_broken_json_says_what_is_wrong(content, message, write):
         (b"{L\0\0\0\0\0\0\0\1a[#L\xff\xff\xff\xff\xff\xff\xff\xff}", "do not fit into the file"),
         (b"{L\xff\xff\xff\xff\xff\xff\xff\xffa", "truncated"),
         (b"{i\1a[$d}", "a typed container needs a count"),
+        (b"{i\1a[$Z#i\1}", "a container of the type 'Z'"),  # whose elements take no bytes
         (b"{i\1aX}", "unknown type 'X'"),
         (b"{i\1ad", "truncated"),
         (b"{i\1\xffT}", "a text is not UTF-8"),

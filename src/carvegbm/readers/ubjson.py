@@ -87,6 +87,8 @@ class _Decoder:
             count = self.length()
         elif kind is not None:
             raise self.error("a typed container needs a count")
+        if kind in _CONSTANTS:  # its elements take no bytes, so a count would be all there is of it
+            raise self.error(f"a container of the type {kind!r}")
         if count is not None and not 0 <= count <= len(self.data) - self.at:
             raise self.error(f"{count} elements do not fit into the file")
         return kind, count
