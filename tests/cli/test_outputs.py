@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from carvegbm import Ensemble
+from carvegbm.cli.app import run
 from carvegbm.instances.tabular import load_table
 
 SAMPLE = ["verify", "sample", "--norm", "inf", "--budget", "0.02", "--threads", "1"]
@@ -51,6 +54,24 @@ def test_input_that_fails_while_it_is_read_is_named(refuses: Any, model: str, da
         ["tune", broken, "--budget", "1"],
     ):
         refuses(*arguments, words=[broken, "Input/output error"])
+
+
+def test_names_from_files_do_not_steer_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steering = "\x1b]0;owned\x07\x9b2J"
+    stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1.0}, "right": {"score": 1.0}}
+    Ensemble.from_trees([stump], n_features=1, classes=["no", steering]).save(
+        tmp_path / "model.json"
+    )
+    for more in ([], ["--json"]):
+        assert run(["info", str(tmp_path / "model.json"), *more]) == 0
+        shown = capsys.readouterr().out
+        assert r"\u001b]0;owned\u0007\u009b2J" in shown
+        assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+    assert json.loads(shown)["classes"] == ["no", steering]
+    assert run(["info", str(tmp_path / steering)]) == 2
+    assert r"\u001b]0;owned\u0007\u009b2J: no such file" in capsys.readouterr().err
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

@@ -114,9 +114,9 @@ def _forget_output() -> None:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning as one line for people, without the place in the source that gave it."""
-    print("carvegbm: warning:", " ".join(str(message).split()), file=sys.stderr)
+    output.note(f"carvegbm: warning: {' '.join(str(message).split())}")
 
 
 def _fail(message: str, code: int) -> int:
-    print("carvegbm:", " ".join(message.split()), file=sys.stderr)
+    output.note(f"carvegbm: {' '.join(message.split())}")
     return code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,6 +46,7 @@ def _plain(value: Any) -> Any:
 
 def print_table(title: str, rows: Sequence[tuple[str, ...]], align: str = "<>") -> None:
     """A table whose columns are aligned "<" left or ">" right; plain where no one looks."""
+    rows = [tuple(map(visible, row)) for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(align))]
     needed = sum(widths) + 3 * len(widths)
     # Where a terminal is too narrow, it wraps long lines; rich would cut the cells.
@@ -65,7 +67,9 @@ def _print_rich(title: str, rows: Sequence[tuple[str, ...]], align: str) -> None
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE, show_header=False)
+    table = Table(
+        title=Text(visible(title)), title_justify="left", box=box.SIMPLE, show_header=False
+    )
     for side in align:
         table.add_column(justify="right" if side == ">" else "left", no_wrap=side == ">")
     for row in rows:
@@ -83,10 +87,21 @@ _STYLES = {
 }
 
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    r"""The text with control characters spelled out, as in JSON: \u001b.
+
+    Names and labels come from files, and a terminal obeys what it is sent.
+    """
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def say(text: str = "") -> None:
     """A line of what was asked for."""
     with naming("standard output"):
-        print(text)
+        print(visible(text))
 
 
 def share(part: int, whole: int) -> str:
@@ -107,7 +122,7 @@ def reason(error: OSError) -> str:
 
 def note(message: str) -> None:
     """One line for people, on stderr, so that stdout stays what was asked for."""
-    print(message, file=sys.stderr)
+    print(visible(message), file=sys.stderr)
 
 
 def model_title(model: str, ensemble: Ensemble) -> str:
