@@ -50,7 +50,8 @@ class MinimalWitness:
     distance: float
     """The smallest budget that affords it."""
     is_nearest: bool
-    """distance is the radius; else no more is known than radius <= distance."""
+    """distance is the radius; else no more is known than radius <= distance (where time ran out, or
+    the radius is smaller than any budget)."""
     margin: float
     """Of the witness: how far it is on the right side of the decision threshold; at most 0."""
     answer: Any
@@ -136,6 +137,8 @@ class _Block:
         before = as_given(problem.ensemble, some.given, some.given, some.source)
         moved = (codes != some.given) & ~np.isnan(some.given)
         names = problem.ensemble.classes[answers].tolist()
+        distance = problem.core_attacker.distance
+        distances = [distance(x, z[i]) for i, x in enumerate(np.asarray(some.X, dtype=np.float64))]
         return [
             MinimalWitness(
                 int(row),
@@ -143,8 +146,8 @@ class _Block:
                     Change(int(self.features[f]), float(before[i, f]), float(after[i, f]))
                     for f in np.flatnonzero(moved[i]).tolist()
                 ),
-                problem.core_attacker.distance(np.asarray(some.X[i], dtype=np.float64), z[i]),
-                bool(radii.exact[row]),
+                distances[i],
+                bool(distances[i] == radii.radius[row]),
                 float(margins[i]),
                 names[i],
                 bool(borderline[i]),
