@@ -16,6 +16,14 @@ from carvegbm.spread import is_large_spread, spread
 from carvegbm.verification import Verification, verify
 
 if TYPE_CHECKING:
+    from carvegbm.displays import (
+        AttackDisplay,
+        RadiusDisplay,
+        RobustnessCurveDisplay,
+        TrainingDisplay,
+        VerificationDisplay,
+    )
+    from carvegbm.explanation import Explanation, explain
     from carvegbm.instances.tabular import load_table
     from carvegbm.training.estimators import (
         LargeSpreadClassifier,
@@ -30,22 +38,29 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Attack",
+    "AttackDisplay",
     "Attacker",
     "CarveError",
     "Curve",
     "DataError",
     "Ensemble",
+    "Explanation",
     "LargeSpreadClassifier",
     "LargeSpreadRegressor",
     "ModelError",
     "NotLargeSpreadError",
     "OutputRange",
     "Radius",
+    "RadiusDisplay",
     "Result",
     "RobustClassifier",
     "RobustRegressor",
+    "RobustnessCurveDisplay",
+    "TrainingDisplay",
     "Verification",
+    "VerificationDisplay",
     "attack",
+    "explain",
     "high_confidence",
     "is_large_spread",
     "load",
@@ -63,10 +78,17 @@ __all__ = [
 
 
 _LAZY = {
+    "AttackDisplay": "carvegbm.displays",
+    "Explanation": "carvegbm.explanation",
     "LargeSpreadClassifier": "carvegbm.training.estimators",
     "LargeSpreadRegressor": "carvegbm.training.estimators",
+    "RadiusDisplay": "carvegbm.displays",
     "RobustClassifier": "carvegbm.training.estimators",
     "RobustRegressor": "carvegbm.training.estimators",
+    "RobustnessCurveDisplay": "carvegbm.displays",
+    "TrainingDisplay": "carvegbm.displays",
+    "VerificationDisplay": "carvegbm.displays",
+    "explain": "carvegbm.explanation",
     "load_table": "carvegbm.instances.tabular",
     "robust_refit": "carvegbm.training.refitting.refit",
     "tune": "carvegbm.training.tuning",
@@ -74,7 +96,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Files, and training with LightGBM and scikit-learn, imported only when they are asked for."""
+    """Files, pictures and training, imported only when they are asked for."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LAZY[name]), name)

@@ -27,7 +27,8 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _decimals(text: str) -> int:
+def whole(text: str) -> int:
+    """A whole number that an option is given."""
     if not text.isdecimal():
         raise typer.BadParameter(f"{text!r} is not a whole number of at least 0")
     return int(text)
@@ -178,7 +179,7 @@ Grid = Annotated[
     int | None,
     typer.Option(
         metavar="L",
-        parser=_decimals,
+        parser=whole,
         help="Conservative mode: round costs to L decimals, never optimistic.",
     ),
 ]

@@ -1,0 +1,240 @@
+"""What an explanation consists of: the instance, its witness by features, the score by trees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.attacker import Attacker
+from carvegbm.instances.sparse import Csr, is_sparse
+from carvegbm.results import plain_column
+
+__all__ = ["ChangedFeature", "ChangedTree", "CrossedSplit", "Explanation"]
+
+Row = npt.NDArray[np.float64] | Csr
+
+
+@dataclass(frozen=True)
+class ChangedFeature:
+    """One change that a witness needs: of a feature, or of a one-hot group as a whole."""
+
+    name: str
+    features: tuple[int, ...]
+    """The feature's position; of a group, those of the member that was 1 and of the one that is."""
+    kind: Literal["number", "category", "one-hot"]
+    before: Any
+    """A number, or the label of a category (None: no category that the model knows), or the name
+    of the member that is 1."""
+    after: Any
+    distance: float
+    """The smallest budget that affords this change alone."""
+    alone: bool
+    """Whether it flips the answer alone, without the others."""
+    thresholds: tuple[float, ...] = ()
+    """Of numbers: the thresholds of the model that it crosses, in the order in which it does."""
+    trees: int = 0
+    """In how many trees the witness would fall into another leaf without it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        found: dict[str, Any] = {
+            "name": self.name,
+            "features": list(self.features),
+            "kind": self.kind,
+            "before": self.before,
+            "after": self.after,
+        }
+        if self.kind == "number":
+            found["change"] = float(Fraction(self.after) - Fraction(self.before))
+        return found | {
+            "distance": self.distance,
+            "alone": self.alone,
+            "thresholds": list(self.thresholds),
+            "trees": self.trees,
+        }
+
+
+@dataclass(frozen=True)
+class CrossedSplit:
+    """A split that sends the witness another way than the instance."""
+
+    feature: str
+    threshold: float | None
+    """None where the split asks for categories."""
+    categories: tuple[Any, ...] | None
+    """The labels of those that go left; None where there is a threshold."""
+    side: Literal["left", "right"]
+    """Where the witness goes: left iff its value <= threshold, or its category is listed."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        what: dict[str, Any] = {"threshold": self.threshold}
+        if self.categories is not None:
+            what = {"categories": list(self.categories)}
+        return {"feature": self.feature, **what, "side": self.side}
+
+
+@dataclass(frozen=True)
+class ChangedTree:
+    """A tree that sends the witness to another leaf than the instance."""
+
+    tree: int
+    before: tuple[float, ...]
+    """The score of the instance's leaf; of many classes: those for the label and for the rival."""
+    after: tuple[float, ...]
+    """The same of the witness's leaf."""
+    contribution: Fraction
+    """What the change of leaf takes from the margin, exactly; it may be negative."""
+    crossed: tuple[CrossedSplit, ...]
+    """The splits on the way of the witness that send the instance elsewhere, from the root on."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values; the contribution is rounded, the leaf scores are not."""
+        return {
+            "tree": self.tree,
+            "before": list(self.before),
+            "after": list(self.after),
+            "contribution": float(self.contribution),
+            "crossed": [split.to_dict() for split in self.crossed],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """One instance: what the model says of it, how far from a flip it is, and why.
+
+    With many classes, the margin is the score of the label less that of the best rival. The best
+    rival of the witness may be another one than that of the instance, `first_rival`, so that
+
+        margin - witness_margin = sum of all contributions - lead
+
+    exactly, where lead is by how much `first_rival` was ahead of `rival`; 0 if they are the same,
+    and with two classes.
+    """
+
+    row: int
+    """Which instance, counted from 0."""
+    label: Any
+    """The right answer."""
+    is_own: bool
+    """No label was given: the model's own answer is the right one."""
+    answer: Any
+    """What the model says: the class that the exact sum of leaf scores decides for."""
+    margin: float
+    """How far the raw score is on the right side of the decision threshold."""
+    scores: tuple[float, ...]
+    """The raw score; of many classes, one of each."""
+    radius: float
+    """The smallest budget that flips the answer: 0 if it is wrong already, infinite if none does,
+    NaN where it was not decided in time."""
+    lower: float
+    """lower <= radius"""
+    upper: float
+    """radius <= upper"""
+    attacker: Attacker
+    """Its budget is 0 if none was given."""
+    status: str | None
+    """Against the attacker with its budget, as `verify` gives it; None if no budget was given."""
+    instance: Row = field(repr=False)
+    """As it was given, as numbers; a row of CSR if it was sparse."""
+    witness: Row | None = field(default=None, repr=False)
+    """The nearest instance of which the model says something else; None: there is none, the answer
+    is wrong already, or none was found in time."""
+    distance: float = math.nan
+    """The smallest budget that affords the witness: the radius, where that is known."""
+    witness_answer: Any = None
+    witness_margin: float = math.nan
+    witness_scores: tuple[float, ...] = ()
+    borderline: bool = False
+    """The witness is closer to the decision threshold than the source library's rounding: it flips
+    the exact sum, and the library's own label may differ."""
+    changes: tuple[ChangedFeature, ...] = ()
+    """What the witness changes. None of it can be taken back without losing the flip."""
+    trees: tuple[ChangedTree, ...] = ()
+    """The trees whose leaf changes; what takes most from the margin comes first."""
+    unchanged_trees: int = 0
+    rival: Any = None
+    """Of many classes: the best but the label, for the witness, if there is one."""
+    first_rival: Any = None
+    """The same for the instance."""
+    lead: Fraction = Fraction(0)
+    """By how much the first rival's score was above that of the rival."""
+    classes: tuple[Any, ...] = field(default=(), repr=False)
+    feature_names: tuple[str, ...] | None = field(default=None, repr=False)
+
+    @property
+    def right(self) -> bool:
+        """Whether the model's answer is the label."""
+        return bool(self.answer == self.label)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the radius is known."""
+        return not math.isnan(self.radius)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, ready for JSON; NaN and infinity become None."""
+        found: dict[str, Any] = {
+            "row": self.row,
+            "label": self.label,
+            "own_label": self.is_own,
+            "answer": self.answer,
+            "right": self.right,
+            "margin": self.margin,
+            "scores": self._by_class(self.scores),
+            "radius": _finite(self.radius),
+            "lower": _finite(self.lower),
+            "upper": _finite(self.upper),
+            "attacker": self.attacker.to_dict(),
+            "status": self.status,
+            "instance": _plain_row(self.instance),
+        }
+        if self.status is None:
+            del found["attacker"]["budget"]
+        if self.rival is not None:
+            found |= {"rival": self.rival, "first_rival": self.first_rival}
+        if self.witness is None:
+            return found | {"witness": None}
+        return found | {
+            "witness": {
+                "answer": self.witness_answer,
+                "margin": self.witness_margin,
+                "scores": self._by_class(self.witness_scores),
+                "distance": self.distance,
+                "borderline": self.borderline,
+                "changes": [change.to_dict() for change in self.changes],
+                "values": _plain_row(self.witness),
+            },
+            "trees": [tree.to_dict() for tree in self.trees],
+            "unchanged_trees": self.unchanged_trees,
+            "lead": float(self.lead),
+        }
+
+    def _by_class(self, scores: tuple[float, ...]) -> Any:
+        """The raw score, or a mapping from the classes to theirs."""
+        if len(scores) == 1:
+            return scores[0]
+        return {str(name): score for name, score in zip(self.classes, scores, strict=True)}
+
+    def __str__(self) -> str:
+        from carvegbm.explanation.text import as_text
+
+        return as_text(self)
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _plain_row(row: Row) -> list[Any] | Mapping[str, Any]:
+    """The values of a row; of a sparse one those that are stored, by their position."""
+    if is_sparse(row):
+        stored = plain_column(np.asarray(row.data, dtype=np.float64))
+        return dict(zip(map(str, row.indices.tolist()), stored, strict=True))
+    return plain_column(np.asarray(row))
