@@ -1,0 +1,225 @@
+"""
+A spam filter, and a spammer who may only add words
+===================================================
+
+A spammer cannot take the offer out of the offer. What is left is to *add*: a greeting, a word about
+the weekend, some lines of a meeting that never was. This attack is old and cheap. How many good
+words does it take to get past a filter, which ones, and what can be done about it? All answers
+below are exact.
+"""
+
+# %%
+# Mails from a small machine
+# --------------------------
+#
+# So that nothing has to be downloaded, the mails are made here. Every mail has a main topic of its
+# kind, perhaps others, and is counted over forty words. The counter stops at 15. Real mails are
+# richer; what follows is about the method, not about spam in the world.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from lightgbm import LGBMClassifier
+from sklearn.model_selection import train_test_split
+
+import carvegbm as cg
+
+topics = {  # words, and how likely the topic is on the side in spam and in ham
+    "prize": ("free winner prize click cash bonus", 0.25, 0.02),
+    "pills": ("pills pharmacy cheap discount order doctor", 0.25, 0.02),
+    "loan": ("loan credit debt approved rates bank", 0.25, 0.03),
+    "work": ("meeting agenda report budget project deadline", 0.03, 0.3),
+    "code": ("patch release thread wrote version bug", 0.02, 0.2),
+    "home": ("dinner weekend photos kids birthday thanks", 0.05, 0.3),
+}
+words = [word for text, _, _ in topics.values() for word in text.split()]
+words += ["hello", "please", "today", "you"]
+
+
+def mails(is_spam, rng):
+    """Word counts of as many mails, a row each."""
+    n = len(is_spam)
+    rate = np.full((n, len(words)), 0.05)
+    rate[:, -4:] += rng.gamma(1, 1, (n, 4))
+    main = rng.integers(0, 3, n) + np.where(is_spam, 0, 3)
+    for place, (_, in_spam, in_ham) in enumerate(topics.values()):
+        there = (main == place) | (rng.random(n) < np.where(is_spam, in_spam, in_ham))
+        rate[:, 6 * place : 6 * place + 6] += there[:, None] * rng.gamma(1, 2, (n, 6))
+    length = rng.gamma(4, 1 / 4, (n, 1))
+    return np.minimum(rng.poisson(rate * length), 15).astype(float)
+
+
+rng = np.random.default_rng(0)
+y = (rng.random(2000) < 0.4).astype(int)  # 1 is spam
+X = mails(y == 1, rng)
+X_train, X_rest, y_train, y_rest = train_test_split(X, y, test_size=0.5, random_state=0)
+X_valid, X_test, y_valid, y_test = train_test_split(X_rest, y_rest, test_size=0.6, random_state=0)
+
+# %%
+# The spammer
+# -----------
+#
+# - ``scale=(0, …)``: a count may not go down, at any price.
+# - ``step=1``: words are whole.
+# - ``bounds=(0, 15)``: the counter stops there.
+# - A word costs 1; words of work and code cost 2 (up by a half for a unit of cost), because they
+#   look odd in an advertisement. With ``norm=1`` costs add up, and the budget is what the spammer
+#   spends on a mail.
+
+dear = {word for topic in ("work", "code") for word in topics[topic][0].split()}
+spammer = cg.Attacker(
+    norm=1,
+    budget=5,
+    scale={word: (0, 0.5 if word in dear else 1) for word in words},
+    step=1,
+    bounds=(0, 15),
+)
+
+# %%
+# Three filters
+# -------------
+#
+# *Plain* is LightGBM as it comes.
+#
+# *Monotone* is LightGBM that is told that no count may lower the score. Then adding cannot help at
+# all; but good words count for nothing any more.
+#
+# *Robust* is trained against the spammer. Training attacks all mails, ham as well, while in truth
+# nobody adds prizes to ham. So it is given a spammer who has only the words that are more frequent
+# in ham: a harmless thing to do to ham. The judge below knows no such mercy.
+
+size = {"n_estimators": 100, "num_leaves": 15, "learning_rate": 0.08}
+quiet = {"random_state": 0, "n_jobs": 1, "verbose": -1}
+plain = LGBMClassifier(**size, **quiet).fit(X_train, y_train, feature_name=words)
+monotone = LGBMClassifier(**size, **quiet, monotone_constraints=[1] * len(words))
+monotone.fit(X_train, y_train, feature_name=words)
+
+in_ham, in_spam = (X_train[y_train == kind].mean(axis=0) for kind in (0, 1))
+good = [word for word, more in zip(words, in_ham > in_spam, strict=True) if more]
+options = {**spammer.arguments(), "budget": 3, "features": good}
+robust = cg.RobustClassifier(**options, random_state=0, n_jobs=1)
+robust.fit(X_train, y_train, eval_set=[(X_valid, y_valid)], feature_names=words)
+
+# %%
+# A filter that blocks everything is robust, too. To compare like with like, every filter gets the
+# threshold at which it blocks 5 % of the *validation* ham; test mails have no say in it. The
+# ensemble with the new threshold is what is verified.
+
+
+def at_threshold(model):
+    """The same trees, with the score that blocks 5 % of the validation ham as the threshold."""
+    trees = cg.load(model)
+    threshold = np.quantile(trees.raw_score(X_valid[y_valid == 0]), 0.95)
+    return cg.Ensemble.from_trees(
+        trees.to_trees(), n_features=len(words), feature_names=words, threshold=threshold
+    )
+
+
+models = {"plain": plain, "monotone": monotone, "robust": robust}
+filters = {name: at_threshold(model) for name, model in models.items()}
+spam, ham = X_test[y_test == 1], X_test[y_test == 0]
+print("test mails                  ham blocked   spam caught")
+for name, trees in filters.items():
+    blocked, caught = (np.mean(trees.decide(mail)) for mail in (ham, spam))
+    print(f"  {name:26}{blocked:10.1%}{caught:14.1%}")
+
+# %%
+# What the spammer can do
+# -----------------------
+#
+# Only spam is attacked. Its robustness is the share that is caught *whatever* the spammer adds for
+# the money. :func:`carvegbm.robustness_curve` gives it for many budgets at once.
+
+ones = np.ones(len(spam), dtype=int)
+budgets = range(11)
+curves = {
+    name: cg.robustness_curve(trees, spam, ones, spammer, budgets=budgets)
+    for name, trees in filters.items()
+}
+colours = {"plain": "#818b98", "monotone": "#bf8700", "robust": "#1a7f37"}
+fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
+for name, curve in curves.items():
+    ax.plot(curve.budgets, curve.lower, "o-", color=colours[name], label=name)
+    ax.annotate(
+        name,
+        (curve.budgets[-1], curve.lower[-1]),
+        xytext=(8, 0),
+        textcoords="offset points",
+        va="center",
+        color=colours[name],
+        weight="bold",
+    )
+ax.set(
+    xlabel="what the spammer may spend on a mail",
+    ylabel="share of spam caught, whatever is added",
+    ylim=(-0.02, 1),
+    xlim=(-0.2, 11.2),
+    title="Filters that block 5 % of the validation ham",
+)
+ax.grid(axis="y", alpha=0.3)
+ax.spines[["top", "right"]].set_visible(False)
+plt.show()
+
+# %%
+# The plain filter is a good one as long as nobody looks at it closely. The monotone one pays in
+# advance: it catches less, and loses nothing afterwards. The robust one is as good as the plain one
+# on mails that are not touched, and better from the first words on; a spammer with a purse deep
+# enough still gets through. It was trained for a budget of 3 and holds beyond that, but nobody
+# promised it. (Training for more is not always better: with 5 in place of 3, this filter catches
+# less to begin with.)
+#
+# The words that give most
+# ------------------------
+#
+# For each caught spam mail: the cheapest way past the plain filter, from its
+# :func:`carvegbm.radius`. All costs are whole here, so the radii are as well, and mails of the same
+# radius are attacked together.
+
+
+def cheapest(trees):
+    """What each caught mail is turned into at the least cost, and that cost; rows that can be."""
+    radii = cg.radius(trees, spam, ones, spammer).radius
+    changed = spam.copy()
+    for cost in np.unique(radii[np.isfinite(radii) & (radii > 0)]):
+        rows = radii == cost
+        found = cg.attack(trees, spam[rows], ones[rows], spammer.with_budget(cost))
+        changed[rows] = found.witnesses
+    return changed, radii
+
+
+changed, radii = cheapest(filters["plain"])
+past = (radii > 0) & np.isfinite(radii)
+assert not filters["plain"].decide(changed[past]).any()  # all pass as ham
+added = (changed - spam)[past]
+print(f"{past.sum()} of {np.sum(radii > 0)} caught mails can be brought past the plain filter,")
+print(f"half of them for {np.median(radii[past]):g} or less")
+
+# %%
+
+share = np.mean(added > 0, axis=0)
+top = np.argsort(share)[-12:]
+fig, ax = plt.subplots(figsize=(8, 4.2), layout="constrained")
+colour = ["#8250df" if words[j] in dear else "#0969da" for j in top]
+bars = ax.barh([words[j] for j in top], share[top], color=colour)
+mean = [added[added[:, j] > 0, j].mean() for j in top]
+ax.bar_label(bars, [f" {times:.1f} times" for times in mean], color="#59636e", fontsize=9)
+ax.set(
+    xlabel="share of the cheapest ways past the plain filter that add the word",
+    title="Good words (violet: twice the price), and how often each is added",
+)
+ax.xaxis.set_major_formatter("{x:.0%}")
+ax.spines[["top", "right", "left"]].set_visible(False)
+ax.tick_params(left=False)
+plt.show()
+
+# %%
+# And one mail as it was, and as it passes:
+
+row = np.flatnonzero(past)[np.argmax(radii[past])]
+for name, mail in (("caught", spam[row]), ("passes", changed[row])):
+    text = ", ".join(f"{word} {count:g}" for word, count in zip(words, mail, strict=True) if count)
+    print(f"{name}: {text}")
+
+# %%
+# What this does not show: mails in the world, a spammer who writes a new text, or one who knows
+# only what the filter answers. The exact verdict is about the strongest spammer with these rules,
+# who knows everything; a weaker one can do no more.
