@@ -16,6 +16,7 @@ import carvegbm as cg
 import oracle
 from carvegbm import load
 from carvegbm.errors import DataError, ModelError
+from carvegbm.readers.catboost import binary
 from readers import small_models
 
 catboost = pytest.importorskip("catboost")
@@ -306,6 +307,21 @@ def test_a_truncated_cbm_file_is_refused_with_one_line(size, tmp_path):
     ) as caught:
         load(path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_cbm_file_that_crashes_the_library_is_refused_with_one_line(tmp_path, monkeypatch):
+    path = tmp_path / "model.cbm"
+    fitted().save_model(str(path))
+    monkeypatch.setattr(binary, "_PROGRAM", "import os; os.abort()")
+    with pytest.raises(ModelError, match=r"model\.cbm: catboost crashed at it; it is damaged"):
+        load(path)
+
+
+def test_nothing_is_imported_from_where_a_cbm_file_is_read(tmp_path, monkeypatch):
+    fitted().save_model(str(tmp_path / "model.cbm"))
+    (tmp_path / "catboost.py").write_text("raise SystemExit(7)")
+    monkeypatch.chdir(tmp_path)
+    assert load("model.cbm").n_trees
 
 
 FLOATS = ("features_info", "float_features")

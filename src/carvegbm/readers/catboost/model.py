@@ -35,13 +35,13 @@ import numpy.typing as npt
 
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import ModelError
+from carvegbm.readers.catboost.binary import document_of
 from carvegbm.readers.catboost.trees import Splits, translate
 from carvegbm.readers.checks import Classes, count, number, numbers, refuse_override
 from carvegbm.readers.trees import Tree, assemble
 
-__all__ = ["from_binary", "from_document", "from_estimator", "is_binary", "is_document"]
+__all__ = ["from_binary", "from_document", "from_estimator", "is_document"]
 
-_MAGIC = b"CBM1"
 _MULTICLASS = {"MultiClass": "softmax", "MultiClassOneVsAll": "logistic"}
 _BINARY = ("Logloss", "CrossEntropy", "Focal")
 
@@ -49,11 +49,6 @@ _BINARY = ("Logloss", "CrossEntropy", "Focal")
 def is_document(document: Mapping[str, Any]) -> bool:
     """Whether a JSON document is a model as CatBoost writes it."""
     return "features_info" in document and bool(document.keys() & {"oblivious_trees", "trees"})
-
-
-def is_binary(data: bytes) -> bool:
-    """Whether the bytes are a `.cbm` file."""
-    return data.startswith(_MAGIC)
 
 
 def from_estimator(model: Any, classes: Classes) -> Ensemble:
@@ -71,19 +66,7 @@ def from_estimator(model: Any, classes: Classes) -> Ensemble:
 
 def from_binary(data: bytes, classes: Classes) -> Ensemble:
     """Read the content of a `.cbm` file."""
-    try:
-        import catboost
-    except ImportError:
-        raise ModelError(
-            "is a binary CatBoost model, which only catboost can read; pip install "
-            "'carvegbm[catboost]', or save the model with format='json'"
-        ) from None
-    model = catboost.CatBoost()
-    try:
-        model.load_model(blob=data)
-    except catboost.CatBoostError as error:
-        raise ModelError(f"catboost cannot read it ({str(error)[:200]}); it is damaged") from None
-    return from_document(_document(model), classes)
+    return from_document(document_of(data), classes)
 
 
 def _document(model: Any) -> Any:

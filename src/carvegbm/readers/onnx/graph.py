@@ -104,7 +104,7 @@ def _ones(graph: Any) -> set[str]:
 
     found = set()
     for tensor in graph.initializer:
-        if math.prod(tensor.dims) != 1 or tensor.external_data:
+        if math.prod(tensor.dims) != 1 or _is_elsewhere(tensor):
             continue
         try:
             if numpy_helper.to_array(tensor).item() == 1:
@@ -167,7 +167,7 @@ def _attributes(node: Any) -> dict[str, Any]:
         except ValueError:
             raise ModelError(f"{name[:40]} has no known type; the file is damaged") from None
         if attribute.type == AttributeProto.TENSOR:
-            if value.external_data:
+            if _is_elsewhere(value):
                 raise ModelError(f"{name} is in another file; save the model as one file")
             try:
                 value = numpy_helper.to_array(value)
@@ -179,6 +179,11 @@ def _attributes(node: Any) -> dict[str, Any]:
             value = [text.decode("utf-8", "replace") for text in value]
         found[name] = value
     return found
+
+
+def _is_elsewhere(tensor: Any) -> bool:
+    """Whether the numbers are in another file, which may be any file of this machine."""
+    return bool(tensor.external_data) or tensor.data_location == tensor.EXTERNAL
 
 
 def _first(names: Sequence[str]) -> str:
