@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from carvegbm.explanation import Explanation, explain
     from carvegbm.instances.tabular import load_table
+    from carvegbm.reports import Report, report
     from carvegbm.training.estimators import (
         LargeSpreadClassifier,
         LargeSpreadRegressor,
@@ -52,6 +53,7 @@ __all__ = [
     "OutputRange",
     "Radius",
     "RadiusDisplay",
+    "Report",
     "Result",
     "RobustClassifier",
     "RobustRegressor",
@@ -67,6 +69,7 @@ __all__ = [
     "load_table",
     "output_range",
     "radius",
+    "report",
     "robust_refit",
     "robustness_curve",
     "small_neighbourhood",
@@ -83,6 +86,7 @@ _LAZY = {
     "LargeSpreadClassifier": "carvegbm.training.estimators",
     "LargeSpreadRegressor": "carvegbm.training.estimators",
     "RadiusDisplay": "carvegbm.displays",
+    "Report": "carvegbm.reports",
     "RobustClassifier": "carvegbm.training.estimators",
     "RobustRegressor": "carvegbm.training.estimators",
     "RobustnessCurveDisplay": "carvegbm.displays",
@@ -90,6 +94,7 @@ _LAZY = {
     "VerificationDisplay": "carvegbm.displays",
     "explain": "carvegbm.explanation",
     "load_table": "carvegbm.instances.tabular",
+    "report": "carvegbm.reports",
     "robust_refit": "carvegbm.training.refitting.refit",
     "tune": "carvegbm.training.tuning",
 }

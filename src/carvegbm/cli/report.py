@@ -1,0 +1,228 @@
+"""The command report: a model, data and attackers on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carvegbm.cli.shared import inputs, options, output
+from carvegbm.errors import CarveError
+from carvegbm.keeping.files import check_apart, check_output
+
+if TYPE_CHECKING:
+    from carvegbm.reports import Report
+
+_EXAMPLE = "carvegbm report model.txt data.csv --norm inf --budget 0.02 -o report.html"
+
+Norms = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--norm",
+        metavar="P",
+        help="Norm of an attacker: 0, 1, 2, …, inf; default inf. May be given several times, and "
+        "--budget as often, or once for all.",
+    ),
+]
+Budgets = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--budget",
+        metavar="K",
+        parser=options.number,
+        help="Budget of an attacker; several times for several.",
+    ),
+]
+AttackerFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--attacker",
+        metavar="FILE",
+        help="An attacker, as TOML or JSON; may be given several times.",
+    ),
+]
+Output = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="FILE", help="Where to write the page: a .html file."),
+]
+Images = Annotated[
+    str | None,
+    typer.Option(metavar="HxW", help="Rows are grey images of that size, e.g. 28x28."),
+]
+Sample = Annotated[
+    str,
+    typer.Option(
+        metavar="N|all",
+        help="Of more rows than this, so many are drawn and judged, and the page says so.",
+    ),
+]
+Seed = Annotated[
+    int, typer.Option(metavar="N", parser=options.whole, help="Seed of what is drawn.")
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS", parser=options.number, help="Time limit per instance and question."
+    ),
+]
+Retrain = Annotated[
+    bool,
+    typer.Option(
+        "--retrain",
+        help="Measure what robust training would give, on a split of the data; takes a while.",
+    ),
+]
+Proof = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write proofs of all statuses, check them, and say so on the page; needs all rows. "
+        "For further attackers -2, -3, … is added to the name.",
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("report", epilog=f"Example: {_EXAMPLE}")(report)
+
+
+def report(
+    model: options.Model,
+    data: options.Data = None,
+    *,
+    out: Output = Path("report.html"),
+    attacker: AttackerFiles = None,
+    norm: Norms = None,
+    budget: Budgets = None,
+    scale: options.Scale = None,
+    features: options.Features = None,
+    bounds: options.Bounds = None,
+    label: options.Label = None,
+    classes: options.Classes = None,
+    n_features: options.NFeatures = None,
+    zero_based: options.ZeroBased = None,
+    absent: options.Absent = None,
+    rows: options.RowCount = None,
+    sample: Sample = "500",
+    seed: Seed = 0,
+    timeout: Timeout = 2.0,
+    threads: options.Threads = None,
+    images: Images = None,
+    proof: Proof = None,
+    retrain: Retrain = False,
+    json: options.Json = False,
+) -> None:
+    """Write a page that says what attackers can do to a model, and how it is known.
+
+    The answer first, then how far instances are from being flipped, where the model is weak, what
+    attacks look like, and what to do about it. The page is one file that needs no other, and no
+    network. Ctrl-C ends the work early: the page is written then with what is known.
+    """
+    import carvegbm
+
+    check_output(out, (".html",))
+    attacking = _attacking(attacker or [], norm or [], budget or [], scale, features, bounds)
+    read = inputs.files_read(model=model, data=data, label=label)
+    for each in attacking:
+        check_apart({"--output": out, "--proof": proof}, {**read, **each.files()})
+    against = [each.attacker() for each in attacking]
+    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
+    most, size = _sample(sample), _size(images)
+    given = inputs.load_inputs(model, data, reading)
+    found = carvegbm.report(
+        given.model,
+        given.X,
+        given.y,
+        against,
+        out,
+        images=size,
+        model_name=model,
+        data_name=data or model,
+        sample=most,
+        seed=seed,
+        timeout=timeout,
+        threads=threads,
+        proof=proof,
+        retrain=retrain,
+        files={"model": read["MODEL"], "data": read["DATA"]},
+    )
+    if json:
+        output.print_json(found.to_dict())
+    else:
+        _print(given.title, found)
+    proofs = [entry["proof"] for entry in found.document["attackers"] if entry["proof"]]
+    folder = None if proof is None else proof.parent
+    written = [] if folder is None else [folder / entry["file"] for entry in proofs]
+    output.say_written(out, *written)
+    if found.interrupted:
+        output.note("interrupted: what nobody had looked at by then is unknown on the page")
+        raise typer.Exit(130)
+
+
+def _print(title: str, found: Report) -> None:
+    """The answer in a line per attacker."""
+    table = []
+    for result in found.verifications:
+        lower, upper = result.robustness
+        robustness = f"{50 * (lower + upper):.1f}"
+        if lower != upper:
+            robustness += f" ± {50 * (upper - lower):.1f}"
+        who = f"norm {result.attacker.norm}, budget {result.attacker.budget:g}"
+        table.append((who, f"accuracy {100 * result.accuracy:.1f} %", f"robust {robustness} %"))
+    judged, rows = (found.document["data"][name] for name in ("judged", "rows"))
+    drawn = f", {judged} of them drawn" if judged < rows else ""
+    output.print_table(title + drawn, table, align="<>>")
+
+
+def _attacking(
+    files: list[Path],
+    norms: list[str],
+    budgets: list[float],
+    scale: str | None,
+    features: str | None,
+    bounds: str | None,
+) -> list[inputs.Attacking]:
+    """The attackers: those of files, and those of norms and budgets, which come in pairs."""
+    if files and len(files) > 1 and (norms or budgets):
+        raise CarveError(
+            "--norm and --budget change one --attacker, and there are "
+            f"{len(files)}; write norm and budget into the files"
+        )
+    counts = {len(norms), len(budgets)} - {0, 1}
+    if len(counts) > 1:
+        raise CarveError(
+            f"{len(norms)} --norm and {len(budgets)} --budget make no pairs; give as many of one "
+            "as of the other, or one for all"
+        )
+    count = max(counts, default=1)
+    pairs = [
+        (
+            norms[i] if i < len(norms) else norms[0] if norms else None,
+            budgets[i] if i < len(budgets) else budgets[0] if budgets else None,
+        )
+        for i in range(count)
+    ]
+    limits = (scale, features, bounds)
+    if len(files) > 1:
+        return [inputs.Attacking(file, None, None, *limits) for file in files]
+    file = files[0] if files else None
+    return [inputs.Attacking(file, norm, budget, *limits) for norm, budget in pairs]
+
+
+def _sample(text: str) -> int | None:
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise CarveError(f"--sample must be a whole number of rows from 1 on, or all, got {text!r}")
+    return int(text)
+
+
+def _size(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    height, cross, width = text.lower().partition("x")
+    if not (cross and height.isdecimal() and width.isdecimal()):
+        raise CarveError(f"--images must be HEIGHTxWIDTH, e.g. 28x28, got {text!r}")
+    return int(height), int(width)

@@ -1,0 +1,15 @@
+"""Reports: a model, rows and attackers on one page that people read.
+
+asking       what is asked of the engines, and when the work is cut short
+distances    what radii say of all rows together
+weakness     what witnesses change; thresholds that rows crowd at
+proved       proofs of the verdicts, written and checked
+retraining   what robust training would give, measured
+document     all of it as plain values
+page/        the document as a page
+making       the function and the result that users see
+"""
+
+from carvegbm.reports.making import Report, report
+
+__all__ = ["Report", "report"]

@@ -1,0 +1,272 @@
+"""The document of a report: everything that the page says, as plain values.
+
+Comes in: `Answers`, and what model and data are called. Goes out: what JSON can hold. All of it but
+`times` is the same for the same inputs (unless time limits cut rows short).
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm.attacker import Attacker
+from carvegbm.ensemble import Ensemble
+from carvegbm.instances.sparse import is_sparse
+from carvegbm.minimal import MinimalWitness
+from carvegbm.proofs.content import data_hash, model_hash
+from carvegbm.reports import distances, weakness
+from carvegbm.reports.asking import Answers, Case, Way
+from carvegbm.totals import VerificationTotals
+from carvegbm.trees.categories import named_codes
+from carvegbm.trees.labels import names_of_codes
+from carvegbm.verification import Verification
+
+__all__ = ["Subject", "document_of"]
+
+CONFIDENCE = 0.95
+"""Of the intervals for all rows, where some were drawn."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a report is about, and what things are called there."""
+
+    ensemble: Ensemble
+    model_name: str
+    data_name: str
+    own_labels: bool
+    """No labels were given: the model's own answers count as right."""
+    files: Mapping[str, str]
+    """SHA-256 of the files that were read, by what they are: "model", "data"."""
+    feature_names: Sequence[str] | None = None
+    image: tuple[int, int] | None = None
+    """Height and width, where rows are images."""
+
+    def feature(self, feature: int) -> str:
+        """What a feature is called."""
+        if self.feature_names is not None:
+            return self.feature_names[feature]
+        return self.ensemble.feature_name(feature)
+
+
+def document_of(
+    answers: Answers,
+    subject: Subject,
+    *,
+    settings: Mapping[str, Any],
+    proofs: Sequence[Mapping[str, Any] | None],
+    retraining: Sequence[Mapping[str, Any] | None],
+    times: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The whole document."""
+    from carvegbm import __version__
+
+    ensemble, classes = subject.ensemble, subject.ensemble.classes
+    sample, first = answers.sample, answers.cases[0].verification
+    rows = answers.ways[0].rows
+    return {
+        "report": 1,
+        "carvegbm": __version__,
+        "model": {
+            "name": subject.model_name,
+            "sha256": model_hash(ensemble),
+            "file_sha256": subject.files.get("model"),
+            "task": ensemble.task,
+            "trees": ensemble.n_trees,
+            "leaves": ensemble.n_leaves,
+            "features": ensemble.n_features,
+            "classes": classes.tolist(),
+        },
+        "data": {
+            "name": subject.data_name,
+            "sha256": _data_hash(answers.ways[0]),
+            "file_sha256": subject.files.get("data"),
+            "rows": sample.rows,
+            "judged": len(sample.numbers),
+            "seed": sample.seed,
+            "labels": "own" if subject.own_labels else "given",
+            "missing": _missing(rows.given),
+        },
+        "rows": {
+            "number": sample.numbers.tolist(),
+            "label": classes[answers.labels].tolist(),
+            "answer": _answers(answers.ways[0], ensemble),
+            "right": first.right.tolist(),
+            "margin": first.margin.tolist(),
+        },
+        "attackers": [
+            _attacker(case, answers, subject) | {"proof": proof, "retraining": trained}
+            for case, proof, trained in zip(answers.cases, proofs, retraining, strict=True)
+        ],
+        "distances": [_distance(place, answers, subject) for place in range(len(answers.ways))],
+        "settings": dict(settings),
+        "versions": _versions(),
+        "interrupted": answers.interrupted,
+        "times": dict(times),
+    }
+
+
+def _data_hash(way: Way) -> str:
+    def parts() -> Any:
+        for _, part in way.problem.parts(way.rows):
+            assert part.labels is not None
+            yield part.given, part.labels
+
+    return data_hash(parts())
+
+
+def _missing(given: Any) -> int:
+    values = given.data if is_sparse(given) else given
+    return int(np.count_nonzero(np.isnan(values)))
+
+
+def _answers(way: Way, ensemble: Ensemble) -> list[Any]:
+    """What the model says of the judged rows."""
+    found = ensemble.labels_of(ensemble.scores_of(way.rows.given))
+    return list(found.tolist())
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for package in ("carvegbm", "numpy", "lightgbm", "xgboost", "scikit-learn"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+# ── attackers ────────────────────────────────────────────────────────────────────────────────
+
+
+def _attacker(case: Case, answers: Answers, subject: Subject) -> dict[str, Any]:
+    verification, way = case.verification, answers.ways[case.way]
+    totals = verification.totals()
+    return {
+        **totals,
+        "norm": totals["attacker"]["norm"],
+        "budget": case.attacker.budget,
+        "distance": case.way,
+        "status": verification.status.tolist(),
+        "engine": verification.engine.tolist(),
+        "population": None if answers.sample.is_whole else _population(totals),
+        "classes": _classes(verification, answers.labels, subject.ensemble),
+        "large_spread": case.task.problem.is_large_spread,
+        "crowds": weakness.crowds(case.task.problem, way.rows, subject.feature),
+    }
+
+
+def _population(totals: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the shares of all rows lie, of which these were drawn: Clopper and Pearson's interval.
+
+    With at least that probability, whatever the shares; what is unknown counts both ways.
+    """
+    count = totals["instances"]
+    right = round(totals["accuracy"] * count)
+    robust, possible = (round(share * count) for share in totals["robustness"])
+    return {
+        "confidence": CONFIDENCE,
+        "accuracy": [_interval(right, count)[0], _interval(right, count)[1]],
+        "robustness": [_interval(robust, count)[0], _interval(possible, count)[1]],
+    }
+
+
+def _interval(part: int, whole: int) -> tuple[float, float]:
+    from scipy.stats import binomtest
+
+    found = binomtest(part, whole).proportion_ci(CONFIDENCE, method="exact")
+    return float(found.low), float(found.high)
+
+
+def _classes(
+    verification: Verification, labels: npt.NDArray[np.int32], ensemble: Ensemble
+) -> list[dict[str, Any]]:
+    columns = verification.columns()
+    found = []
+    for label in np.unique(labels).tolist():
+        some = {name: column[labels == label] for name, column in columns.items()}
+        totals = VerificationTotals.of(some, verification.attacker).to_dict()
+        del totals["attacker"]
+        found.append({"class": ensemble.classes[label].item(), **totals})
+    return found
+
+
+# ── distances ────────────────────────────────────────────────────────────────────────────────
+
+
+def _distance(place: int, answers: Answers, subject: Subject) -> dict[str, Any]:
+    way, ensemble = answers.ways[place], subject.ensemble
+    budgets = [case.attacker.budget for case in answers.cases if case.way == place]
+    shown = weakness.shown(way.minimal, answers.labels)
+    told = _Telling(ensemble)
+    return {
+        "attacker": _without_budget(way.attacker),
+        "norm": _without_budget(way.attacker)["norm"],
+        **distances.described(way.radius, budgets),
+        "witnesses": [
+            weakness.plain_witness(witness, subject.feature, told.value) for witness in way.minimal
+        ],
+        "missed": way.minimal.missed,
+        "weak": weakness.weak_features(way.minimal, subject.feature, list(ensemble.categories)),
+        "first": weakness.first(way.minimal),
+        "shown": shown,
+        "images": _images(way, [way.minimal.witnesses[s["witness"]] for s in shown], subject),
+        "largest_budget": _finite(way.problem.largest_budget),
+    }
+
+
+def _without_budget(attacker: Attacker) -> dict[str, Any]:
+    found = attacker.to_dict()
+    del found["budget"]
+    return found
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+class _Telling:
+    """How values of features are told: categories by their labels, where these have names."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.names = names_of_codes(ensemble)
+
+    def value(self, feature: int, value: float) -> Any:
+        """As plain a value as JSON can hold; missing is None."""
+        if feature in self.names:
+            (label,) = named_codes(self.names[feature], [value])
+            return label.item() if isinstance(label, np.generic) else label
+        return None if np.isnan(value) else value
+
+
+def _images(
+    way: Way, witnesses: Sequence[MinimalWitness], subject: Subject
+) -> dict[str, Any] | None:
+    if subject.image is None or not witnesses:
+        return None
+    height, width = subject.image
+    rows = np.array([witness.row for witness in witnesses])
+    given = way.rows.given[rows]
+    before = np.asarray(given.toarray() if is_sparse(given) else given, dtype=np.float64)
+    before = np.nan_to_num(before)
+    pictures = []
+    for pixels, witness in zip(before, witnesses, strict=True):
+        after = pixels.copy()
+        for change in witness.changes:
+            after[change.feature] = change.after
+        pictures.append({"before": pixels.tolist(), "after": after.tolist()})
+    every = [number for picture in pictures for side in picture.values() for number in side]
+    return {
+        "height": height,
+        "width": width,
+        "low": min(0.0, *every),
+        "high": max(every),
+        "pictures": pictures,
+    }

@@ -1,0 +1,52 @@
+"""Proofs of a report's verdicts: written, and checked by the checker that shares nothing with us.
+
+Comes in: a case with witnesses. Goes out: a file of proofs, and what the checker says of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from carvegbm.progress import Progress
+from carvegbm.proofs.proving import write_proof
+from carvegbm.reports.asking import Answers, Case
+from carvegbm.reports.document import Subject
+
+__all__ = ["prove_and_check"]
+
+
+def prove_and_check(
+    path: Path, case: Case, answers: Answers, subject: Subject, progress: Progress
+) -> dict[str, Any]:
+    """Write the proofs of a case, have them checked, and say what came of it."""
+    import carvegbm_check
+
+    rows = answers.ways[case.way].rows
+    counts = write_proof(
+        path, case.task, rows, case.decisions, own_labels=subject.own_labels, progress=progress
+    )
+    given: list[list[float]] = []
+    for _, part in case.task.problem.parts(rows):
+        given += part.given.tolist()
+    labels = None if subject.own_labels else subject.ensemble.classes[answers.labels].tolist()
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model.json"
+        subject.ensemble.save(model)
+        try:
+            found = carvegbm_check.check(path, model, (given, labels))
+            checked, said = found.is_proved, str(found)
+        except carvegbm_check.RefusedError as error:
+            checked, said = False, str(error)
+    content = path.read_bytes()
+    return {
+        "file": path.name,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+        "proved": counts.proved,
+        "unproved": counts.unproved,
+        "checked": checked,
+        "said": said,
+    }
