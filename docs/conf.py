@@ -12,8 +12,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import carvegbm  # noqa: E402
 from ext import reference  # noqa: E402
+
+import carvegbm  # noqa: E402
 
 project = "carvegbm"
 author = "The carvegbm developers"
@@ -43,8 +44,8 @@ myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
 # Formulas. MathJax, Sphinx's default, comes from another server, so that a reader without a network
-# sees TeX; images need a LaTeX where the site is built. Browsers draw MathML themselves, and docutils
-# writes it: see ext/mathml.py.
+# sees TeX; images need a LaTeX where the site is built. Browsers draw MathML themselves, and
+# docutils, which Sphinx brings, writes it: see ext/mathml.py.
 html_math_renderer = "mathml"
 
 # Reference.
@@ -85,11 +86,12 @@ sphinx_gallery_conf = {
 }
 
 # Looks.
+MARK = "_static/mark.svg"
 html_theme = "pydata_sphinx_theme"
 html_title = "carvegbm"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_favicon = "_static/mark.svg"
+html_favicon = MARK
 html_context = {"default_mode": "auto"}  # light or dark as the reader's system has it
 html_copy_source = False
 html_show_sourcelink = False

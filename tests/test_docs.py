@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
+import io
 import pkgutil
 import re
 import shutil
@@ -17,8 +19,8 @@ import carvegbm
 from carvegbm.cli.app import run
 from carvegbm.instances.tabular import load_table
 from conftest import REPOSITORY
+from pages import PAGES, blocks
 
-PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")])
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(carvegbm.__path__, "carvegbm.")
@@ -27,10 +29,6 @@ MODULES = sorted(
 NEEDED = {"carvegbm.dask": "dask", "carvegbm.spark": "pyspark"}
 """What a package cannot be imported without."""
 NEEDED_ON_PAGES = {"scale.md": ["distributed", "pyarrow"]}
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -57,7 +55,32 @@ def test_python_on_a_page_runs(
     for part in ("train", "valid", "test"):
         names |= {f"X_{part}": np.maximum(table.X, 1e-9), f"y_{part}": table.y}
     monkeypatch.chdir(tmp_path)
-    exec(compile("\n".join(blocks(page, "python")), str(page), "exec"), names)
+    for code, said in with_outputs(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), names)
+        if said:
+            assert without_times(printed.getvalue()) == without_times(said)
+
+
+def with_outputs(page: Path) -> list[tuple[str, str]]:
+    """Every block of Python, and the block of text right after it, which is what it prints."""
+    found = re.findall(
+        r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", page.read_text("utf-8"), re.M | re.S
+    )
+    assert len(found) == len(blocks(page, "python"))
+    return found
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"[\d.e-]+ s\b", "… s", text)
+
+
+def test_pages_show_what_code_prints() -> None:
+    shown = [said for page in PAGES for _, said in with_outputs(page) if said]
+    assert len(shown) >= 4
+    assert without_times("slowest 0.00011 s, 7") == without_times("slowest 9.4e-05 s, 7")
+    assert without_times("146 rows") != without_times("147 rows")
 
 
 def test_readme_opens_with_two_commands_of_one_line_each() -> None:

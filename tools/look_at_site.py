@@ -3,8 +3,8 @@
     python tools/look_at_site.py build/site [--shots FOLDER]
 
 Every link within the site must lead to a page, and to a place on it; nothing may be loaded from
-another server. Then every page is opened in headless Chromium, as wide as a phone and as a desk: the
-console must stay silent, and nothing may stick out sideways. Ends with 1 if something is wrong.
+another server. Then every page is opened in headless Chromium, as wide as a phone and as a desk:
+the console must stay silent, and nothing may stick out sideways. Ends with 1 if something is wrong.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ PATIENCE = 300  # seconds for all pages
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
-    "--disable-extensions --hide-scrollbars --enable-logging=stderr --v=0"
-).split()
+FLAGS = [
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--disable-dev-shm-usage", "--disable-extensions", "--hide-scrollbars"),
+    *("--enable-logging=stderr", "--v=0"),
+]
 HARNESS = """<!doctype html><meta charset="utf-8"><title>looking</title>
 <link rel="icon" href="data:,">
 <iframe id="frame" style="height: 900px; border: 0"></iframe>
@@ -52,7 +53,7 @@ HARNESS = """<!doctype html><meta charset="utf-8"><title>looking</title>
     for (const node of root.querySelectorAll("body *")) {
       const box = node.getBoundingClientRect();
       if (box.right > width + 1 && box.width && !scrolls(node.parentElement))
-        return `${node.tagName.toLowerCase()}.${node.className} "${node.textContent.trim().slice(0, 40)}"`;
+        return `${node.tagName} ${node.className} "${node.textContent.trim().slice(0, 40)}"`;
     }
     return "?";
   };
@@ -137,7 +138,7 @@ def in_browser(site: Path, pages: Sequence[str], widths: Sequence[int] = WIDTHS)
         def log_message(self, *_: Any) -> None:
             pass
 
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             if self.path != "/__look__.html":
                 super().do_GET()
                 return
@@ -148,7 +149,7 @@ def in_browser(site: Path, pages: Sequence[str], widths: Sequence[int] = WIDTHS)
             self.end_headers()
             self.wfile.write(body)
 
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             found.extend(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(204)
             self.end_headers()

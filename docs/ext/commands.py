@@ -1,7 +1,7 @@
 """The command line as pages, written from the commands themselves.
 
-Comes in: `carvegbm.cli.app.app`. Goes out: a page per command and a list of all, in Markdown, in the
-folder `commands/` beside conf.py; written before Sphinx looks for pages, and ignored by git.
+Comes in: `carvegbm.cli.app.app`. Goes out: a page per command and a list of all, in Markdown, in
+the folder `commands/` beside conf.py; written before Sphinx looks for pages, and ignored by git.
 """
 
 from __future__ import annotations
@@ -138,9 +138,8 @@ def _meaning(parameter: Any) -> str:
     default = parameter.default
     silent = parameter.is_flag if parameter.param_type_name == "option" else True
     if parameter.show_default and not silent and default not in (None, "", [], ()):
-        said.append(
-            f"Default: `{default:g}`." if isinstance(default, float) else f"Default: `{default}`."
-        )
+        shown = f"{default:g}" if isinstance(default, float) else str(default)
+        said.append(f"Default: `{shown}`.")
     return " ".join(said)
 
 
