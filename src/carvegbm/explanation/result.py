@@ -147,7 +147,8 @@ class Explanation:
     """The nearest instance of which the model says something else; None: there is none, the answer
     is wrong already, or none was found in time."""
     distance: float = math.nan
-    """The smallest budget that affords the witness: the radius, where that is known."""
+    """The smallest budget that affords the witness: the radius, where that is known and a budget
+    (1e-100 or more)."""
     witness_answer: Any = None
     witness_margin: float = math.nan
     witness_scores: tuple[float, ...] = ()

@@ -108,7 +108,7 @@ def _radius(told: Explanation) -> str:
 
 def _changes(told: Explanation) -> Block:
     count = len(told.changes)
-    nearest = "nearest witness" if told.is_exact else "witness"
+    nearest = "nearest witness" if told.distance == told.radius else "witness"
     title = (
         f"{nearest}: answer {told.witness_answer}, distance {_number(told.distance)}, "
         f"{count} change{'s' * (count != 1)}"
@@ -165,15 +165,19 @@ def _trees(told: Explanation, most: int) -> Block:
         rows.append((str(tree.tree), before, after, loss, _way(tree)))
     if rest := told.trees[most:]:
         loss = _signed(-sum((tree.contribution for tree in rest), Fraction(0)))
-        rows.append((f"{len(rest)} others", "", "", loss, "together"))
+        rows.append((_others(len(rest)), "", "", loss, "together"))
     if told.unchanged_trees:
-        rows.append((f"{told.unchanged_trees} others", "", "", "0", "the same leaves as before"))
+        rows.append((_others(told.unchanged_trees), "", "", "0", "no other leaf than before"))
     if told.lead:
         rows.append(("", "", "", _signed(told.lead), f"{told.first_rival} was ahead of it before"))
     taken = told.lead - sum((tree.contribution for tree in told.trees), Fraction(0))
     before, after = _number(told.margin), _number(told.witness_margin)
     rows.append(("all", "", "", _signed(taken), f"from {before} to {after}"))
     return Block(title, rows, ">>>><", [])
+
+
+def _others(count: int) -> str:
+    return f"{count} other{'s' * (count != 1)}"
 
 
 def _leaf(scores: tuple[float, ...]) -> float:
