@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from carvegbm.trees.categories import named_codes
 from carvegbm.trees.compact import Columns
 from carvegbm.trees.labels import as_given, names_of_codes
 from carvegbm.trees.link import class_indices, may_round_to_a_tie
+
+if TYPE_CHECKING:
+    from carvegbm.displays import AttackDisplay
 
 __all__ = ["FORMATS", "Attack", "attack", "witness_names"]
 
@@ -198,6 +201,14 @@ class Attack(Result):
             np.savez_compressed(
                 file, allow_pickle=False, y=self.labels, **parts, **self.columns(), **named
             )
+
+    def plot(
+        self, X: Any, ax: Any = None, *, name: str | None = None, **kwargs: Any
+    ) -> AttackDisplay:
+        """Draw what the witnesses change in X, see `AttackDisplay.from_attack`."""
+        from carvegbm.displays import AttackDisplay
+
+        return AttackDisplay.from_attack(self, X, name=name, ax=ax, **kwargs)
 
     def __str__(self) -> str:
         found = int(np.count_nonzero(self.success))

@@ -293,6 +293,11 @@ class Attacker:
         """On one line: of an option with many entries the first, and how many there are."""
         return self._written(_in_short)
 
+    def _repr_html_(self) -> str:
+        from carvegbm.displays.notebook import attacker_html
+
+        return attacker_html(self)
+
     def _written(self, write: Callable[[Any], str]) -> str:
         rest = "".join(
             f", {name}={write(value)}"

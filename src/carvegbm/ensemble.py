@@ -382,6 +382,11 @@ class Ensemble:
     def __repr__(self) -> str:
         return described(self)
 
+    def _repr_html_(self) -> str:
+        from carvegbm.displays.notebook import ensemble_html
+
+        return ensemble_html(self)
+
 
 _FIELDS = tuple(Ensemble.__annotations__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from carvegbm.problem import Problem
 from carvegbm.progress import Progress, showing
 from carvegbm.results import Result, describe_interval
 from carvegbm.totals import CurveTotals
+
+if TYPE_CHECKING:
+    from carvegbm.displays import RadiusDisplay, RobustnessCurveDisplay
 
 __all__ = [
     "Curve",
@@ -144,6 +147,12 @@ class Radius(Result, np.lib.mixins.NDArrayOperatorsMixin):
     def totals(self) -> dict[str, Any]:
         """The norm, and the number of instances."""
         return {"norm": _plain_norm(self.norm), "instances": len(self)}
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> RadiusDisplay:
+        """Draw the radii, see `RadiusDisplay.from_radii`."""
+        from carvegbm.displays import RadiusDisplay
+
+        return RadiusDisplay.from_radii(self, name=name, ax=ax, **kwargs)
 
     def __str__(self) -> str:
         known = self.radius[self.exact]
@@ -278,6 +287,14 @@ class Curve(Result):
     def totals(self) -> dict[str, Any]:
         """The norm, and the accuracy without an attack."""
         return {"norm": _plain_norm(self.norm), "accuracy": self.accuracy}
+
+    def plot(
+        self, ax: Any = None, *, name: str | None = None, **kwargs: Any
+    ) -> RobustnessCurveDisplay:
+        """Draw the curve, see `RobustnessCurveDisplay.from_curve`."""
+        from carvegbm.displays import RobustnessCurveDisplay
+
+        return RobustnessCurveDisplay.from_curve(self, name=name, ax=ax, **kwargs)
 
     def __str__(self) -> str:
         lines = [f"robustness, norm {self.norm} (accuracy {self.accuracy:.4f})"]

@@ -47,6 +47,11 @@ class Result(ABC):
         """Write to a file, as JSON, CSV or Parquet by its suffix; never half a file."""
         save_result(path, self.to_dict, self.columns())
 
+    def _repr_html_(self) -> str:
+        from carvegbm.displays.notebook import result_html
+
+        return result_html(self)
+
 
 def are_neighbours(lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
     """Whether no double lies strictly between lower and upper: what they bound is known."""

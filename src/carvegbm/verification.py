@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from carvegbm.proofs.proving import write_proof
 from carvegbm.results import Result, are_neighbours
 from carvegbm.statuses import named
 from carvegbm.totals import VerificationTotals
+
+if TYPE_CHECKING:
+    from carvegbm.displays import VerificationDisplay
 
 __all__ = ["Verification", "verify"]
 
@@ -217,6 +220,19 @@ class Verification(Result):
     def decided_by(self) -> str:
         """Which engines decided and how long the slowest row took; "" if all was large-spread."""
         return self._totals.decided_by()
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        y: npt.ArrayLike | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> VerificationDisplay:
+        """Draw the shares of the statuses, see `VerificationDisplay.from_verification`."""
+        from carvegbm.displays import VerificationDisplay
+
+        return VerificationDisplay.from_verification(self, y, name=name, ax=ax, **kwargs)
 
     def __repr__(self) -> str:
         return f"<Verification: {len(self)} instances, {self.attacker}, {self.summary()}>"

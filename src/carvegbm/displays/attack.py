@@ -25,7 +25,7 @@ _WAYS = {
     "down": ("lowered", drawing.SERIES[4], "//"),
     "other": ("another category", drawing.SERIES[3], ".."),
 }
-_HEIGHT, _PER_BAR = 1.4, 0.3  # inches
+_HEIGHT, _PER_BAR = 1.3, 0.34  # inches
 _FEATURES = 15
 
 
@@ -152,38 +152,34 @@ class AttackDisplay:
             if not any(shares):
                 continue
             look = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0.6}
+            look["height"] = 0.4
             self.bars_[way] = ax.barh(
                 range(len(drawn)), shares, left=starts, label=label, **drawing.merged(look, kwargs)
             )
             starts = [start + share for start, share in zip(starts, shares, strict=True)]
             handles.append(self.bars_[way])
-        for place, (change, end) in enumerate(zip(drawn, starts, strict=True)):
-            ax.annotate(
-                _how_far(change),
-                (end, place),
-                xytext=(4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize="x-small",
-            )
         self._label(drawn, max(starts, default=0.0), handles)
         if name is not None:
-            ax.set_title(drawing.literal(name, 80), pad=24)
+            ax.set_title(drawing.literal(name, 80), pad=22)
         return self
 
     def _label(self, drawn: tuple[FeatureChange, ...], longest: float, handles: list[Any]) -> None:
         ax, n = self.ax_, self.changes.witnesses
-        ax.set_yticks(range(len(drawn)), [drawing.literal(change.name) for change in drawn])
-        ax.set_ylim(max(len(drawn), 1) - 0.4, -0.6)
-        # What is written after the longest bar needs room.
-        ax.set_xlim(0, 1.45 * longest if longest else 1)
-        ax.set_xticks([t for t in ax.get_xticks() if 0 <= t <= min(1.0, 1.45 * longest or 1.0)])
+        for place, change in enumerate(drawn):
+            # Above its bar: a long name takes no room from the bars.
+            above: dict[str, Any] = {"va": "bottom", "fontsize": "small"}
+            above["transform"] = ax.get_yaxis_transform()
+            ax.text(0, place - 0.2, drawing.literal(change.name), ha="left", **above)
+            ax.text(1, place - 0.2, _how_far(change), ha="right", **above)
+        ax.set_yticks([])
+        ax.set_ylim(max(len(drawn), 1) - 0.5, -0.8)
+        ax.set_xlim(0, longest or 1)
         drawing.percent_axis(ax.xaxis)
         words = "1 witness" if n == 1 else f"{n:,} witnesses"
         more = len(self.changes.features) - len(drawn)
-        rest = f"; {more:,} more feature{'s' * (more > 1)} changed less often" if more else ""
+        rest = f"\n({more:,} more feature{'s' * (more > 1)} changed less often)" if more else ""
         ax.set_xlabel(f"share of {words} that change the feature{rest}")
-        for side in ("top", "right"):
+        for side in ("top", "right", "left"):
             ax.spines[side].set_visible(False)
         if handles:
             drawing.legend_above(ax, handles, columns=3)

@@ -27,6 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 _MARK = "carvegbm robustness curve"
 _OPEN = "not decided"
+_MANY = 5000  # points among which the best place for a legend takes long to find
 
 
 class RobustnessCurveDisplay:
@@ -271,7 +272,11 @@ class RobustnessCurveDisplay:
                 label=None if _OPEN in ax.get_legend_handles_labels()[1] else _OPEN,
             )
         # At budget 0 robustness is the accuracy, whatever is not decided beyond.
-        ax.plot([0], [curve.accuracy], "o", color=line.get_color(), markersize=6, clip_on=False)
+        at_zero = {"color": line.get_color(), "markersize": 6, "clip_on": False}
+        (dot,) = ax.plot([0], [curve.accuracy], "o", **at_zero)
+        dot.sticky_edges.x.append(0)
+        # Autoscaling stays on for curves to come, and leaves no gap before budget 0.
+        line.sticky_edges.x.append(0)
         self.lines_.append(line)
         self.bands_.append(band)
 
@@ -280,11 +285,11 @@ class RobustnessCurveDisplay:
         for norm in dict.fromkeys(curve.norm for curve in self.curves):
             ax.set_xlabel(drawing.mix_of_norms(ax, "budget", norm))
         ax.set_ylabel("robustness (share of instances)")
-        ax.set_xlim(left=0)
         ax.set_ylim(0, 1.03)
         drawing.percent_axis(ax.yaxis)
         if ax.get_legend_handles_labels()[1]:
-            ax.legend(loc="upper right")
+            points = sum(len(line.get_xdata()) for line in ax.get_lines())
+            ax.legend(loc="best" if points < _MANY else "upper right")
 
 
 def curve_of_radii(radii: Radius, budgets: Sequence[float] | None = None) -> Curve:

@@ -28,6 +28,7 @@ __all__ = [
     "percent_axis",
     "plain_number",
     "text_colour",
+    "width_of",
 ]
 
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -63,6 +64,13 @@ def axes_for(what: str, ax: Any, *, height: float | None = None) -> tuple[Any, A
         size = None if height is None else (plt.rcParams["figure.figsize"][0], height)
         _, ax = plt.subplots(figsize=size, layout="constrained")
     return ax, ax.figure
+
+
+def width_of(ax: Any, *, is_own: bool) -> float:
+    """Inches from side to side; of our own figure, once its layout has given them all there is."""
+    if is_own:
+        return 0.92 * float(ax.figure.get_figwidth())
+    return float(ax.get_window_extent().width / ax.figure.dpi)
 
 
 def literal(name: object, longest: int = _LONGEST) -> str:
@@ -118,14 +126,10 @@ def plain_number(value: float) -> str:
 
     Examples
     --------
-    >>> plain_number(0.0125), plain_number(1032.0), plain_number(1e-35), plain_number(123456.7)
+    >>> plain_number(0.01254), plain_number(1032.0), plain_number(1e-35), plain_number(123456.7)
     ('0.0125', '1,032', '1e-35', '123,457')
     """
-    if value != 0 and not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.3g}"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
 def norm_text(norm: int | float) -> str:
@@ -148,9 +152,7 @@ def mix_of_norms(ax: Any, what: str, norm: int | float) -> str:
 
 def percent_axis(axis: Any) -> None:
     """Ticks of an axis of shares in percent."""
-    from matplotlib.ticker import PercentFormatter
-
-    axis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+    axis.set_major_formatter(lambda share, _place: f"{round(100 * share, 6):g} %")
 
 
 def text_colour() -> str:
@@ -166,10 +168,9 @@ def drawn_before(ax: Any, mark: str) -> int:
 
 
 def legend_above(ax: Any, handles: Any, columns: int) -> Any:
-    """A legend above the axes, where it hides nothing; of all labels where no handles are given."""
-    given = {} if handles is None else {"handles": handles}
+    """A legend above the axes, where it hides nothing."""
     return ax.legend(
-        **given,
+        handles=handles,
         loc="lower left",
         bbox_to_anchor=(0, 1),
         ncols=columns,

@@ -37,11 +37,11 @@ __all__ = [
 
 _ROWS = 10
 _LONGEST = 80  # characters of a cell
-_TRIALS = 200
+_TRIALS = 60
 
 _RULE = "1px solid rgba(128, 128, 128, 0.35)"
 _TABLE = 'style="border-collapse: collapse; margin: 0.4em 0; background: none; color: inherit"'
-_CELL = f"padding: 0.15em 0.7em; border: 0; border-bottom: {_RULE}; text-align: "
+_CELL = f"padding: 0.15em 0.7em; border: 0; border-bottom: {_RULE}; white-space: nowrap"
 _BAR = "display: flex; width: 24em; max-width: 100%; height: 0.8em; margin: 0.4em 0"
 
 
@@ -260,7 +260,7 @@ def _table(
     def cell(tag: str, place: int, text: str, weight: str) -> str:
         side = "left" if place in texts else "right"
         inner = text if place in raw and tag == "td" else escape(text)
-        return f'<{tag} style="{_CELL}{side}; font-weight: {weight}">{inner}</{tag}>'
+        return f'<{tag} style="{_CELL}; text-align: {side}; font-weight: {weight}">{inner}</{tag}>'
 
     def row(tag: str, cells: Sequence[str], weight: str) -> str:
         return f"<tr>{''.join(cell(tag, i, text, weight) for i, text in enumerate(cells))}</tr>"

@@ -28,9 +28,9 @@ Kind = Literal["histogram", "cumulative"]
 _MOST_BINS = 40
 _MARK = "carvegbm radii"
 _LOOKS = {
-    "wrong": ("0\n(wrong)", "vulnerable"),
+    "wrong": ("wrong\n(0)", "vulnerable"),
     "finite": ("", "fragile"),
-    "infinite": ("∞\n(none flips)", "robust"),
+    "infinite": ("none\n(∞)", "robust"),
     "undecided": ("not\ndecided", "unknown"),
 }
 
@@ -198,9 +198,9 @@ class RadiusDisplay:
         width = float(np.median(np.diff(edges))) if len(edges) else 1.0
         # Bars of their own stand beside the scale, at a distance.
         wide = max(width, (last - first) / 14)
-        places = {"wrong": first - 1.4 * wide, "infinite": last + 1.4 * wide}
-        beyond = 2 if counts["infinite"] else 1
-        places["undecided"] = last + 1.4 * beyond * wide
+        apart = max(1.5 * width, (last - first) / 8)
+        places = {"wrong": first - apart, "infinite": last + apart}
+        places["undecided"] = last + apart * (2 if counts["infinite"] else 1)
         self.bars_ = {}
         labelled = name
         if len(found):
@@ -209,7 +209,8 @@ class RadiusDisplay:
                 edges[:-1], found, np.diff(edges), align="edge", **drawing.merged(look, kwargs)
             )
             labelled = None
-        ticks: dict[float, str] = {place: f"{place:g}" for place in _ticks(first, last)}
+        whole = self.norm == 0
+        ticks: dict[float, str] = {place: f"{place:g}" for place in _ticks(first, last, whole)}
         for kind, place in places.items():
             if not counts[kind]:
                 continue
@@ -258,7 +259,7 @@ class RadiusDisplay:
             )
         ax.set_xlabel(drawing.mix_of_norms(ax, "budget", self.norm))
         ax.set_ylabel("share of instances with radius ≤ budget")
-        ax.set_xlim(left=0)
+        self.line_.sticky_edges.x.append(0)
         ax.set_ylim(0, 1.03)
         drawing.percent_axis(ax.yaxis)
 
@@ -270,11 +271,11 @@ def _look(kind: str, name: str | None) -> dict[str, Any]:
     return look if name is None else {**look, "label": drawing.literal(name)}
 
 
-def _ticks(first: float, last: float) -> list[float]:
+def _ticks(first: float, last: float, whole: bool) -> list[float]:
     """Round numbers from first to last, a few."""
     from matplotlib.ticker import MaxNLocator
 
     if first == last:
         return []
-    found = MaxNLocator(nbins=5, min_n_ticks=2).tick_values(first, last)
+    found = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], integer=whole).tick_values(first, last)
     return [float(place) for place in found if first <= place <= last]

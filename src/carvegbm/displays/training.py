@@ -93,7 +93,7 @@ class TrainingDisplay:
         return cls(
             measures=[trial.measures for trial in trials],
             chosen=next(i for i, trial in enumerate(trials) if trial is chosen),
-            labels=[_label(trial) for trial in trials],
+            labels=_labels(trials),
             notes=[trial.note for trial in trials],
             floor=report.floor,
             plain_accuracy=report.plain_accuracy,
@@ -164,9 +164,10 @@ class TrainingDisplay:
             drawing.percent_axis(ax.xaxis)
             drawing.percent_axis(ax.yaxis)
         ax.margins(0.12)
-        drawing.legend_above(ax, None, columns=2)
+        ax.locator_params(nbins=6)
+        ax.legend(loc="best", fontsize="small")
         if name is not None:
-            ax.set_title(drawing.literal(name, 80), pad=36)
+            ax.set_title(drawing.literal(name, 80))
         return self
 
     def _draw_lines(self, across: str) -> None:
@@ -183,8 +184,12 @@ class TrainingDisplay:
                 )
 
 
-def _label(trial: Trial) -> str:
-    """What was tried, in words."""
-    columns = trial.columns()
-    given = [f"{name} {columns[name]}" for name in trial.parameters if name in columns]
-    return ", ".join(given) or f"{trial.trees} trees"
+def _labels(trials: Sequence[Trial]) -> list[str]:
+    """What was tried, in words: what tells one trial from others."""
+    rows = [trial.columns() for trial in trials]
+    names = dict.fromkeys(name for trial in trials for name in trial.parameters)
+    telling = [name for name in names if len({row.get(name) for row in rows}) > 1]
+    return [
+        ", ".join(f"{name} {row[name]}" for name in telling if name in row) or f"trial {i}"
+        for i, row in enumerate(rows)
+    ]

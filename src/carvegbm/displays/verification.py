@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Segment", "VerificationDisplay", "segments"]
 
-_NARROWEST = 0.075  # share of a segment that holds its number
-_HEIGHT, _PER_BAR, _MOST = 1.5, 0.55, 60.0  # inches
+_NARROWEST = 0.5  # inches of a segment that holds its number
+_WIDE = 4.5  # inches of axes that hold a name beside two numbers
+_HEIGHT, _PER_BAR, _MOST = 1.6, 0.62, 60.0  # inches
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,7 @@ class VerificationDisplay:
         height = min(_HEIGHT + _PER_BAR * count, _MOST)
         what = f"{type(self).__name__}.plot"
         self.ax_, self.figure_ = drawing.axes_for(what, ax, height=height)
+        self._inches = drawing.width_of(self.ax_, is_own=ax is None)
         self.bars_ = [self._bar(place, kwargs) for place in range(count)]
         self._mark()
         self._label(self.names if name is None else [name])
@@ -205,7 +207,7 @@ class VerificationDisplay:
         for part in self.segments(place):
             status, start, share = part.status, part.start, part.share
             look = {
-                "height": 0.6,
+                "height": 0.5,
                 "color": COLOURS[status],
                 "hatch": HATCHES[status],
                 "edgecolor": "white",
@@ -213,7 +215,7 @@ class VerificationDisplay:
             }
             (bar,) = self.ax_.barh(place, share, left=start, **drawing.merged(look, kwargs))
             drawn["unknown and wrong" if status in drawn else status] = bar
-            if share >= _NARROWEST:
+            if share * self._inches >= _NARROWEST:
                 self.ax_.text(
                     start + share / 2,
                     place,
@@ -233,16 +235,17 @@ class VerificationDisplay:
         places = np.arange(len(self.totals))
         self.accuracy_ = self.ax_.vlines(
             [totals.accuracy for totals in self.totals],
-            places - 0.42,
-            places + 0.42,
+            places - 0.3,
+            places + 0.3,
             colors=drawing.text_colour(),
             linewidth=2.2,
             zorder=3,
+            clip_on=False,
         )
         self.intervals_ = [
             self.ax_.plot(
                 totals.robustness,
-                [place - 0.38] * 2,
+                [place + 0.33] * 2,
                 color=drawing.text_colour(),
                 marker="|",
                 markersize=7,
@@ -255,31 +258,24 @@ class VerificationDisplay:
 
     def _label(self, names: Sequence[str]) -> None:
         ax, count = self.ax_, len(self.totals)
-        numbers = [
-            f"accuracy {drawing.percent(t.accuracy)}\n"
-            f"robustness {drawing.interval_text(*t.robustness)}"
-            for t in self.totals
-        ]
-        ax.set_yticks(range(count), [drawing.literal(name) for name in names])
-        ax.set_ylim(count - 0.45, -0.55)
+        for place, (name, totals) in enumerate(zip(names, self.totals, strict=True)):
+            accuracy = drawing.percent(totals.accuracy)
+            robustness = drawing.interval_text(*totals.robustness)
+            numbers = f"robustness {robustness}"
+            if self._inches >= _WIDE:
+                numbers = f"accuracy {accuracy}, {numbers}"
+            # Above its bar: a long name takes no room from the bars.
+            above: dict[str, Any] = {"va": "bottom", "fontsize": "small"}
+            ax.text(0, place - 0.34, drawing.literal(name), ha="left", weight="bold", **above)
+            ax.text(1, place - 0.34, numbers, ha="right", **above)
+        ax.set_yticks([])
+        ax.set_ylim(count - 0.6, -0.75)
         ax.set_xlim(0, 1)
         drawing.percent_axis(ax.xaxis)
-        for place, text in enumerate(numbers):
-            ax.annotate(
-                text,
-                (1, place),
-                xytext=(6, 0),
-                textcoords="offset points",
-                xycoords=("axes fraction", "data"),
-                va="center",
-                fontsize="x-small",
-                annotation_clip=False,
-            )
         ax.set_xlabel(_axis_text(self.totals))
-        ax.tick_params(axis="y", length=0)
         for side in ("top", "right", "left"):
             ax.spines[side].set_visible(False)
-        drawing.legend_above(ax, self._handles(), columns=3)
+        drawing.legend_above(ax, self._handles(), columns=2)
 
     def _handles(self) -> list[Any]:
         from matplotlib.lines import Line2D

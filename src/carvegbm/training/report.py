@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from carvegbm.training.reporting import aligned
 from carvegbm.training.trial import Trial
+
+if TYPE_CHECKING:
+    from carvegbm.displays import TrainingDisplay
 
 __all__ = ["TrainingReport"]
 
@@ -62,6 +65,17 @@ class TrainingReport:
             for columns, mark in zip(found, marks, strict=True)
         ]
         return [(*headings, ""), *lines]
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> TrainingDisplay:
+        """Draw the trials, see `TrainingDisplay.from_report`."""
+        from carvegbm.displays import TrainingDisplay
+
+        return TrainingDisplay.from_report(self, name=name, ax=ax, **kwargs)
+
+    def _repr_html_(self) -> str:
+        from carvegbm.displays.notebook import training_html
+
+        return training_html(self)
 
     def __str__(self) -> str:
         return "\n".join([*aligned(self.rows()), self.why])

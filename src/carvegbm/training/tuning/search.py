@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from carvegbm.training.robust.settings import AUTO
 from carvegbm.training.tuning.stored_trials import key
 from carvegbm.training.tuning.trial import Criterion, TuningTrial
 from carvegbm.training.tuning.trials import Trials, Tunable
+
+if TYPE_CHECKING:
+    from carvegbm.displays import TrainingDisplay
 
 __all__ = ["CERTIFIED_LEAVES", "CRITERIA", "LEAVES", "ROBUST_LEAVES", "Tuning", "tune"]
 
@@ -90,6 +93,17 @@ class Tuning:
             mark = "best" if t is self.best else ""
             table.append((*values, *numbers, t.stopped_because, f"{t.seconds:.1f}", mark))
         return table
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> TrainingDisplay:
+        """Draw the trials, see `TrainingDisplay.from_report`."""
+        from carvegbm.displays import TrainingDisplay
+
+        return TrainingDisplay.from_report(self, name=name, ax=ax, **kwargs)
+
+    def _repr_html_(self) -> str:
+        from carvegbm.displays.notebook import training_html
+
+        return training_html(self)
 
     def __str__(self) -> str:
         return "\n".join(aligned(self.rows()))
