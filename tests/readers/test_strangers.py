@@ -124,6 +124,20 @@ def test_types_in_a_parquet_file_are_not_opened(sprung: Path, tmp_path: Path) ->
     assert not sprung.exists()
 
 
+def test_a_pyarrow_that_opens_such_types_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"a": [0.5], "y": [1]}), tmp_path / "data.parquet")
+    monkeypatch.setattr(pa, "__version__", "14.0.0")
+    with pytest.raises(DataError, match=r"pyarrow 14\.0\.0 runs code .*; pip install"):
+        load_table(tmp_path / "data.parquet")
+    for version in ("14.0.1", "25.1.0.dev12+g1a2b3c"):
+        monkeypatch.setattr(pa, "__version__", version)
+        assert load_table(tmp_path / "data.parquet").y.tolist() == [1]
+
+
 @pytest.mark.parametrize("place", [None, "numbers.bin", "../numbers.bin"])
 def test_an_onnx_model_reads_no_other_file(
     place: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

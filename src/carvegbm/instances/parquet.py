@@ -7,6 +7,7 @@ is said by its type, so that it is the same in every part.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
@@ -22,6 +23,9 @@ from carvegbm.instances.text import Categorical, label_column
 __all__ = ["parquet_batches", "parquet_length", "read_parquet"]
 
 Label = str | int | None
+
+_SAFE = (14, 0, 1)
+"""The first pyarrow that does not open pickles in Parquet files."""
 
 _BYTES_AT_ONCE = 1 << 20
 """Of a column, on the way from disk."""
@@ -68,6 +72,11 @@ def _arrow(name: str) -> Iterator[Any]:
         raise DataError(
             f'{name}: reading Parquet needs pyarrow; pip install "carvegbm[parquet]"'
         ) from None
+    if tuple(map(int, re.findall(r"\d+", pyarrow.__version__)[:3])) < _SAFE:
+        raise DataError(
+            f"{name}: pyarrow {pyarrow.__version__} runs code that a Parquet file holds "
+            '(CVE-2023-47248); pip install "carvegbm[parquet]"'
+        )
     try:
         yield pyarrow.parquet
     except (pyarrow.ArrowException, OSError) as error:
