@@ -229,6 +229,58 @@ def test_the_status_is_that_of_verify(norm):
     assert seen >= {"robust", "fragile", "vulnerable"}
 
 
+# ── against the libraries ────────────────────────────────────────────────────────────────────
+
+
+def fitted(name, X, y):
+    """A model of a library."""
+    if name == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm")
+        model = lightgbm.LGBMClassifier(n_estimators=12, num_leaves=7, n_jobs=1, verbose=-1)
+    elif name == "xgboost":
+        xgboost = pytest.importorskip("xgboost")
+        model = xgboost.XGBClassifier(n_estimators=12, max_depth=3, n_jobs=1)
+    else:
+        module = pytest.importorskip("sklearn.ensemble")
+        model = getattr(module, name)(max_depth=3, random_state=0)
+        if hasattr(model, "n_estimators"):
+            model.set_params(n_estimators=12)
+    return model.fit(X, y)
+
+
+LIBRARIES = [
+    "lightgbm",
+    "xgboost",
+    "RandomForestClassifier",
+    "GradientBoostingClassifier",
+    "HistGradientBoostingClassifier",
+]
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("data", ["breast_cancer", "iris"])
+def test_the_witness_flips_the_library_and_no_change_of_it_can_go(name, data):
+    datasets = pytest.importorskip("sklearn.datasets")
+    X, y = getattr(datasets, f"load_{data}")(return_X_y=True)
+    model = fitted(name, X[::2], y[::2])
+    own = cg.load(model)
+    sure = 0
+    for row in range(1, len(X), len(X) // 8):
+        for norm in (1, "inf"):
+            found = cg.explain(own, X, y, row=row, norm=norm, threads=1)
+            assert found.answer == model.predict(X[row : row + 1])[0]
+            if found.witness is None or found.borderline:
+                continue
+            sure += 1
+            assert found.distance == found.radius
+            assert model.predict(found.witness[None])[0] == found.witness_answer != y[row]
+            for change in found.changes:
+                back = found.witness.copy()
+                back[list(change.features)] = X[row][list(change.features)]
+                assert own.decide([back])[0] == y[row]
+    assert sure > 6
+
+
 # ── what can happen to an instance ───────────────────────────────────────────────────────────
 
 # Of the two features both must move, or the second one far.
