@@ -45,39 +45,22 @@ print(f"right on {model.score(X_test, y_test):.1%} of {len(X_test)} test rows")
 
 deviation = X_train.std(axis=0)
 attackers = {
-    "every feature\nby 0.05 deviations": cg.Attacker("inf", 0.05, scale=deviation),
-    "every feature\nby 0.1 deviations": cg.Attacker("inf", 0.1, scale=deviation),
-    "features by 0.5\ndeviations in all": cg.Attacker(1, 0.5, scale=deviation),
-    "one feature,\nat will": cg.Attacker(0, 1),
-    "two features,\nat will": cg.Attacker(0, 2),
+    "every feature by 0.05": cg.Attacker("inf", 0.05, scale=deviation),
+    "every feature by 0.1": cg.Attacker("inf", 0.1, scale=deviation),
+    "0.5 in all": cg.Attacker(1, 0.5, scale=deviation),
+    "one feature at will": cg.Attacker(0, 1),
+    "two features at will": cg.Attacker(0, 2),
 }
 results = {name: cg.verify(model, X_test, y_test, who) for name, who in attackers.items()}
 
 for name, result in results.items():
-    print(f"{' '.join(name.split()):36}{result.summary()}, {result.counts['unknown']} unknown")
+    print(f"{name:22}{result.summary()}, {result.counts['unknown']} unknown")
 
 # %%
 # These numbers are proved, not estimated: ``robust`` says that *no* change within the budget flips
 # the row, of more possible ones than could ever be tried.
 
-colours = {
-    "robust": "#1a7f37",
-    "fragile": "#cf222e",
-    "vulnerable": "#818b98",
-    "broken": "#d4a72c",
-}
-fig, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
-left = np.zeros(len(results))
-for status, colour in colours.items():
-    width = np.array([result.counts[status] for result in results.values()])
-    bars = ax.barh(list(results), width, left=left, color=colour, label=status)
-    ax.bar_label(bars, [n if n > 6 else "" for n in width], label_type="center", color="white")
-    left += width
-ax.invert_yaxis()
-ax.set(xlabel="test rows", xlim=(0, len(X_test)), title="What each attacker can do")
-ax.spines[["top", "right", "left"]].set_visible(False)
-ax.tick_params(left=False)
-fig.legend(loc="outside lower center", ncols=4, frameon=False)
+cg.VerificationDisplay.from_verifications(results)
 plt.show()
 
 # %%
@@ -93,7 +76,7 @@ plt.show()
 # us take the attacker with a tenth of a deviation, and the fragile row that the model was most sure
 # of.
 
-found = cg.attack(model, X_test, y_test, attackers["every feature\nby 0.1 deviations"])
+found = cg.attack(model, X_test, y_test, attackers["every feature by 0.1"])
 fragile = np.flatnonzero(found.status == "fragile")
 before = model.predict_proba(X_test[fragile])[:, 1]
 after = model.predict_proba(found.witnesses[fragile])[:, 1]

@@ -94,6 +94,16 @@ curve = cg.robustness_curve(moons, X_test, y_test, norm="inf", budgets=budgets)
 print(curve)
 
 # %%
+# Where the radii are there already, they can be drawn as they are: in a histogram, or as the curve
+# with every one of its steps. The dots are the budgets of the table above.
+
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+radii["inf"].plot(axes[0])
+cg.RobustnessCurveDisplay.from_radii(radii["inf"], ax=axes[1])
+axes[1].plot(curve.budgets, curve.lower, "o", color="#d55e00")
+plt.show()
+
+# %%
 # Several models in one picture
 # -----------------------------
 #
@@ -120,36 +130,17 @@ for model in (robust, spread):
 models = {"plain": plain, "robust": robust, "large-spread, certified": spread}
 
 questions = {
-    "inf": (np.linspace(0, 1, 41), "every feature, by deviations"),
-    1: (np.linspace(0, 4, 41), "deviations in all"),
-    0: (range(6), "features, at will"),
+    "inf": (1, "every feature, by deviations"),
+    1: (4, "deviations in all"),
+    0: (5, "features, at will"),
 }
-curves = {
-    (norm, name): cg.robustness_curve(model, X_test, y_test, norm=norm, budgets=budgets)
-    for norm, (budgets, _) in questions.items()
-    for name, model in models.items()
-}
-print(f"{max(np.max(curve.upper - curve.lower) for curve in curves.values()):.0%} undecided")
-
-# %%
-
-styles = {"plain": "--", "robust": "-", "large-spread, certified": "-."}
-inks = {"plain": "#d55e00", "robust": "#0072b2", "large-spread, certified": "#009e73"}
-fig, axes = plt.subplots(1, 3, figsize=(11, 3.8), sharey=True, layout="constrained")
-for ax, (norm, (_, unit)) in zip(axes, questions.items(), strict=True):
-    for name in models:
-        curve = curves[norm, name]
-        how = "steps-post" if norm == 0 else "default"
-        ax.plot(
-            curve.budgets, curve.lower, styles[name], color=inks[name], label=name, drawstyle=how
-        )
-    ax.set(title=f"norm {norm}", xlabel=f"budget: {unit}", ylim=(0, 1))
-    ax.margins(x=0)
-    ax.grid(alpha=0.3)
-    ax.spines[["top", "right"]].set_visible(False)
+fig, axes = plt.subplots(1, 3, figsize=(11, 4), sharey=True, layout="constrained")
+for ax, (norm, (largest, unit)) in zip(axes, questions.items(), strict=True):
+    cg.RobustnessCurveDisplay.from_estimators(models, X_test, y_test, norm=norm, ax=ax)
+    ax.set(title=f"norm {norm}", xlabel=f"budget: {unit}", ylabel="", xlim=(0, largest))
+    if ax is not axes[0]:
+        ax.get_legend().remove()
 axes[0].set_ylabel("robustness on test rows")
-axes[0].yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-axes[0].legend(frameon=False)
 plt.show()
 
 # %%

@@ -77,7 +77,7 @@ radii = {
     for name, model in models.items()
 }
 
-colours = {"plain": "#d55e00", "robust": "#0072b2"}
+colours = {"plain": "#0072b2", "robust": "#d55e00"}
 fig, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
 most = max(radius.max() for radius in radii.values())
 for shift, (name, radius) in zip((-0.2, 0.2), radii.items(), strict=True):

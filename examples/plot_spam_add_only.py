@@ -114,7 +114,7 @@ def at_threshold(model):
     )
 
 
-models = {"plain": plain, "monotone": monotone, "robust": robust}
+models = {"plain": plain, "robust": robust, "monotone": monotone}
 filters = {name: at_threshold(model) for name, model in models.items()}
 spam, ham = X_test[y_test == 1], X_test[y_test == 0]
 print("test mails                  ham blocked   spam caught")
@@ -127,36 +127,16 @@ for name, trees in filters.items():
 # -----------------------
 #
 # Only spam is attacked. Its robustness is the share that is caught *whatever* the spammer adds for
-# the money. :func:`carvegbm.robustness_curve` gives it for many budgets at once.
+# the money. :func:`carvegbm.robustness_curve` gives it for many budgets at once, and
+# :class:`carvegbm.RobustnessCurveDisplay` draws it for several models.
 
 ones = np.ones(len(spam), dtype=int)
-budgets = range(11)
-curves = {
-    name: cg.robustness_curve(trees, spam, ones, spammer, budgets=budgets)
-    for name, trees in filters.items()
-}
-colours = {"plain": "#818b98", "monotone": "#bf8700", "robust": "#1a7f37"}
-fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
-for name, curve in curves.items():
-    ax.plot(curve.budgets, curve.lower, "o-", color=colours[name], label=name)
-    ax.annotate(
-        name,
-        (curve.budgets[-1], curve.lower[-1]),
-        xytext=(8, 0),
-        textcoords="offset points",
-        va="center",
-        color=colours[name],
-        weight="bold",
-    )
-ax.set(
+display = cg.RobustnessCurveDisplay.from_estimators(filters, spam, ones, spammer, budgets=range(11))
+display.ax_.set(
     xlabel="what the spammer may spend on a mail",
-    ylabel="share of spam caught, whatever is added",
-    ylim=(-0.02, 1),
-    xlim=(-0.2, 11.2),
+    ylabel="spam caught, whatever is added",
     title="Filters that block 5 % of the validation ham",
 )
-ax.grid(axis="y", alpha=0.3)
-ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
@@ -198,13 +178,13 @@ print(f"half of them for {np.median(radii[past]):g} or less")
 share = np.mean(added > 0, axis=0)
 top = np.argsort(share)[-12:]
 fig, ax = plt.subplots(figsize=(8, 4.2), layout="constrained")
-colour = ["#8250df" if words[j] in dear else "#0969da" for j in top]
+colour = ["#d55e00" if words[j] in dear else "#0072b2" for j in top]
 bars = ax.barh([words[j] for j in top], share[top], color=colour)
 mean = [added[added[:, j] > 0, j].mean() for j in top]
 ax.bar_label(bars, [f" {times:.1f} times" for times in mean], color="#59636e", fontsize=9)
 ax.set(
     xlabel="share of the cheapest ways past the plain filter that add the word",
-    title="Good words (violet: twice the price), and how often each is added",
+    title="Good words (orange: twice the price), and how often each is added",
 )
 ax.xaxis.set_major_formatter("{x:.0%}")
 ax.spines[["top", "right", "left"]].set_visible(False)
