@@ -6,6 +6,8 @@ no font and no network is needed to read a formula, and nothing beyond Sphinx to
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 from docutils import nodes
@@ -17,14 +19,20 @@ from sphinx.util import logging
 LOGGER = logging.getLogger(__name__)
 
 
+# Fences without \\left and \\right would grow to the height of the whole formula, and | have the
+# room of a relation around it.
+_FENCE = re.compile(r'<mo(?: class="\w+"| stretchy="false")?>([‖{}|])</mo>')
+_TIGHT = r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>'
+
+
 def _mathml(node: Any, as_block: bool) -> str:
     """The formula; one that the converter does not understand is a warning, and shown as TeX."""
     tex = node.astext()
     try:
-        return str(tex2mathml(tex, as_block=as_block))
+        return _FENCE.sub(_TIGHT, tex2mathml(tex, as_block=as_block))
     except MathError as error:
         LOGGER.warning("formula %r: %s", tex, error, location=node)
-        return f"<code>{nodes.Text(tex).astext()}</code>"
+        return f"<code>{html.escape(tex)}</code>"
 
 
 def _inline(self: Any, node: Any) -> None:
