@@ -83,7 +83,7 @@ def _verdict(told: Explanation, where: str) -> Block:
     rows.append(("radius", _radius(told)))
     if told.status is not None:
         rows.append(("status", f"{told.status}: {MEANINGS[told.status]}"))
-        rows.append(("", f"by {told.attacker}"))
+        rows.append(("", f"against {told.attacker}"))
     notes = []
     if told.witness is None and told.upper > 0 and math.isfinite(told.upper):
         notes.append("no witness was found in time")
