@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
-from carvegbm.engines import Decisions, Settings, Task, decide
+from carvegbm.engines import Decisions, Listen, Settings, Task, decide
 from carvegbm.engines.decisions import Indices
 from carvegbm.errors import CarveError
 from carvegbm.minimal import Minimal, minimal_witnesses
@@ -171,12 +171,13 @@ class _Asking:
         task = radius_task(problem, self.settings, None)
         found, measuring = self.decided(task, rows, f"measuring norm {problem.attacker.norm}")
         radii = Radius.of(found, task.problem, None)
-        minimal, begun = Minimal((), 0), time.perf_counter()
-        with self._till_interrupted():
-            minimal = minimal_witnesses(problem, rows, radii, self.settings, self.progress)
-        if self.interrupted:
+        minimal, begun = None, time.perf_counter()
+        if not self.interrupted:
+            with self._till_interrupted():
+                minimal = minimal_witnesses(problem, rows, radii, self.settings, self.progress)
+        if minimal is None:
             flipped = (radii.upper > 0) & np.isfinite(radii.upper)
-            minimal = Minimal(minimal.witnesses, int(np.count_nonzero(flipped)) - len(minimal))
+            minimal = Minimal((), int(np.count_nonzero(flipped)))
         return Way(problem, rows, radii, minimal, (measuring, time.perf_counter() - begun))
 
     def decided(self, task: Task, rows: Rows, title: str) -> tuple[Decisions, float]:
@@ -184,27 +185,26 @@ class _Asking:
         begun = time.perf_counter()
         known: Decisions | None = None
         final = np.zeros(len(rows), dtype=bool)
+        tell: Listen | None = None
 
-        with showing(self.progress, len(rows), title) as tell, self._till_interrupted():
+        def listen(found: Decisions, finished: Indices) -> None:
+            nonlocal known
+            known = found
+            final[finished] = True
+            if tell is not None:
+                tell(found, finished)
 
-            def listen(found: Decisions, finished: Indices) -> None:
-                nonlocal known
-                known = found
-                final[finished] = True
-                if tell is not None:
-                    tell(found, finished)
-
-            known = decide(task, rows, listen)
+        if not self.interrupted:
+            with self._till_interrupted(), showing(self.progress, len(rows), title) as tell:
+                known = decide(task, rows, listen)
         if known is None or not final.all():
             known = _unknown(task, rows, known, final)
         return known, time.perf_counter() - begun
 
     @contextmanager
     def _till_interrupted(self) -> Iterator[None]:
-        """The block ends at Ctrl-C, and is not entered in earnest after one."""
+        """The block ends at Ctrl-C."""
         try:
-            if self.interrupted:
-                raise KeyboardInterrupt
             yield
         except KeyboardInterrupt:
             self.interrupted = True
