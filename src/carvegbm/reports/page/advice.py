@@ -1,0 +1,195 @@
+"""Section 5, what to do about it: large-spread or not, and what retraining gives, or would tell.
+
+Comes in: the document. Goes out: HTML. What was not measured is not promised.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from carvegbm.reports.page.attackers import asked_title, distance_title, is_limited
+from carvegbm.reports.page.numbers import counted, exactly, number, percent, percent_interval
+from carvegbm.reports.page.subjects import Asked, Distance
+from carvegbm.reports.page.tables import Table, opened
+from carvegbm.reports.page.text import said, shown_name, visible
+
+__all__ = ["what_to_do"]
+
+
+def what_to_do(document: Mapping[str, Any]) -> str:
+    """The section's contents."""
+    distances = [Distance(document, place) for place in range(len(document["distances"]))]
+    every = [Asked(document, place) for place in range(len(document["attackers"]))]
+    return (
+        f'<article><h3 id="large-spread">Is the model easy to verify?</h3>{_spread(distances)}'
+        f'</article><article><h3 id="retraining">What would robust training give?</h3>'
+        f"{_retraining(document, every)}</article>"
+        '<article><h3 id="next">What else helps</h3>'
+        f"<ul>{_next(document, distances)}</ul></article>"
+    )
+
+
+def _spread(distances: list[Distance]) -> str:
+    intro = said(
+        "A model is large-spread if no attacker can take one feature across thresholds of two "
+        "trees at once. Then its robustness is decided exactly and quickly, row by row, without a "
+        "search. A model that is not is decided by search: as exactly, but a row can run out of "
+        "time."
+    )
+    items = [_spread_of(distance, len(distances) > 1) for distance in distances]
+    return f"<p>{intro}</p><ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
+
+
+def _spread_of(distance: Distance, is_one_of_many: bool) -> str:
+    largest = distance.document["largest_budget"]
+    start = said(f"{distance_title(distance)}: ") if is_one_of_many else ""
+    if largest is None:
+        first = said("this model is large-spread, whatever the budget.")
+    elif largest == 0:
+        first = said("this model is not large-spread, for no budget above 0.")
+        if distance.norm == 0:
+            first = said("this model is not large-spread: a feature occurs in two trees.")
+    else:
+        size = exactly(largest, number(largest, 6, "down"))
+        first = said("this model is large-spread for budgets up to ") + f"{size}."
+    text = first if is_one_of_many else first[0].upper() + first[1:]
+    told = [start + text]
+    for asked in distance.asked:
+        is_ = "is" if asked.document["large_spread"] else "is not"
+        unknown = int(asked.counts["unknown"])
+        outcome = "every row was decided all the same"
+        if asked.document["large_spread"]:
+            outcome = "every row was decided"
+        if unknown:
+            outcome = f"{counted(unknown, 'row')} could not be decided in time"
+        budget = number(float(asked.document["budget"]), 17)
+        told.append(said(f"For the budget {budget} it {is_}; {outcome}."))
+    return " ".join(told)
+
+
+def _retraining(document: Mapping[str, Any], every: list[Asked]) -> str:
+    measured = [asked for asked in every if asked.document["retraining"] is not None]
+    tables = "".join(_measured(asked) for asked in measured)
+    missing = len(every) - len(measured)
+    if not missing:
+        return tables
+    if document["data"]["labels"] == "own":
+        text = said(
+            "This was not measured. Retraining needs labels: give them, and add --retrain to the "
+            "command (retrain=True in Python)."
+        )
+        return f"{tables}<p>{text}</p>"
+    text = said(
+        "This was not measured. The command below trains a plain and a robust model on one part of "
+        "the data and verifies both, and this one, on another part:"
+    )
+    command = " ".join(_command(document, every))
+    return f'{tables}<p>{text}</p><pre class="command" tabindex="0"><code>{command}</code></pre>'
+
+
+def _command(document: Mapping[str, Any], every: list[Asked]) -> list[str]:
+    names = [shlex.quote(visible(document[what]["name"])) for what in ("model", "data")]
+    words = ["carvegbm", "report", *names]
+    for asked in every:
+        if is_limited(asked.attacker):
+            words += ["--attacker", "FILE"]
+        else:
+            budget = number(float(asked.attacker["budget"]), 17).replace(",", "")
+            words += ["--norm", str(asked.attacker["norm"]), "--budget", budget]
+    return [escape(word) for word in [*words, "--retrain", "-o", "report.html"]]
+
+
+def _measured(asked: Asked) -> str:
+    found = asked.document["retraining"]
+    split = found["rows"]
+    tested = counted(int(split["test"]), "row")
+    heading = ""
+    if len(asked.whole["attackers"]) > 1:
+        heading = f"<h4>{said(asked_title(asked))}</h4>"
+    caption = said(
+        f"Measured on {tested} that no model was trained on, but perhaps "
+        f"“this model”; the others were trained on {int(split['train']):,} and chosen on "
+        f"{int(split['valid']):,} (seed {found['seed']})."
+    )
+    rows = [
+        [
+            shown_name(model["name"]),
+            said(percent(model["accuracy"])),
+            said(percent_interval(*model["robustness"])),
+            "–" if model["trees"] is None else f"{model['trees']:,}",
+            shown_name(model["note"], 200) if model["note"] else "",
+        ]
+        for model in found["models"]
+    ]
+    header = ["Model", "accuracy", "robustness", "trees", "note"]
+    table = Table(f"retraining-{asked.place + 1}", caption, header, rows, texts=frozenset({4}))
+    return f"{heading}<p>{_verdict(found)}</p>{opened(table)}"
+
+
+def _verdict(found: Mapping[str, Any]) -> str:
+    """Robust training against this model, in a sentence; only what the intervals allow."""
+    models = {model["name"]: model for model in found["models"]}
+    robust = models.get("robust training")
+    other = models.get("this model") or models.get("plain LightGBM")
+    if robust is None or other is None:
+        return said("What the models reach:")
+    which = "this model" if other is models.get("this model") else "plain LightGBM"
+    change = 100 * (robust["accuracy"] - other["accuracy"])
+    points = f"{number(abs(change), 2)} percentage points"
+    accuracy = (
+        f"accuracy is {points} {'higher' if change > 0 else 'lower'}"
+        if change
+        else ("accuracy is the same")
+    )
+    if robust["robustness"][0] > other["robustness"][1]:
+        outcome = "raises robustness"
+    elif robust["robustness"][1] < other["robustness"][0]:
+        outcome = "does not raise robustness"
+    elif robust["robustness"] == other["robustness"]:
+        outcome = "leaves robustness as it is"
+    else:
+        return said(
+            "Too many rows are undecided to tell whether robust training raises robustness; "
+            f"{accuracy} than that of {which}."
+            if change
+            else "Too many rows are undecided to tell."
+        )
+    ends = (percent_interval(*one["robustness"]) for one in (other, robust))
+    return said(
+        f"Compared with {which}, robust training {outcome}: {' → '.join(ends)}; {accuracy}."
+    )
+
+
+def _next(document: Mapping[str, Any], distances: list[Distance]) -> str:
+    items = []
+    weak = [one for distance in distances for one in distance.document["weak"][:1]]
+    if weak:
+        names = list(dict.fromkeys(shown_name(one["name"]) for one in weak))[:3]
+        items.append(
+            f"{said('Guard what witnesses change most:')} {', '.join(names)}. "
+            + said(
+                "An input that nobody outside can change needs no guard: leave it out of the "
+                "attacker's features (--attacker FILE) and ask again."
+            )
+        )
+    if any(asked["counts"]["unknown"] for asked in document["attackers"]):
+        items.append(said("Give undecided rows more time: --timeout SECONDS."))
+    if document["data"]["judged"] < document["data"]["rows"]:
+        items.append(said("Judge more rows: --sample ROWS narrows the intervals for all rows."))
+    if any(
+        asked["crowds"] is not None and asked["crowds"]["zeros"] is not None
+        for asked in document["attackers"]
+    ):
+        items.append(
+            said(
+                "State what values are possible: where a feature is a whole number, an attacker "
+                "with a step of 1 cannot stop next to zero."
+            )
+        )
+    items.append(
+        said("Keep this report with the model: its hashes say which model and data it speaks of.")
+    )
+    return "".join(f"<li>{item}</li>" for item in items)

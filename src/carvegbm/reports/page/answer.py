@@ -1,0 +1,167 @@
+"""Section 1, the answer first: a sentence and a bar per attacker, classes, and what to mind.
+
+Comes in: the document. Goes out: HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from carvegbm.reports.page.attackers import asked_title, limits, options
+from carvegbm.reports.page.figures import legend, status_bar
+from carvegbm.reports.page.numbers import counted, number, percent, percent_interval
+from carvegbm.reports.page.subjects import Asked
+from carvegbm.reports.page.tables import Table, folded, opened
+from carvegbm.reports.page.text import said, shown_name
+from carvegbm.reports.page.words import answer, is_sample
+from carvegbm.statuses import STATUSES
+
+__all__ = ["notices", "the_answer"]
+
+_FEW_CLASSES = 12
+
+
+def notices(document: Mapping[str, Any]) -> str:
+    """What a reader must know before any number."""
+    data, found = document["data"], []
+    if document["interrupted"]:
+        found.append(
+            "<b>The work was cut short.</b> "
+            + said("Rows that were not looked at count as unknown; the intervals allow for them.")
+        )
+    if data["judged"] < data["rows"]:
+        found.append(_sample(document))
+    if data["labels"] == "own":
+        found.append(
+            "<b>No labels were given.</b> "
+            + said(
+                "The model's own answers count as right: this report says whether an attacker can "
+                "change them, and nothing about how often they are true."
+            )
+        )
+    if data["missing"]:
+        cells = counted(data["missing"], "cell")
+        is_ = "is a missing value" if data["missing"] == 1 else "are missing values"
+        found.append(said(f"In the judged rows, {cells} {is_}: no attacker here can touch those."))
+    return "".join(f'<p class="notice">{notice}</p>' for notice in found)
+
+
+def _sample(document: Mapping[str, Any]) -> str:
+    data = document["data"]
+    seed = "" if data["seed"] is None else f" (seed {data['seed']})"
+    text = (
+        f"{data['judged']:,} of {data['rows']:,} rows, drawn at random{seed}, were judged. Each of "
+        "their verdicts is a proof; what the report says of all rows is an estimate, with its "
+        "interval beside it."
+    )
+    return f"<b>A sample was judged.</b> {said(text)}"
+
+
+def the_answer(document: Mapping[str, Any]) -> str:
+    """The section's contents."""
+    every = [Asked(document, place) for place in range(len(document["attackers"]))]
+    statuses = {status for asked in every for status, _ in asked.segments}
+    parts = [_overview(every)] if len(every) > 1 else []
+    parts.append(legend(sorted(statuses, key=STATUSES.index)))
+    parts += [_article(asked, len(every)) for asked in every]
+    return "".join(parts)
+
+
+def _overview(every: list[Asked]) -> str:
+    own = every[0].whole["data"]["labels"] == "own"
+    sampled = is_sample(every[0])
+    header = ["Attacker", *([] if own else ["accuracy"]), "robustness", "robust", "fragile"]
+    header += ["unknown", *(["robustness of all rows, 95 %"] if sampled else [])]
+    rows = []
+    for asked in every:
+        cells = [f'<a href="#attacker-{asked.place + 1}">{said(asked_title(asked))}</a>']
+        if not own:
+            cells.append(said(percent(asked.right, asked.rows)))
+        cells.append(said(_robustness(asked)))
+        cells += [f"{asked.counts[status]:,}" for status in ("robust", "fragile", "unknown")]
+        if sampled:
+            cells.append(said(percent_interval(*asked.document["population"]["robustness"])))
+        rows.append(cells)
+    caption = said(
+        "Robustness: the share of "
+        + ("rows that keep their answer" if own else "rows that are right and stay right")
+        + " whatever the attacker does."
+    )
+    return opened(Table("overview", caption, header, rows))
+
+
+def _robustness(asked: Asked) -> str:
+    robust = asked.counts["robust"]
+    if asked.open == 0:
+        return percent(robust, asked.rows)
+    return percent_interval(robust / asked.rows, (robust + asked.open) / asked.rows)
+
+
+def _article(asked: Asked, many: int) -> str:
+    name = f"attacker-{asked.place + 1}"
+    own = asked.whole["data"]["labels"] == "own"
+    told = ", ".join(f"{count:,} {status}" for status, count in _by_status(asked))
+    label = f"{asked_title(asked)}: of {counted(asked.rows, 'row')}, {told}"
+    if not own:
+        label += f"; accuracy {percent(asked.right, asked.rows)}"
+    notes = [f"<p>{_population(asked)}</p>"] if asked.document["population"] else []
+    held = limits(asked.attacker)
+    given = said(f"This is the attacker with {options(asked.attacker)}.")
+    notes.append(f'<p class="caption">{" ".join([given, *held])}</p>')
+    is_open = many <= 2 and len(asked.document["classes"]) <= _FEW_CLASSES
+    return (
+        f'<article><h3 id="{name}">{said(asked_title(asked))}</h3>'
+        f'<p class="answer">{answer(asked)}</p>'
+        f"<figure>{status_bar(asked.segments, asked.right, label)}</figure>"
+        f"{''.join(notes)}{folded(_classes(asked, own), 'By class', is_open=is_open)}</article>"
+    )
+
+
+def _by_status(asked: Asked) -> list[tuple[str, int]]:
+    return [(status, asked.counts[status]) for status in STATUSES if asked.counts[status]]
+
+
+def _population(asked: Asked) -> str:
+    population = asked.document["population"]
+    confidence = number(100 * population["confidence"])
+    missed = number(100 - 100 * population["confidence"])
+    accuracy = f"accuracy lies between {_between(population['accuracy'])}, and "
+    if asked.whole["data"]["labels"] == "own":
+        accuracy = ""
+    return said(
+        f"For all {asked.whole['data']['rows']:,} rows, {accuracy}robustness lies between "
+        f"{_between(population['robustness'])}, with {confidence} % confidence (Clopper and "
+        f"Pearson's intervals: each misses the true share in at most {missed} % of all samples)."
+    )
+
+
+def _between(ends: tuple[float, float]) -> str:
+    return percent_interval(*ends).replace(" to ", " and ")
+
+
+def _classes(asked: Asked, own: bool) -> Table:
+    document = asked.document
+    header = ["Class", "rows", *STATUSES, *([] if own else ["accuracy"]), "robustness"]
+    everything = {
+        "instances": asked.rows,
+        "counts": asked.counts,
+        "accuracy": asked.right / asked.rows,
+        "robustness": document["robustness"],
+    }
+    rows = [
+        [
+            name,
+            f"{one['instances']:,}",
+            *(f"{one['counts'][status]:,}" for status in STATUSES),
+            *([] if own else [said(percent(one["accuracy"]))]),
+            said(percent_interval(*one["robustness"])),
+        ]
+        for name, one in [
+            ("all", everything),
+            *((shown_name(entry["class"]), entry) for entry in document["classes"]),
+        ]
+    ]
+    by = "the model's answer" if own else "their label"
+    caption = said(f"Rows by {by}: how many have which status against {asked_title(asked)}.")
+    return Table(f"classes-{asked.place + 1}", caption, header, rows)

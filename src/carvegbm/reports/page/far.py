@@ -1,0 +1,206 @@
+"""Section 2, how far: robustness over budgets, sizes of the smallest changes, budgets to live with.
+
+Comes in: the document. Goes out: HTML. The curve is drawn from the radii themselves, so that every
+step is where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from carvegbm.reports.page.attackers import distance_title, limits, measure
+from carvegbm.reports.page.figures import curve, histogram
+from carvegbm.reports.page.numbers import counted, exactly, number, percent, percent_interval
+from carvegbm.reports.page.scales import scale_for
+from carvegbm.reports.page.subjects import Distance
+from carvegbm.reports.page.tables import Table, folded, opened
+from carvegbm.reports.page.text import said
+from carvegbm.reports.page.words import how_far
+
+__all__ = ["how_far_it_is"]
+
+_MOST_ROWS = 60
+
+
+def how_far_it_is(document: Mapping[str, Any]) -> str:
+    """The section's contents."""
+    return "".join(_article(Distance(document, i)) for i in range(len(document["distances"])))
+
+
+def _article(distance: Distance) -> str:
+    title = distance_title(distance)
+    name = f"far-{distance.place + 1}"
+    held = limits(distance.attacker)
+    note = f'<p class="caption">{" ".join(held)}</p>' if held else ""
+    figures = [_curve(distance, name)]
+    if distance.document["histogram"]:
+        figures.append(_histogram(distance, name))
+    return (
+        f'<article><h3 id="{name}">{said(title)}</h3>{note}<p>{how_far(distance)}</p>'
+        f"{_stays(distance, name)}"
+        f'<div class="figures">{"".join(figures)}</div></article>'
+    )
+
+
+def _stays(distance: Distance, name: str) -> str:
+    entries = distance.document["stays"]
+    if not entries or distance.right == 0:
+        return ""
+    own = distance.whole["data"]["labels"] == "own"
+    rows = "of the rows" if own else "of the right rows"
+    return opened(
+        Table(
+            f"{name}-stays",
+            said(f"How large a budget may be for most {rows} to stay robust."),
+            [f"At least so many {rows}", "stay robust at every budget"],
+            [[said(percent(one["share"])), _stays_below(one, distance.norm)] for one in entries],
+            numeric=2,
+        )
+    )
+
+
+def _stays_below(entry: Mapping[str, Any], norm: Any) -> str:
+    lower, upper = entry["lower"], entry["upper"]
+    if lower is None:
+        return said("whatsoever: no budget is too large")
+    if norm == 0:
+        kept = int(lower) - 1
+        sure = f"up to {counted(kept, 'changed feature')}" if kept > 0 else "0: none is changed"
+        if upper == lower:
+            return said(sure)
+        end = "" if upper is None else f", and not at {number(upper)} or more"
+        return said(f"{sure}; what lies above is not decided{end}")
+    # What is said of the budgets below holds a little below as well, not above.
+    below = exactly(lower, number(lower, 6, "down"))
+    if upper == lower:
+        return f"below {below}" if lower else said("– (none but 0)")
+    end = "" if upper is None else f", and not from {exactly(upper, number(upper, 6, 'up'))} on"
+    sure = f"below {below}" if lower else said("0")
+    return f"{sure}; above, it is not decided{end}"
+
+
+def _curve(distance: Distance, name: str) -> str:
+    document = distance.document
+    lower, upper = document["radius"]["lower"], document["radius"]["upper"]
+    sure = _shares([_or_infinite(low) for low in lower])
+    possible = _shares([_or_infinite(high) for high in upper])
+    marks = [
+        (float(asked.document["budget"]), asked.counts["robust"] / asked.rows)
+        for asked in distance.asked
+    ]
+    finite = [value for value in [*lower, *upper] if value is not None]
+    scale = scale_for(finite, [budget for budget, _ in marks], whole=distance.norm == 0)
+    axis = f"budget: {measure(distance.norm)}" + (", logarithmic" if scale.is_log else "")
+    asked = "".join(f"; {percent(share)} at {number(budget)}" for budget, share in marks)
+    label = (
+        f"Robustness over the budget, {measure(distance.norm)}: a line that falls in steps from "
+        f"{percent(sure[0][1])} at budget 0{asked}"
+    )
+    caption = "The share of rows that stay robust, proved, over the budget"
+    if marks:
+        caption += (
+            "; dashed: the budgets asked about"
+            if len(marks) > 1
+            else ("; dashed: the budget asked about")
+        )
+    if document["undecided"]:
+        caption += "; shaded: not decided"
+    beyond = sum(value > scale.high for value in finite)
+    tail = " The last steps lie further to the right." if beyond else ""
+    return (
+        f"<div><h4>Robustness over the budget</h4><figure>"
+        f"{curve(sure, possible, scale, marks, axis, label)}"
+        f"<figcaption>{said(caption + '.' + tail)}</figcaption></figure>"
+        f"{folded(_curve_data(distance, name))}</div>"
+    )
+
+
+def _or_infinite(value: float | None) -> float:
+    return float("inf") if value is None else float(value)
+
+
+def _shares(radii: Sequence[float]) -> list[tuple[float, float]]:
+    """The share of radii above every budget, from 0 on: each holds up to the next."""
+    ordered = sorted(radii)
+    found, count = [(0.0, 1.0)], len(ordered)
+    for place, radius in enumerate(ordered):
+        if radius == float("inf"):
+            break
+        share = (count - place - 1) / count
+        if radius == found[-1][0]:
+            found[-1] = (radius, share)
+        else:
+            found.append((radius, share))
+    return found
+
+
+def _curve_data(distance: Distance, name: str) -> Table:
+    points = distance.document["curve"]
+    rows = list(zip(points["budgets"], points["lower"], points["upper"], strict=True))
+    asked = {float(one.document["budget"]) for one in distance.asked}
+    stride = -(-len(rows) // _MOST_ROWS)
+    kept = [
+        row
+        for place, row in enumerate(rows)
+        if place % stride == 0 or place == len(rows) - 1 or float(row[0]) in asked
+    ]
+    some = "" if stride == 1 else f"; every {_ordinal(stride)} step of {len(rows):,}"
+    return Table(
+        f"{name}-curve",
+        said(f"Robustness at budgets, exactly; budgets asked about are bold{some}."),
+        ["Budget", "robustness"],
+        [
+            [
+                _bold(exactly(budget, number(budget, 6)), float(budget) in asked),
+                said(percent_interval(low, high)),
+            ]
+            for budget, low, high in kept
+        ],
+    )
+
+
+def _bold(text: str, really: bool) -> str:
+    return f"<b>{text}</b>" if really else text
+
+
+def _ordinal(count: int) -> str:
+    return {2: "second", 3: "third"}.get(count, f"{count}th")
+
+
+def _histogram(distance: Distance, name: str) -> str:
+    bars, document = distance.document["histogram"], distance.document
+    rows = sum(int(bar["count"]) for bar in bars)
+    tallest = max(bars, key=lambda bar: int(bar["count"]))
+    label = (
+        f"How many rows flip at which size of the change: {counted(rows, 'row')}, the most, "
+        f"{tallest['count']:,}, {_span(tallest)}"
+    )
+    left = [
+        text
+        for count, text in (
+            (document["wrong"], f"{document['wrong']:,} wrong already"),
+            (document["never"], f"{document['never']:,} that nothing flips"),
+            (document["undecided"], f"{document['undecided']:,} not decided"),
+        )
+        if count
+    ]
+    caption = f"{counted(rows, 'row')} by the size of the smallest change that flips them"
+    caption += f"; not shown: {', '.join(left)}." if left else "."
+    data = Table(
+        f"{name}-radii",
+        said("Rows by the smallest budget that flips them (their radius)."),
+        ["Radius", "rows"],
+        [[said(_span(bar)), f"{bar['count']:,}"] for bar in bars],
+    )
+    axis = f"radius: {measure(distance.norm)}"
+    return (
+        f"<div><h4>The smallest changes that flip rows</h4><figure>{histogram(bars, axis, label)}"
+        f"<figcaption>{said(caption)}</figcaption></figure>{folded(data)}</div>"
+    )
+
+
+def _span(bar: Mapping[str, Any]) -> str:
+    if bar["from"] == bar["to"]:
+        return number(bar["from"], 9)
+    return f"{number(bar['from'], 6)} to {number(bar['to'], 6)}"

@@ -1,0 +1,126 @@
+"""What the page speaks of: attackers asked about, and distances, with what is counted of them.
+
+Comes in: the document. Goes out: its attackers and distances, numbered, each with the counts that
+sentences, bars and tables share.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+__all__ = ["Asked", "Distance"]
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An attacker that was asked about, and the answer."""
+
+    whole: Document
+    place: int
+
+    @property
+    def document(self) -> Document:
+        """Its part of the document."""
+        return self.whole["attackers"][self.place]  # type: ignore[no-any-return]
+
+    @property
+    def attacker(self) -> Document:
+        """Norm, budget and limits."""
+        return self.document["attacker"]  # type: ignore[no-any-return]
+
+    @property
+    def rows(self) -> int:
+        """How many rows were judged."""
+        return len(self.document["status"])
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rows by status."""
+        return self.document["counts"]  # type: ignore[no-any-return]
+
+    @cached_property
+    def right(self) -> int:
+        """Rows that are right without an attack."""
+        return sum(map(bool, self.whole["rows"]["right"]))
+
+    @cached_property
+    def open(self) -> int:
+        """Right rows whose status is unknown."""
+        pairs = zip(self.whole["rows"]["right"], self.document["status"], strict=True)
+        return sum(bool(right) and status == "unknown" for right, status in pairs)
+
+    @cached_property
+    def segments(self) -> list[tuple[str, int]]:
+        """The statuses as parts of a bar, from the left; none is empty.
+
+        The right ones come first, the undecided of them beside the robust: robustness lies between
+        their ends, and accuracy at the end of the fragile.
+        """
+        parts = [
+            ("robust", self.counts["robust"]),
+            ("unknown", self.open),
+            ("fragile", self.counts["fragile"]),
+            ("broken", self.counts["broken"]),
+            ("unknown", self.counts["unknown"] - self.open),
+            ("vulnerable", self.counts["vulnerable"]),
+        ]
+        return [(status, count) for status, count in parts if count]
+
+    @cached_property
+    def engines(self) -> Counter[str]:
+        """Rows by the engine that decided them."""
+        return Counter(str(engine) for engine in self.document["engine"])
+
+
+@dataclass(frozen=True)
+class Distance:
+    """An attacker without its budget: how far it has to go."""
+
+    whole: Document
+    place: int
+
+    @property
+    def document(self) -> Document:
+        """Its part of the document."""
+        return self.whole["distances"][self.place]  # type: ignore[no-any-return]
+
+    @property
+    def attacker(self) -> Document:
+        """Norm and limits."""
+        return self.document["attacker"]  # type: ignore[no-any-return]
+
+    @property
+    def norm(self) -> Any:
+        """0, 1, 2, … or "inf"."""
+        return self.document["norm"]
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows were judged."""
+        return len(self.document["radius"]["lower"])
+
+    @property
+    def right(self) -> int:
+        """Rows that are right without an attack."""
+        return self.rows - int(self.document["wrong"])
+
+    @cached_property
+    def asked(self) -> list[Asked]:
+        """The attackers whose distance it is."""
+        attackers: Sequence[Document] = self.whole["attackers"]
+        return [
+            Asked(self.whole, place)
+            for place, attacker in enumerate(attackers)
+            if attacker["distance"] == self.place
+        ]
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether another distance has the same norm."""
+        return bool(sum(other["norm"] == self.norm for other in self.whole["distances"]) > 1)

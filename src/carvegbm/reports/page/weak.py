@@ -1,0 +1,213 @@
+"""Section 3, where it is weak: features that witnesses change, crowded thresholds, first rows.
+
+Comes in: the document. Goes out: HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from carvegbm.reports.page.attackers import asked_title, distance_title
+from carvegbm.reports.page.changes import arrow, by_size
+from carvegbm.reports.page.figures import feature_bars
+from carvegbm.reports.page.numbers import counted, exactly, number, percent
+from carvegbm.reports.page.subjects import Asked, Distance
+from carvegbm.reports.page.tables import Table, folded, opened
+from carvegbm.reports.page.text import said, shown_name
+
+__all__ = ["where_it_is_weak"]
+
+_FEATURES = 15
+
+
+def where_it_is_weak(document: Mapping[str, Any]) -> str:
+    """The section's contents."""
+    distances = [Distance(document, place) for place in range(len(document["distances"]))]
+    asked = [Asked(document, place) for place in range(len(document["attackers"]))]
+    crowds = [_crowd(one) for one in asked if one.document["crowds"] is not None]
+    parts = [_article(distance) for distance in distances]
+    if crowds:
+        intro = said(
+            "A tree asks whether a feature lies at or below a threshold. Where many rows lie next "
+            "to one threshold, a small change takes all of them across. That alone need not flip a "
+            "row, but it is where attacks begin."
+        )
+        parts.append(
+            '<article><h3 id="crowds">Thresholds that crowds of rows lie next to</h3>'
+            f"<p>{intro}</p>{''.join(crowds)}</article>"
+        )
+    return "".join(parts)
+
+
+def _article(distance: Distance) -> str:
+    name = f"weak-{distance.place + 1}"
+    heading = f'<h3 id="{name}">{said(distance_title(distance))}</h3>'
+    witnesses = distance.document["witnesses"]
+    if not witnesses:
+        return f"<article>{heading}<p>{said(_none(distance))}</p></article>"
+    return (
+        f"<article>{heading}<p>{_features_in_words(distance)}</p>"
+        f'<div class="figures"><div><h4>Features that the nearest witnesses change</h4>'
+        f"{_features(distance, name)}</div>"
+        f"<div><h4>{_first_heading(distance)}</h4>{_first(distance, name)}</div></div></article>"
+    )
+
+
+def _none(distance: Distance) -> str:
+    missed = int(distance.document["missed"])
+    if distance.right == 0:
+        return "No row is right, so no witness was sought."
+    if missed:
+        return (
+            f"{counted(missed, 'row')} can be flipped, but no witness was found within the time "
+            "limit."
+        )
+    if distance.document["undecided"]:
+        return "No witness was found within the time limit."
+    return "There is no witness: no change that this attacker can make flips a right row."
+
+
+def _features_in_words(distance: Distance) -> str:
+    document = distance.document
+    count, weak = len(document["witnesses"]), document["weak"]
+    nearest = sum(bool(witness["nearest"]) for witness in document["witnesses"])
+    text = f"{counted(count, 'row')} can be flipped and {'has' if count == 1 else 'have'} a witness"
+    if nearest == count:
+        text += ", the nearest there is." if count == 1 else ", each the nearest there is."
+    else:
+        text += f"; {nearest:,} of them {'is' if nearest == 1 else 'are'} proved to be the nearest."
+    most = weak[0] if weak else None
+    sentences = [said(text)]
+    if most is not None:
+        share = percent(most["share"])
+        alone = f", in {most['alone']:,} of these as the only change" if most["alone"] else ""
+        sentences.append(
+            f"{shown_name(most['name'])} {said('is changed most often: in')} "
+            f"{said(counted(int(most['rows']), 'witness', 'witnesses'))} "
+            f"{said(f'({share}){alone}.')}"
+        )
+    if document["missed"]:
+        missed = counted(int(document["missed"]), "more row")
+        sentences.append(said(f"{missed} can be flipped, but no witness was found in time."))
+    return " ".join(sentences)
+
+
+def _features(distance: Distance, name: str) -> str:
+    weak = distance.document["weak"]
+    shown, more = weak[:_FEATURES], len(weak) - _FEATURES
+    if not shown:
+        return f"<p>{said('The witnesses change no feature.')}</p>"
+    label = "How many witnesses change which feature: " + "; ".join(
+        f"{one['name']} {one['rows']}" for one in shown[:5]
+    )
+    rest = f" {counted(more, 'more feature')} {'is' if more == 1 else 'are'} changed less often."
+    caption = "Witnesses that change a feature; in full colour: as their only change."
+    data = Table(
+        f"{name}-features",
+        said(
+            "Per feature: witnesses that change it, as the only change, upwards and downwards; the "
+            "size of its changes." + (rest if more > 0 else "")
+        ),
+        ["Feature", "witnesses", "share", "alone", "up", "down", "smallest", "median", "largest"],
+        [
+            [
+                shown_name(one["name"]),
+                f"{one['rows']:,}",
+                said(percent(one["share"])),
+                f"{one['alone']:,}",
+                *("–" if one[way] is None else f"{one[way]:,}" for way in ("up", "down")),
+                *(_size(one[size]) for size in ("smallest", "median", "largest")),
+            ]
+            for one in shown
+        ],
+    )
+    return (
+        f"<figure>{feature_bars(shown, label)}<figcaption>"
+        f"{said(caption + (rest if more > 0 else ''))}</figcaption></figure>{folded(data)}"
+    )
+
+
+def _size(value: float | None) -> str:
+    return "–" if value is None else exactly(value, number(value))
+
+
+def _first_heading(distance: Distance) -> str:
+    return (
+        "The row that flips" if len(distance.document["first"]) == 1 else "The rows that flip first"
+    )
+
+
+def _first(distance: Distance, name: str) -> str:
+    document, rows = distance.document, distance.whole["rows"]
+    lines = []
+    for place in document["first"]:
+        witness = document["witnesses"][place]
+        row = witness["row"]
+        changes = by_size(witness["changes"])
+        what = arrow(changes[0]) if changes else "–"
+        if len(changes) > 1:
+            what += said(f" and {len(changes) - 1:,} more")
+        at_most = "" if witness["nearest"] else "≤ "
+        lines.append(
+            [
+                f"{rows['number'][row]:,}",
+                at_most + _size(witness["distance"]),
+                f"{shown_name(rows['answer'][row], 24)} → {shown_name(witness['answer'], 24)}",
+                what,
+            ]
+        )
+    caption = said("Rows of the data, numbered from 0, with the smallest change that flips them.")
+    header = ["Row", "size", "answer", "what changes"]
+    return opened(Table(f"{name}-first", caption, header, lines, texts=frozenset({2, 3})))
+
+
+def _crowd(asked: Asked) -> str:
+    crowds = asked.document["crowds"]
+    near, zeros = crowds["near"], crowds["zeros"]
+    heading = ""
+    if len(asked.whole["attackers"]) > 1:
+        heading = f"<h4>{said(asked_title(asked))}</h4>"
+    looked = counted(int(crowds["thresholds"]), "threshold")
+    if not near:
+        text = f"Of {looked}, this attacker can take no row across any."
+        return f"{heading}<p>{said(text)}</p>"
+    first = near[0]
+    trees, rows = counted(int(first["trees"]), "tree"), counted(int(first["rows"]), "row")
+    share = percent(first["share"])
+    text = (
+        f"{said(f'Of {looked}, the most crowded is')} {shown_name(first['name'])} ≤ "
+        f"{_size(first['threshold'])}"
+        f"{said(f', used by {trees}: this attacker can take {rows} ({share}) across.')}"
+    )
+    data = Table(
+        f"crowds-{asked.place + 1}",
+        said("The most crowded thresholds: rows that this budget lets cross, on either side."),
+        ["Feature", "threshold", "trees", "rows", "share"],
+        [
+            [
+                shown_name(one["name"]),
+                _size(one["threshold"]),
+                f"{one['trees']:,}",
+                f"{one['rows']:,}",
+                said(percent(one["share"])),
+            ]
+            for one in near
+        ],
+    )
+    trap = "" if zeros is None else f'<p class="notice">{_zeros(zeros)}</p>'
+    return f"{heading}<p>{text}</p>{trap}{folded(data)}"
+
+
+def _zeros(zeros: Mapping[str, Any]) -> str:
+    thresholds, features, rows = (int(zeros[key]) for key in ("thresholds", "features", "rows"))
+    lie = "lies" if thresholds == 1 else "lie"
+    have = "has" if rows == 1 else "have"
+    text = (
+        "LightGBM tells zero from the smallest positive number: "
+        f"{counted(thresholds, 'threshold')} of {counted(features, 'feature')} {lie} 1e-35 "
+        f"beside zero, and {counted(rows, 'row')} {have} exactly 0 there. Any budget, however "
+        "small, takes them across: to such a model, 0 and “next to nothing” are as different as "
+        "the trees make them."
+    )
+    return f"<b>The trap beside zero.</b> {said(text)}"

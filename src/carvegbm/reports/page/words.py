@@ -1,0 +1,171 @@
+"""The answer in a sentence, right also where there is nothing, one, or all of something.
+
+Comes in: what was asked, and what is counted of the answer. Goes out: sentences, as HTML.
+"""
+
+from __future__ import annotations
+
+from carvegbm.reports.page.attackers import does
+from carvegbm.reports.page.numbers import counted, number, percent, percent_interval
+from carvegbm.reports.page.subjects import Asked, Distance
+from carvegbm.reports.page.text import said
+
+__all__ = ["answer", "hedge", "how_far", "is_sample"]
+
+
+def is_sample(asked: Asked | Distance) -> bool:
+    """Whether not all rows were judged."""
+    data = asked.whole["data"]
+    return bool(data["judged"] < data["rows"])
+
+
+def hedge(asked: Asked | Distance) -> str:
+    """The rows that are spoken of."""
+    return f"{asked.rows:,} judged rows" if is_sample(asked) else f"{asked.rows:,} rows"
+
+
+def answer(asked: Asked) -> str:
+    """How many rows are right, and how many of them stay right whatever the attacker does."""
+    own = asked.whole["data"]["labels"] == "own"
+    if asked.rows == 1:
+        return said(_one_row(asked, own))
+    if own:
+        return said(_own_answers(asked))
+    if asked.right == 0:
+        return said(
+            f"Of {hedge(asked)}, the model is right on none: there is nothing that an attacker who "
+            f"{does(asked.attacker)} would have to turn wrong."
+        )
+    if asked.right == asked.rows:
+        first = f"The model is right on all {hedge(asked)}"
+    else:
+        first = f"Of {hedge(asked)}, the model is right on {asked.right:,} "
+        first += f"({percent(asked.right, asked.rows)})"
+    return said(f"{first}; {_stay(asked)}")
+
+
+def _whatever(asked: Asked) -> str:
+    return f"whatever an attacker does who {does(asked.attacker)}"
+
+
+def _proved(asked: Asked) -> str:
+    return "proved, row by row" if is_sample(asked) else "proved, not sampled"
+
+
+def _stay(asked: Asked) -> str:
+    """How many of the right rows, of which there are some, stay right."""
+    robust, unknown, right = asked.counts["robust"], asked.open, asked.right
+    if unknown == right:
+        which = "whether it stays" if right == 1 else "how many of them stay"
+        return f"{which} right {_whatever(asked)} is not known: time ran out before it was decided."
+    if unknown:
+        low, high = robust / asked.rows, (robust + unknown) / asked.rows
+        ending = f"{counted(robust, 'row')} {'is' if robust == 1 else 'are'} proved to"
+        if robust == 0:
+            ending = "none is proved to"
+        return (
+            f"{robust:,} to {robust + unknown:,} of them ({percent_interval(low, high)} of all) "
+            f"stay right {_whatever(asked)}: {ending}, and for {unknown:,} the time ran out."
+        )
+    if robust == right:
+        all_ = "this one stays" if right == 1 else "all of them stay"
+        return f"{all_} right {_whatever(asked)}: {_proved(asked)}."
+    if robust == 0:
+        if right == 1:
+            return f"an attacker who {does(asked.attacker)} can turn it wrong: there is a witness."
+        return (
+            f"not one of them stays right against an attacker who {does(asked.attacker)}: for each "
+            "there is a witness that turns it wrong."
+        )
+    return (
+        f"{robust:,} of them ({percent(robust, asked.rows)} of all) "
+        f"{'stays' if robust == 1 else 'stay'} right {_whatever(asked)}: {_proved(asked)}."
+    )
+
+
+def _own_answers(asked: Asked) -> str:
+    robust, unknown, rows = asked.counts["robust"], asked.open, asked.rows
+    keep = f"the model's answer {_whatever(asked)}"
+    if unknown == rows:
+        return f"How many of {hedge(asked)} keep {keep} is not known: time ran out."
+    if unknown:
+        share = percent_interval(robust / rows, (robust + unknown) / rows)
+        return (
+            f"Of {hedge(asked)}, {robust:,} to {robust + unknown:,} ({share}) keep {keep}: for "
+            f"{unknown:,} the time ran out."
+        )
+    if robust == rows:
+        return f"All {hedge(asked)} keep {keep}: {_proved(asked)}."
+    if robust == 0:
+        return (
+            f"Of {hedge(asked)}, not one keeps {keep}: for each there is a witness that changes it."
+        )
+    keeps = "keeps" if robust == 1 else "keep"
+    share = percent(robust, rows)
+    return f"Of {hedge(asked)}, {robust:,} ({share}) {keeps} {keep}: {_proved(asked)}."
+
+
+def _one_row(asked: Asked, own: bool) -> str:
+    (status,) = asked.document["status"]
+    who = "an attacker who " + does(asked.attacker)
+    if own:
+        return {
+            "robust": f"The one row judged keeps the model's answer {_whatever(asked)}: "
+            f"{_proved(asked)}.",
+            "fragile": f"The one row judged does not keep the model's answer: {who} can change it.",
+        }.get(
+            status,
+            f"Whether the one row judged keeps the model's answer {_whatever(asked)} is not known: "
+            "time ran out.",
+        )
+    if not asked.right:
+        return (
+            f"The model is wrong on the one row judged: there is nothing that {who} would have to "
+            "turn wrong."
+        )
+    return "The model is right on the one row judged" + {
+        "robust": f", and it stays right {_whatever(asked)}: {_proved(asked)}.",
+        "fragile": f", but {who} can turn it wrong: there is a witness.",
+    }.get(status, f"; whether it stays right {_whatever(asked)} is not known: time ran out.")
+
+
+def how_far(distance: Distance) -> str:
+    """What radii say of all rows together."""
+    document, own = distance.document, distance.whole["data"]["labels"] == "own"
+    if distance.right == 0:
+        return said("No row is right, so there is no distance to a wrong answer.")
+    never, undecided = int(document["never"]), int(document["undecided"])
+    known = distance.right - never - undecided
+    flips = "changes the answer of a row" if own else "turns a right row wrong"
+    sentences = []
+    if known == 1:
+        sentences.append(f"The smallest change that {flips} has size {_size(document, 'median')}.")
+    elif known:
+        sentences.append(
+            f"The smallest change that {flips} has size {_size(document, 'smallest')} for the row "
+            f"that flips first, {_size(document, 'median')} for the one in the middle, and "
+            f"{_size(document, 'largest')} for the last; this is known exactly for "
+            f"{counted(known, 'row')}."
+        )
+    if never:
+        which = _which(never, distance.right, own)
+        sentences.append(f"{which} can be flipped by no change at all that such an attacker makes.")
+    if undecided:
+        which = _which(undecided, distance.right, own)
+        sentences.append(
+            f"For {which[0].lower()}{which[1:]} the exact size was not found in time; the shaded "
+            "band shows what this leaves open."
+        )
+    return said(" ".join(sentences))
+
+
+def _size(document: object, which: str) -> str:
+    return number(float(document[which]))  # type: ignore[index]
+
+
+def _which(count: int, right: int, own: bool) -> str:
+    """So many of the right rows; begins a sentence."""
+    rows = "rows" if own else "right rows"
+    if count == right:
+        return f"All {count:,} {rows}" if count > 1 else f"The one {rows[:-1]}"
+    return f"{count:,} of the {right:,} {rows}"
