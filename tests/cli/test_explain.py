@@ -14,6 +14,7 @@ from scipy import sparse
 
 import carvegbm as cg
 from carvegbm.instances.tabular import load_table
+from conftest import REPOSITORY
 from plain_trees import ensemble, leaf, split, stump
 
 ROW = ["explain", "sample", "--row", "5", "--norm", "inf", "--threads", "1"]
@@ -122,6 +123,14 @@ def test_a_terminal_of_any_width_shows_all_of_it(
     assert code == 0
     assert re.sub(r"\x1b\[[\d;]*m", "", shown).split() == plain.split()
     assert columns < 300 or shown != plain
+
+
+def test_the_page_shows_what_the_command_prints(cli: Any) -> None:
+    page = (REPOSITORY / "docs" / "command-line.md").read_text("utf-8")
+    ((line, shown),) = re.findall(
+        r"^```\ncarvegbm (explain sample.*)\n```\n\n```text\n(.*?)^```", page, re.M | re.S
+    )
+    assert cli(*line.split()) == (0, shown, "")
 
 
 # ── what can happen to an instance ───────────────────────────────────────────────────────────

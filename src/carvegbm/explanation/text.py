@@ -120,7 +120,8 @@ def _changes(told: Explanation) -> Block:
         notes.append("this change alone is enough")
     elif count > 1:
         alone = [change.name for change in told.changes if change.alone]
-        notes.append(f"each of the {count} changes is needed: without any one, the answer stays")
+        again = f"take one back, and the answer is {told.label} again"
+        notes.append(f"each of the {count} changes is needed: {again}")
         if alone:
             notes.append(f"alone, without all others, enough would be: {', '.join(alone)}")
     if told.witness_margin == 0:
