@@ -70,7 +70,19 @@ def attack(
 
 @dataclass(frozen=True, eq=False)
 class Attack(Result):
-    """What the attacker can do, per instance."""
+    """What the attacker can do, per instance.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> found = cg.attack(model, [[0.1], [0.75]], [0, 1], cg.Attacker("inf", 0.25))
+    >>> found.success.tolist(), found.distance.tolist()
+    ([False, True], [nan, 0.25])
+    >>> model.decide(found.witnesses[found.success]).tolist()
+    [0]
+    """
 
     success: npt.NDArray[np.bool_]
     """The decision can be flipped: the instance is fragile, or broken."""

@@ -14,15 +14,47 @@ def shown(given: object) -> str:
 
 
 class CarveError(ValueError):
-    """Base of every error that bad input can cause; the command line prints it as one line."""
+    """Base of every error that bad input can cause; the command line prints it as one line.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> try:
+    ...     cg.Attacker("inf", -0.1)
+    ... except cg.CarveError as error:
+    ...     print(error)
+    budget must be >= 0, got -0.1
+    """
 
 
 class ModelError(CarveError):
-    """A model that cannot be read, or that the tool cannot represent exactly."""
+    """A model that cannot be read, or that the tool cannot represent exactly.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> try:
+    ...     cg.load(object())
+    ... except cg.ModelError as error:
+    ...     print(str(error).partition(";")[0])
+    cannot read a model from builtins.object
+    """
 
 
 class DataError(CarveError):
-    """Data that does not fit the model, or that cannot be read."""
+    """Data that does not fit the model, or that cannot be read.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> try:
+    ...     cg.verify(model, [[0.1, 0.2]], attacker=cg.Attacker("inf", 0.1))
+    ... except cg.DataError as error:
+    ...     print(error)
+    X has 2 columns, the model has 1 features
+    """
 
 
 class NotLargeSpreadError(CarveError):
@@ -39,6 +71,18 @@ class NotLargeSpreadError(CarveError):
         a categorical feature or a one-hot group (`feature` is its first), NaN.
     largest_budget : float
         The largest budget for which the ensemble is large-spread; 0 if there is none.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> def stump(v):
+    ...     return {"feature": 0, "threshold": v, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump(0.25), stump(0.75)], n_features=1)
+    >>> try:
+    ...     cg.verify(model, [[0.1]], [0], cg.Attacker("inf", 0.3), engine="large-spread")
+    ... except cg.NotLargeSpreadError as error:
+    ...     print(error.trees, error.thresholds, error.largest_budget < 0.25)
+    (0, 1) (0.25, 0.75) True
     """
 
     def __init__(

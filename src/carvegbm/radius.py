@@ -104,7 +104,17 @@ def _everything(problem: Problem) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Radius(Result, np.lib.mixins.NDArrayOperatorsMixin):
-    """Radii, usable wherever an array of them is."""
+    """Radii, usable wherever an array of them is.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> found = cg.radius(model, [[0.75], [1.5]], [1, 1], norm=1)
+    >>> found.radius.tolist(), (found > 0.5).tolist()
+    ([0.25, 1.0], [False, True])
+    """
 
     radius: npt.NDArray[np.float64]
     """The smallest budget that flips; infinite if none up to 1e100 does, NaN where it is not
@@ -255,7 +265,17 @@ def _plain_norm(norm: int | float) -> int | str:
 
 @dataclass(frozen=True, eq=False)
 class Curve(Result):
-    """Robustness over budget: lower[i] <= robustness at budgets[i] <= upper[i]."""
+    """Robustness over budget: lower[i] <= robustness at budgets[i] <= upper[i].
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> curve = cg.robustness_curve(model, [[0.75], [1.5]], [1, 1], norm=1, budgets=[0.1, 0.5])
+    >>> curve.accuracy, curve.lower.tolist()
+    (1.0, [1.0, 0.5])
+    """
 
     budgets: npt.NDArray[np.float64]
     lower: npt.NDArray[np.float64]

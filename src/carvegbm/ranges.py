@@ -74,7 +74,17 @@ def output_range(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OutputRange(Result):
-    """The range of raw scores within reach, per instance; every bound is rounded outward."""
+    """The range of raw scores within reach, per instance; every bound is rounded outward.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> found = cg.output_range(model, [[0.1], [0.45]], cg.Attacker("inf", 0.1))
+    >>> found.lowest_lower.tolist(), found.highest_upper.tolist()
+    ([-1.0, -1.0], [-1.0, 1.0])
+    """
 
     lowest_lower: npt.NDArray[np.float64]
     """No attack reaches a raw score below this."""

@@ -17,7 +17,19 @@ Floats = npt.NDArray[np.float64]
 
 
 class Result(ABC):
-    """A table with a row per instance (of a curve: per budget), and what it says as a whole."""
+    """A table with a row per instance (of a curve: per budget), and what it says as a whole.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> result = cg.verify(model, [[0.1], [0.45]], [0, 0], cg.Attacker("inf", 0.1))
+    >>> len(result), list(result.columns())[:3]
+    (2, ['status', 'right', 'margin'])
+    >>> result.to_dict()["status"]
+    ['robust', 'fragile']
+    """
 
     @abstractmethod
     def columns(self) -> dict[str, npt.NDArray[Any]]:

@@ -127,7 +127,21 @@ def is_basic(method: str) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verification(Result):
-    """What was proved, per instance and in total."""
+    """What was proved, per instance and in total.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> result = cg.verify(model, [[0.1], [0.45]], [0, 0], cg.Attacker("inf", 0.1))
+    >>> result.accuracy, result.robustness
+    (1.0, (0.5, 0.5))
+    >>> result.worst_margin.tolist()
+    [1.0, -1.0]
+    >>> result.counts["fragile"]
+    1
+    """
 
     status: npt.NDArray[np.str_]
     """"robust", "fragile", "vulnerable", "broken" or "unknown", per instance."""

@@ -198,12 +198,15 @@ def test_texts_are_categories(spread: Any) -> None:
     assert [row.prediction for row in found] == alone.predict(given).tolist()
 
 
-def test_the_example_runs(spark: Any) -> None:
+@pytest.mark.parametrize("name", [name for name in cgs.__all__ if name.startswith("Spark")])
+def test_the_example_runs(
+    name: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows are spread over two workers there."""
-    kind = cgs.SparkLargeSpreadClassifier
+    monkeypatch.chdir(tmp_path)
     df = spark.range(200).selectExpr("id", "id / 200 as a", "id >= 100 as label")
-    text = kind.__doc__.replace("# doctest: +SKIP", "")
-    names = {"df": df, kind.__name__: kind}
+    names = {"df": df} | {name: getattr(cgs, name) for name in cgs.__all__}
+    text = names[name].__doc__.replace("# doctest: +SKIP", "")
     example = doctest.DocTestParser().get_doctest(text, names, "example", None, None)
     assert doctest.DocTestRunner().run(example) == (0, len(example.examples))
 

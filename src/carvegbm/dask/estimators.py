@@ -261,6 +261,20 @@ class DaskRobustClassifier(DaskClassifier):
         The cluster; by default the one in use.
     **parameters
         Those of `carvegbm.RobustClassifier`.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from carvegbm import dask as cgd
+    >>> from distributed import Client
+    >>> X = np.random.default_rng(0).random((400, 4))
+    >>> dX, dy = da.from_array(X, chunks=(100, 4)), da.from_array(X[:, 0] > 0.5, chunks=100)
+    >>> with Client(processes=False, n_workers=1, dashboard_address=None) as client:
+    ...     model = cgd.DaskRobustClassifier(
+    ...         client=client, norm="inf", budget=0.01, n_estimators=5, n_members=1, pull=0.001
+    ...     )
+    ...     float(model.fit(dX, dy).score(dX, dy)) > 0.9
+    True
     """
 
     _kind = RobustClassifier

@@ -44,6 +44,17 @@ class DaskResult(Generic[AnyTotals]):
     """What was asked; every access computes anew, unless the result is kept by `persist`.
 
     `dask.compute(result.answers, result.totals)` asks every partition once.
+
+    Examples
+    --------
+    >>> import carvegbm as cg, dask.array as da
+    >>> from carvegbm import dask as cgd
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> X, y = da.from_array([[0.1], [0.45]], chunks=1), da.from_array([0, 0], chunks=1)
+    >>> result = cgd.verify(model, X, y, cg.Attacker("inf", 0.1))
+    >>> result.answers.npartitions, result.summary().instances
+    (2, 2)
     """
 
     answers: Any
@@ -88,7 +99,19 @@ class DaskResult(Generic[AnyTotals]):
 
 
 class DaskVerification(DaskResult[VerificationTotals]):
-    """A status for every instance, to be proved."""
+    """A status for every instance, to be proved.
+
+    Examples
+    --------
+    >>> import carvegbm as cg, dask.array as da
+    >>> from carvegbm import dask as cgd
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> X, y = da.from_array([[0.1], [0.45]], chunks=1), da.from_array([0, 0], chunks=1)
+    >>> result = cgd.verify(model, X, y, cg.Attacker("inf", 0.1))
+    >>> result.statuses["status"].compute().tolist()
+    ['robust', 'fragile']
+    """
 
     @property
     def statuses(self) -> Any:
@@ -97,7 +120,19 @@ class DaskVerification(DaskResult[VerificationTotals]):
 
 
 class DaskAttack(DaskResult[AttackTotals]):
-    """A witness for every instance that can be flipped, to be found."""
+    """A witness for every instance that can be flipped, to be found.
+
+    Examples
+    --------
+    >>> import carvegbm as cg, dask.array as da
+    >>> from carvegbm import dask as cgd
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> X, y = da.from_array([[0.1], [0.45]], chunks=1), da.from_array([0, 0], chunks=1)
+    >>> found = cgd.attack(model, X, y, cg.Attacker("inf", 0.1))
+    >>> found.witnesses["success"].compute().tolist()
+    [False, True]
+    """
 
     @property
     def witnesses(self) -> Any:
@@ -106,7 +141,19 @@ class DaskAttack(DaskResult[AttackTotals]):
 
 
 class DaskRadius(DaskResult[RadiusTotals]):
-    """The smallest budget that flips each instance, to be found."""
+    """The smallest budget that flips each instance, to be found.
+
+    Examples
+    --------
+    >>> import carvegbm as cg, dask.array as da
+    >>> from carvegbm import dask as cgd
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> X, y = da.from_array([[0.1], [0.45]], chunks=1), da.from_array([0, 0], chunks=1)
+    >>> found = cgd.radius(model, X, y, norm=1)
+    >>> found.radii["radius"].compute().round(2).tolist()
+    [0.4, 0.05]
+    """
 
     @property
     def radii(self) -> Any:
@@ -115,7 +162,19 @@ class DaskRadius(DaskResult[RadiusTotals]):
 
 
 class DaskCurve(DaskResult[CurveTotals]):
-    """Robustness over budget, to be computed from the radii of all instances."""
+    """Robustness over budget, to be computed from the radii of all instances.
+
+    Examples
+    --------
+    >>> import carvegbm as cg, dask.array as da
+    >>> from carvegbm import dask as cgd
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> X, y = da.from_array([[0.1], [0.45]], chunks=1), da.from_array([0, 0], chunks=1)
+    >>> curve = cgd.robustness_curve(model, X, y, norm=1, budgets=[0.01, 0.1])
+    >>> curve.compute().lower.tolist()
+    [1.0, 0.5]
+    """
 
     @property
     def radii(self) -> Any:
@@ -128,7 +187,19 @@ class DaskCurve(DaskResult[CurveTotals]):
 
 
 class DaskOutputRange(DaskResult[RangeTotals]):
-    """The raw scores within reach of the attacker, to be found."""
+    """The raw scores within reach of the attacker, to be found.
+
+    Examples
+    --------
+    >>> import carvegbm as cg, dask.array as da
+    >>> from carvegbm import dask as cgd
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> X, y = da.from_array([[0.1], [0.45]], chunks=1), da.from_array([0, 0], chunks=1)
+    >>> found = cgd.output_range(model, X, cg.Attacker("inf", 0.1))
+    >>> found.ranges["highest"].compute().tolist()
+    [-1.0, 1.0]
+    """
 
     @property
     def ranges(self) -> Any:

@@ -37,7 +37,15 @@ class Published:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training, validation and test set."""
+    """Training, validation and test set.
+
+    Examples
+    --------
+    >>> from carvegbm import datasets
+    >>> split = datasets.load("digits").split(seed=0)
+    >>> split.X_train.shape, split.X_valid.shape, split.X_test.shape
+    ((196, 64), (53, 64), (108, 64))
+    """
 
     X_train: npt.NDArray[np.float64]
     y_train: npt.NDArray[np.int64]
@@ -74,6 +82,13 @@ class Dataset:
         If not None, the last so many rows are the test set that the source brings.
     test_limit : int or None
         If not None, a test set has at most so many rows.
+
+    Examples
+    --------
+    >>> from carvegbm import datasets
+    >>> data = datasets.load("digits")
+    >>> data.title, data.image_shape, data.classes[data.y[0]]
+    ('Digits 3 vs 8', (8, 8), '3')
     """
 
     name: str

@@ -169,6 +169,13 @@ class SparkClassifierModel:
     """A classifier that was trained on Spark.
 
     It has the local estimator's attributes: `booster_`, `ensemble_`, `attacker_`, `classes_`, ….
+
+    Examples
+    --------
+    >>> estimator = SparkLargeSpreadClassifier(norm="inf", budget=0.1, features_col=["a"])
+    >>> model = estimator.fit(df)  # doctest: +SKIP
+    >>> model.verify(df).write.parquet("statuses")  # doctest: +SKIP
+    >>> model.to_local().save_model("robust.txt")  # doctest: +SKIP
     """
 
     def __init__(
@@ -346,6 +353,14 @@ class SparkRobustClassifier(SparkClassifier):
 
     The parameters of columns and workers are those of `SparkLargeSpreadClassifier`, all others
     those of `carvegbm.RobustClassifier`.
+
+    Examples
+    --------
+    >>> estimator = SparkRobustClassifier(
+    ...     norm="inf", budget=0.1, n_estimators=5, pull=0.001, features_col=["a"], num_workers=2
+    ... )
+    >>> estimator.fit(df).robust_score(df)  # doctest: +SKIP
+    0.8
     """
 
     _kind = RobustClassifier
