@@ -27,9 +27,9 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def whole(text: str) -> int:
-    """A whole number that an option is given."""
-    if not text.isdecimal():
+def whole(text: str | int) -> int:
+    """A whole number that an option is given, or has by default."""
+    if not str(text).isdecimal():
         raise typer.BadParameter(f"{text!r} is not a whole number of at least 0")
     return int(text)
 
