@@ -104,7 +104,10 @@ class AttackDisplay:
         >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
         >>> model = cg.Ensemble.from_trees([stump], n_features=1)
         >>> found = cg.attack(model, [[0.75]], [1], cg.Attacker("inf", 0.25))
-        >>> display = cg.AttackDisplay.from_attack(found, [[0.75]])  # doctest: +SKIP
+        >>> from matplotlib.figure import Figure
+        >>> ax = Figure().subplots()  # by default pyplot makes one, which a notebook shows
+        >>> cg.AttackDisplay.from_attack(found, [[0.75]], ax=ax).ax_.get_xlabel()
+        'share of 1 witness that changes the feature'
         """
         return cls.of(attack, X).plot(ax, n_features=n_features, name=name, **kwargs)
 
@@ -160,7 +163,7 @@ class AttackDisplay:
             handles.append(self.bars_[way])
         self._label(drawn, max(starts, default=0.0), handles)
         if name is not None:
-            ax.set_title(drawing.literal(name, 80), pad=22)
+            ax.set_title(drawing.literal(name, 80))
         return self
 
     def _label(self, drawn: tuple[FeatureChange, ...], longest: float, handles: list[Any]) -> None:
@@ -175,14 +178,14 @@ class AttackDisplay:
         ax.set_ylim(max(len(drawn), 1) - 0.5, -0.8)
         ax.set_xlim(0, longest or 1)
         drawing.percent_axis(ax.xaxis)
-        words = "1 witness" if n == 1 else f"{n:,} witnesses"
+        words = "1 witness that changes" if n == 1 else f"{n:,} witnesses that change"
         more = len(self.changes.features) - len(drawn)
         rest = f"\n({more:,} more feature{'s' * (more > 1)} changed less often)" if more else ""
-        ax.set_xlabel(f"share of {words} that change the feature{rest}")
+        ax.set_xlabel(f"share of {words} the feature{rest}")
         for side in ("top", "right", "left"):
             ax.spines[side].set_visible(False)
         if handles:
-            drawing.legend_above(ax, handles, columns=3)
+            drawing.legend_below(ax, handles, columns=3)
         else:
             text = "no witness: nothing was flipped" if n == 0 else "the witnesses change nothing"
             ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)

@@ -1,8 +1,7 @@
 """What witnesses change: which features, how often, how far.
 
 Comes in: an attack, and the instances it was asked about, in any form that `attack` takes. Goes
-out: `Changes`, feature by feature. Witnesses of a float32 model are compared with instances as it
-reads them.
+out: `Changes`, feature by feature.
 """
 
 from __future__ import annotations
@@ -94,14 +93,10 @@ def changes_of(attack: Attack, X: Any) -> Changes:
 def _moves(z: Any, x: Any) -> tuple[npt.NDArray[np.int64], Floats]:
     """Features and z - x of all changes."""
     if not is_sparse(z):
-        if np.array_equal(z, z.astype(np.float32), equal_nan=True):
-            x = x.astype(np.float32)
         rows, features = np.nonzero((z != x) & ~np.isnan(x))
-        return features, z[rows, features] - x[rows, features].astype(np.float64)
+        return features, z[rows, features] - x[rows, features]
     stored = z.tocoo()
     before = np.asarray(as_csr(x)[stored.row, stored.col]).ravel().astype(np.float64)
-    if np.array_equal(z.data, z.data.astype(np.float32), equal_nan=True):
-        before = before.astype(np.float32).astype(np.float64)
     moved = (stored.data != before) & ~np.isnan(before)
     return stored.col[moved], (stored.data - before)[moved]
 

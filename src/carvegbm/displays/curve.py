@@ -91,7 +91,7 @@ class RobustnessCurveDisplay:
         Radii give the curve at these budgets; by default at all at which it changes.
         """
         named: Mapping[Any, Any] = found if isinstance(found, Mapping) else {name: found}
-        checked = None if budgets is None else list(np.atleast_1d(np.asarray(budgets)))
+        checked = _listed(budgets)
         drawn = [_drawn(each, checked) for each in named.values()]
         return cls(
             curves=[curve for curve, _ in drawn],
@@ -170,9 +170,11 @@ class RobustnessCurveDisplay:
         >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
         >>> model = cg.Ensemble.from_trees([stump], n_features=1)
         >>> X, y = [[0.75], [1.5]], [1, 1]
-        >>> display = cg.RobustnessCurveDisplay.from_estimator(
-        ...     model, X, y, norm=1
-        ... )  # doctest: +SKIP
+        >>> from matplotlib.figure import Figure
+        >>> ax = Figure().subplots()  # by default pyplot makes one, which a notebook shows
+        >>> display = cg.RobustnessCurveDisplay.from_estimator(model, X, y, norm=1, ax=ax)
+        >>> display.line_.get_ydata().tolist()
+        [1.0, 0.5, 0.0, 0.0]
         """
         called = model_name(estimator) if name is None else name
         return cls.from_estimators(
@@ -205,7 +207,7 @@ class RobustnessCurveDisplay:
                 'give {"plain": model, …}'
             )
         found: dict[Any, Any] = {}
-        at = None if budgets is None else list(np.atleast_1d(np.asarray(budgets)))
+        at = _listed(budgets)  # once: every model is asked at the same
         for called, model in estimators.items():
             if at is None:
                 found[called] = radius(model, X, y, attacker, norm=norm, **options)
@@ -335,6 +337,12 @@ def _drawn(found: Any, budgets: Sequence[float] | None) -> tuple[Curve, bool]:
     if budgets is not None:
         raise CarveError("budgets are for radii; a Curve has its own")
     return found, False
+
+
+def _listed(budgets: float | Iterable[float] | None) -> list[float] | None:
+    if budgets is None:
+        return None
+    return list(budgets) if isinstance(budgets, Iterable) else [budgets]
 
 
 def _end(curve: Curve) -> float:

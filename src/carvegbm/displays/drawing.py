@@ -19,7 +19,7 @@ __all__ = [
     "check_drawable",
     "drawn_before",
     "interval_text",
-    "legend_above",
+    "legend_below",
     "literal",
     "merged",
     "mix_of_norms",
@@ -167,16 +167,25 @@ def drawn_before(ax: Any, mark: str) -> int:
     return sum(line.get_gid() == mark for line in ax.get_lines())
 
 
-def legend_above(ax: Any, handles: Any, columns: int) -> Any:
-    """A legend above the axes, where it hides nothing."""
+def legend_below(ax: Any, handles: Any, columns: int) -> Any:
+    """A legend under the axes and their label, where it hides neither bars nor a title."""
+    from matplotlib import rcParams
+    from matplotlib.transforms import ScaledTranslation
+
+    # Ticks and label are as high as their lines, whatever the height of the axes.
+    lines = 2.6 + 1.3 * (1 + ax.get_xlabel().count("\n"))
+    down = lines * rcParams["font.size"] / 72
+    moved = ax.transAxes + ScaledTranslation(0, -down, ax.figure.dpi_scale_trans)
     return ax.legend(
         handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
+        loc="upper left",
+        bbox_to_anchor=(0, 0),
+        bbox_transform=moved,
         ncols=columns,
         frameon=False,
         fontsize="small",
-        borderaxespad=0.2,
+        borderaxespad=0,
+        borderpad=0,
         columnspacing=1.2,
         handlelength=1.4,
     )

@@ -259,15 +259,16 @@ def _table(
 
     def cell(tag: str, place: int, text: str, weight: str) -> str:
         side = "left" if place in texts else "right"
+        style = f"{_CELL}; text-align: {side}{weight}"
         inner = text if place in raw and tag == "td" else escape(text)
-        return f'<{tag} style="{_CELL}; text-align: {side}; font-weight: {weight}">{inner}</{tag}>'
+        return f'<{tag} style="{style}">{inner}</{tag}>'
 
     def row(tag: str, cells: Sequence[str], weight: str) -> str:
         return f"<tr>{''.join(cell(tag, i, text, weight) for i, text in enumerate(cells))}</tr>"
 
-    head = f"<thead>{row('th', headings, 'bold')}</thead>" if headed else ""
+    head = f"<thead>{row('th', headings, '')}</thead>" if headed else ""
     body = "".join(
-        row("td", cells, "bold" if i in bold else "normal") for i, cells in enumerate(rows)
+        row("td", cells, "; font-weight: bold" if i in bold else "") for i, cells in enumerate(rows)
     )
     return f"<table {_TABLE}>{head}<tbody>{body}</tbody></table>"
 

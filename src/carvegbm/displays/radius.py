@@ -117,7 +117,10 @@ class RadiusDisplay:
         >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
         >>> model = cg.Ensemble.from_trees([stump], n_features=1)
         >>> radii = cg.radius(model, [[0.75], [0.25]], [1, 1], norm=1)
-        >>> display = cg.RadiusDisplay.from_radii(radii)  # doctest: +SKIP
+        >>> from matplotlib.figure import Figure
+        >>> ax = Figure().subplots()  # by default pyplot makes one, which a notebook shows
+        >>> cg.RadiusDisplay.from_radii(radii, ax=ax).ax_.get_xlabel()
+        'radius (norm 1)'
         """
         return cls.of(radii).plot(ax, kind=kind, bins=bins, name=name, **kwargs)
 
@@ -173,9 +176,10 @@ class RadiusDisplay:
         """Draw; the parameters are those of `from_radii`."""
         if kind not in ("histogram", "cumulative"):
             raise CarveError(f"kind must be 'histogram' or 'cumulative', got {kind!r}")
+        found = self.histogram(bins)
         self.ax_, self.figure_ = drawing.axes_for(f"{type(self).__name__}.plot", ax)
         if kind == "histogram":
-            self._draw_bars(bins, name, kwargs)
+            self._draw_bars(*found, name, kwargs)
         else:
             self._draw_line(name, kwargs)
         if self.ax_.get_legend_handles_labels()[1]:
@@ -191,9 +195,14 @@ class RadiusDisplay:
             "undecided": np.isnan(radius),
         }
 
-    def _draw_bars(self, bins: Any, name: str | None, kwargs: Mapping[str, Any]) -> None:
+    def _draw_bars(
+        self,
+        found: npt.NDArray[np.int64],
+        edges: Floats,
+        name: str | None,
+        kwargs: Mapping[str, Any],
+    ) -> None:
         ax, counts = self.ax_, self.counts()
-        found, edges = self.histogram(bins)
         first, last = (edges[0], edges[-1]) if len(edges) else (0.0, 0.0)
         width = float(np.median(np.diff(edges))) if len(edges) else 1.0
         # Bars of their own stand beside the scale, at a distance.

@@ -51,7 +51,8 @@ class TrainingDisplay:
     >>> from carvegbm import TrainingDisplay
     >>> measures = [{"accuracy": 0.9, "robustness": 0.5}, {"accuracy": 0.8, "robustness": 0.7}]
     >>> display = TrainingDisplay(measures=measures, chosen=1, labels=["a", "b"])
-    >>> display.plot().ax_.get_ylabel()  # doctest: +SKIP
+    >>> from matplotlib.figure import Figure
+    >>> display.plot(Figure().subplots()).ax_.get_ylabel()
     'robustness on validation data'
     """
 

@@ -83,6 +83,7 @@ class VerificationDisplay:
                 f"{len(self.totals)} verifications and {len(self.names)} names were given; give at "
                 "least one, and a name for each"
             )
+        self._segments = [segments(each) for each in self.totals]
 
     @classmethod
     def of(
@@ -129,7 +130,10 @@ class VerificationDisplay:
         >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
         >>> model = cg.Ensemble.from_trees([stump], n_features=1)
         >>> result = cg.verify(model, [[0.1], [0.45]], [0, 0], cg.Attacker("inf", 0.1))
-        >>> display = cg.VerificationDisplay.from_verification(result)  # doctest: +SKIP
+        >>> from matplotlib.figure import Figure
+        >>> ax = Figure().subplots()  # by default pyplot makes one, which a notebook shows
+        >>> cg.VerificationDisplay.from_verification(result, ax=ax).ax_.get_xlabel()
+        'share of 2 instances'
         """
         display = cls.of([verification], None if name is None else [name])
         if y is not None:
@@ -184,7 +188,7 @@ class VerificationDisplay:
 
     def segments(self, bar: int = 0) -> list[Segment]:
         """The parts of a bar that are not empty, from the left."""
-        return segments(self.totals[bar])
+        return list(self._segments[bar])
 
     def plot(
         self, ax: Any = None, *, name: str | None = None, **kwargs: Any
@@ -275,7 +279,7 @@ class VerificationDisplay:
         ax.set_xlabel(_axis_text(self.totals))
         for side in ("top", "right", "left"):
             ax.spines[side].set_visible(False)
-        drawing.legend_above(ax, self._handles(), columns=2)
+        drawing.legend_below(ax, self._handles(), columns=2)
 
     def _handles(self) -> list[Any]:
         from matplotlib.lines import Line2D
@@ -337,7 +341,10 @@ def attacker_text(attacker: Attacker) -> str:
 
 def _axis_text(totals: Sequence[VerificationTotals]) -> str:
     counts = {each.instances for each in totals}
-    text = f"share of {counts.pop():,} instances" if len(counts) == 1 else "share of instances"
+    text = "share of instances"
+    if len(counts) == 1:
+        count = counts.pop()
+        text = "share of 1 instance" if count == 1 else f"share of {count:,} instances"
     attackers = [each.attacker for each in totals]
     if len(totals) > 1 and all(attacker == attackers[0] for attacker in attackers):
         text += f"; {attacker_text(attackers[0])}"

@@ -1,0 +1,156 @@
+"""What displays share: text, axes, and what is said where matplotlib is missing."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import carvegbm as cg
+from carvegbm.displays.drawing import SERIES, interval_text, literal, merged, percent
+from carvegbm.statuses import COLOURS, HATCHES, INKS, STATUSES
+from drawn import ATTACKER, radii, verification
+from plain_trees import ensemble, refused, stump
+
+MODEL = ensemble(stump(0, 0.5))
+DISPLAYS = {
+    "Verification.plot": lambda: verification(["robust"]).plot(),
+    "Radius.plot": lambda: radii(1.0).plot(),
+    "Curve.plot": lambda: cg.robustness_curve(MODEL, [[0.1]], [0], norm=1, budgets=[0.1]).plot(),
+    "Attack.plot": lambda: cg.attack(MODEL, [[0.1]], [0], ATTACKER).plot([[0.1]]),
+    "from_estimator": lambda: cg.RobustnessCurveDisplay.from_estimator(
+        "no such file", [[0.1]], [0], norm=1
+    ),
+}
+
+
+@pytest.mark.parametrize("way", DISPLAYS)
+def test_without_matplotlib_one_line_says_what_to_install(way, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with refused("Display.", "matplotlib", "pip install 'carvegbm[plot]'"):
+        DISPLAYS[way]()
+
+
+def test_displays_are_there_without_matplotlib():
+    code = (
+        "import sys, carvegbm as cg; cg.RobustnessCurveDisplay; cg.Attacker(1, 1)._repr_html_();"
+        "assert 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("share", [0, 1e-9, 0.0004, 0.5, 0.9996, 1 - 1e-9, 1])
+def test_all_and_nothing_are_said_of_nothing_else(share):
+    assert (percent(share) == "100 %") == (share == 1)
+    assert (percent(share) in ("0 %", "0.0 %")) == (share == 0)
+
+
+def test_intervals_are_rounded_outward():
+    rng = np.random.default_rng(0)
+    for n in (3, 7, 1000, 12345):
+        robust, open_ = rng.integers(0, n // 2, 2)
+        lower, upper = robust / n, (robust + open_ + 1) / n
+        low, high = interval_text(lower, upper).removesuffix(" %").split(" to ")
+        assert float(low) <= 100 * lower + 1e-6
+        assert float(high) >= 100 * upper - 1e-6
+        assert float(high) - float(low) <= 100 * (upper - lower) + 0.2
+
+
+@pytest.mark.parametrize("name", ["$x$", r"\$x\$", "a$", "x_1^2", r"\frac{1}{2}", "100 %", "∞"])
+def test_matplotlib_sees_a_name_and_no_formula(name):
+    pytest.importorskip("matplotlib")
+    from matplotlib.text import Text
+
+    plain, is_math = Text()._preprocess_math(literal(name))
+    assert (plain, is_math) == (name, False)
+
+
+def test_long_names_are_shortened_and_lines_joined():
+    assert literal("a\nb\t c") == "a b c"
+    assert len(literal("x" * 1000)) == 40
+    assert literal("x" * 1000).endswith("…")
+
+
+def test_what_a_user_gives_takes_the_place_of_ours_by_any_name():
+    assert merged({"color": "red", "linewidth": 1}, {"c": "blue", "lw": 3}) == {
+        "color": "blue",
+        "linewidth": 3,
+    }
+
+
+# ── colours ──────────────────────────────────────────────────────────────────────────────────
+
+# How colours look without one kind of cone (Machado, Oliveira, Fernandes 2009, severity 1), in
+# linear RGB.
+SIGHTS = {
+    "all cones": np.eye(3),
+    "protan": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deutan": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritan": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
+
+
+def linear(colour: str) -> np.ndarray:
+    rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def oklab(rgb: np.ndarray) -> np.ndarray:
+    cones = [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+    lab = [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+    return np.array(lab) @ np.cbrt(np.array(cones) @ np.clip(rgb, 0, 1))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted(linear(c) @ [0.2126, 0.7152, 0.0722] for c in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_every_status_has_one_look():
+    for looks in (COLOURS, HATCHES, INKS):
+        assert tuple(looks) == STATUSES
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_statuses_are_told_apart_with_any_sight(sight):
+    seen = [oklab(np.array(SIGHTS[sight]) @ linear(colour)) for colour in COLOURS.values()]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 0.15
+
+
+def test_statuses_are_seen_on_light_and_dark_paper_and_hold_text():
+    for status, colour in COLOURS.items():
+        assert contrast(colour, "#ffffff") > 1.85
+        assert contrast(colour, "#14181c") > 1.85
+        assert contrast(colour, INKS[status]) >= 4.5
+
+
+def test_what_can_be_flipped_is_striped():
+    assert {s for s in STATUSES if set(HATCHES[s]) & set("/\\")} == {"fragile", "broken"}
+    assert HATCHES["fragile"] != HATCHES["broken"]
+
+
+def test_models_have_colours_of_their_own():
+    assert len(set(SERIES)) == len(SERIES) >= 6
