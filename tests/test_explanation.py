@@ -550,9 +550,11 @@ def test_names_cannot_steer_a_terminal():
     both = stump(0, 0.5), stump(1, 0.5)
     names = {"feature_names": odd, "classes": ["\a", "\x1b]0;x"]}
     model = ensemble(*both, n_features=2, base_score=-1, **names)
-    text = str(cg.explain(model, [0.0, 0.0], norm=1))
+    found = cg.explain(model, [0.0, 0.0], norm=1)
+    text = str(found)
     assert all(character.isprintable() or character == "\n" for character in text)
     assert r"<b>\x1b[31m" in text
+    assert "<b>" not in found._repr_html_()
     assert r"\u202eevil\n\x9b2J" in text
 
 

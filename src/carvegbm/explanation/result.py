@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from html import escape
 from typing import Any, Literal
 
 import numpy as np
@@ -105,7 +106,7 @@ class ChangedTree:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """One instance: what the model says of it, how far from a flip it is, and why.
 
@@ -116,6 +117,33 @@ class Explanation:
 
     exactly, where lead is by how much `first_rival` was ahead of `rival`; 0 if they are the same,
     and with two classes.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> found = cg.explain(model, [0.75], 1, cg.Attacker("inf", 0.1))
+    >>> found
+    <Explanation: row 0, right, radius 0.25, robust, 1 change>
+    >>> print(found)
+    row 0
+      label   1
+      answer  1: right
+      margin  1
+      radius  0.25, norm inf
+      status  robust: right, and stays right
+              against Attacker(norm=inf, budget=0.1)
+    <BLANKLINE>
+    nearest witness: answer 0, distance 0.25, 1 change
+      feature    before  after  change  crosses
+      feature 0    0.75    0.5   -0.25  ≤ 0.5
+      this change alone is enough
+    <BLANKLINE>
+    leaves: 1 of 1 tree with another one
+      tree  before  after  margin  crosses
+         0       1     -1      -2  feature 0 ≤ 0.5
+       all                     -2  from 1 to -1
     """
 
     row: int
@@ -141,9 +169,9 @@ class Explanation:
     """Its budget is 0 if none was given."""
     status: str | None
     """Against the attacker with its budget, as `verify` gives it; None if no budget was given."""
-    instance: Row = field(repr=False)
+    instance: Row
     """As it was given, as numbers; a row of CSR if it was sparse."""
-    witness: Row | None = field(default=None, repr=False)
+    witness: Row | None = None
     """The nearest instance of which the model says something else; None: there is none, the answer
     is wrong already, or none was found in time."""
     distance: float = math.nan
@@ -166,8 +194,8 @@ class Explanation:
     """The same for the instance."""
     lead: Fraction = Fraction(0)
     """By how much the first rival's score was above that of the rival."""
-    classes: tuple[Any, ...] = field(default=(), repr=False)
-    feature_names: tuple[str, ...] | None = field(default=None, repr=False)
+    classes: tuple[Any, ...] = ()
+    feature_names: tuple[str, ...] | None = None
 
     @property
     def right(self) -> bool:
@@ -227,6 +255,14 @@ class Explanation:
         from carvegbm.explanation.text import as_text
 
         return as_text(self)
+
+    def __repr__(self) -> str:
+        from carvegbm.explanation.text import in_short
+
+        return f"<Explanation: {in_short(self)}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def _finite(number: float) -> float | None:

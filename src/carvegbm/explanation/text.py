@@ -15,7 +15,7 @@ from carvegbm.statuses import MEANINGS
 if TYPE_CHECKING:
     from carvegbm.explanation.result import ChangedFeature, ChangedTree, CrossedSplit, Explanation
 
-__all__ = ["TREES", "Block", "as_text", "blocks_of", "printable", "told_apart"]
+__all__ = ["TREES", "Block", "as_text", "blocks_of", "in_short", "printable", "told_apart"]
 
 TREES = 20
 """Trees that are shown one by one, unless more are asked for."""
@@ -47,6 +47,16 @@ class Block(NamedTuple):
 def as_text(told: Explanation) -> str:
     """The whole explanation as plain text."""
     return "\n\n".join("\n".join(block.lines()) for block in blocks_of(told))
+
+
+def in_short(told: Explanation) -> str:
+    """The explanation in one line."""
+    bounds = "radius unknown" if not told.is_exact else f"radius {_number(told.radius)}"
+    parts = [f"row {told.row}", "right" if told.right else "wrong", bounds]
+    parts += [] if told.status is None else [told.status]
+    if told.witness is not None:
+        parts.append(f"{len(told.changes)} change{'s' * (len(told.changes) != 1)}")
+    return ", ".join(parts)
 
 
 def blocks_of(told: Explanation, where: str = "", trees: int = TREES) -> list[Block]:
@@ -156,7 +166,7 @@ def _crossed(change: ChangedFeature) -> str:
 
 def _trees(told: Explanation, most: int) -> Block:
     changed, total = len(told.trees), len(told.trees) + told.unchanged_trees
-    title = f"leaves: {changed} of {total} tree{'s' * (total != 1)} change theirs"
+    title = f"leaves: {changed} of {total} tree{'s' * (total != 1)} with another one"
     if told.rival is not None:
         title += f"; scores of {told.label} less those of {told.rival}"
     rows: list[tuple[str, ...]] = [("tree", "before", "after", "margin", "crosses")]
