@@ -174,7 +174,8 @@ class SparkClassifierModel:
     --------
     >>> estimator = SparkLargeSpreadClassifier(norm="inf", budget=0.1, features_col=["a"])
     >>> model = estimator.fit(df)  # doctest: +SKIP
-    >>> model.verify(df).write.parquet("statuses")  # doctest: +SKIP
+    >>> model.transform(df).columns  # doctest: +SKIP
+    ['id', 'a', 'label', 'prediction', 'probability']
     >>> model.to_local().save_model("robust.txt")  # doctest: +SKIP
     """
 
