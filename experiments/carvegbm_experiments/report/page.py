@@ -7,11 +7,10 @@ or dark look, scrolls wide tables in their own box, and has the data of every fi
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable
-from html import escape
-from importlib import resources
 
+from carvegbm.reports.page.frame import base_style, page_of, resource
+from carvegbm.reports.page.text import said
 from carvegbm_experiments.report.comparison import highlights
 from carvegbm_experiments.report.figures import Figure, figures
 from carvegbm_experiments.report.gallery import gallery
@@ -57,10 +56,10 @@ def html(cells: Iterable[Record] | Cells) -> str:
     quick = found.suite == "quick"
     title = "carvegbm: " + ("a quick run" if quick else "the paper's evaluation, and beyond")
     body = [
-        f"<header><h1>{_text(title)}</h1>",
+        f"<header><h1>{said(title)}</h1>",
         '<p class="lead">Can an attacker who changes an input a little change what a model of '
         "boosted trees says about it? For the models below this is decided by proof, row by row. "
-        f"The page repeats the evaluation of {_text(_PAPER)} with carvegbm, puts the paper's "
+        f"The page repeats the evaluation of {said(_PAPER)} with carvegbm, puts the paper's "
         "numbers beside the new ones, and goes on where the paper stops.</p>",
         "<p>This is a quick run on little data that shows that everything works; its numbers are "
         "not those of the full evaluation.</p>"
@@ -75,31 +74,15 @@ def html(cells: Iterable[Record] | Cells) -> str:
         "</main>",
         _footer(found, missing(chapters)),
     ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
-        f"<style>\n{_style()}</style>\n</head>\n<body>\n"
-        + "\n".join(filter(None, body))
-        + "\n</body>\n</html>\n"
-    )
-
-
-def _text(text: str) -> str:
-    """Escaped, with the spaces that must not break a line."""
-    kept = re.sub(r"(?<=±) | (?=[×%])|(?<=L[∞012]) (?=\d)|(?<=\d) (?=m?s\b)", "\u00a0", text)
-    return escape(kept)
-
-
-def _style() -> str:
-    return resources.files("carvegbm_experiments.report").joinpath("page.css").read_text("utf-8")
+    style = base_style() + resource("carvegbm_experiments.report", "page.css")
+    return page_of(title, style, "\n".join(filter(None, body)))
 
 
 def _glance(cells: Cells) -> str:
     sentences = highlights(cells, shown(cells))
     if not len(cells):
         sentences = ["Nothing has been computed yet: run carvegbm reproduce."]
-    items = "".join(f"<li>{_text(sentence)}</li>" for sentence in sentences)
+    items = "".join(f"<li>{said(sentence)}</li>" for sentence in sentences)
     if not items:
         return ""
     return (
@@ -112,12 +95,12 @@ def _contents(chapters: list[Section]) -> str:
     entries = [("how-to-read", "How to read this")]
     entries += [(chapter.id, chapter.title) for chapter in chapters]
     entries.append(("how-it-was-made", "How it was made"))
-    links = "".join(f'<li><a href="#{name}">{_text(text)}</a></li>' for name, text in entries)
+    links = "".join(f'<li><a href="#{name}">{said(text)}</a></li>' for name, text in entries)
     return f'<nav aria-label="Contents"><ol>{links}</ol></nav>'
 
 
 def _terms() -> str:
-    terms = "".join(f"<dt>{_text(term)}</dt><dd>{_text(text)}</dd>" for term, text in _TERMS)
+    terms = "".join(f"<dt>{said(term)}</dt><dd>{said(text)}</dd>" for term, text in _TERMS)
     return (
         '<section aria-labelledby="how-to-read"><h2 id="how-to-read">How to read this</h2>'
         f"<dl>{terms}</dl></section>"
@@ -128,7 +111,7 @@ def _section(chapter: Section, drawings: dict[str, Figure], pictures: dict[str, 
     parts, illustrated = [], False
     for table in chapter.tables:
         hidden = ' class="unseen"' if table.title == chapter.title else ""
-        heading = f'<h3 id="{table.id}"{hidden}>{_text(table.title)}</h3>'
+        heading = f'<h3 id="{table.id}"{hidden}>{said(table.title)}</h3>'
         drawing = drawings.get(table.id)
         if drawing:
             svg = drawing.svg.replace(' xmlns="http://www.w3.org/2000/svg"', "")
@@ -145,8 +128,8 @@ def _section(chapter: Section, drawings: dict[str, Figure], pictures: dict[str, 
     if illustrated:
         content = f'<div class="figures">{content}</div>'
     return (
-        f'<section aria-labelledby="{chapter.id}"><h2 id="{chapter.id}">{_text(chapter.title)}'
-        f"</h2>\n<p>{_text(chapter.text)}</p>\n{content}</section>"
+        f'<section aria-labelledby="{chapter.id}"><h2 id="{chapter.id}">{said(chapter.title)}'
+        f"</h2>\n<p>{said(chapter.text)}</p>\n{content}</section>"
     )
 
 
@@ -158,9 +141,9 @@ def _data(table: Table) -> str:
 
 
 def _captioned(table: Table) -> str:
-    notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
+    notes = "".join(f"<li>{said(note)}</li>" for note in table.notes)
     return (
-        f'<p class="caption" id="{table.id}-caption">{_text(table.caption)}</p>'
+        f'<p class="caption" id="{table.id}-caption">{said(table.caption)}</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{table.id}">'
         f'<table aria-describedby="{table.id}-caption">{_head(table)}{_bodies(table)}</table></div>'
         + (f'<ul class="notes">{notes}</ul>' if notes else "")
@@ -182,12 +165,12 @@ def _head(table: Table) -> str:
     if table.groups:
         first, *others = table.groups
         groups = f'<td class="stub" colspan="{first[1] - cut}"></td>' + "".join(
-            f'<th class="group first" scope="colgroup" colspan="{span}">{_text(name)}</th>'
+            f'<th class="group first" scope="colgroup" colspan="{span}">{said(name)}</th>'
             for name, span in others
         )
         groups = f"<tr>{groups}</tr>"
     for column, name in list(enumerate(table.header))[cut:]:
-        names += f'<th scope="col"{_classes(table, column)}>{_text(name)}</th>'
+        names += f'<th scope="col"{_classes(table, column)}>{said(name)}</th>'
     return f"<thead>{groups}<tr>{names}</tr></thead>"
 
 
@@ -201,7 +184,7 @@ def _bodies(table: Table) -> str:
     for name, rows in itertools.groupby(numbered, key=lambda entry: entry[1][0]):
         heading = (
             f'<tr><th class="section" scope="rowgroup" colspan="{width}">'
-            f"<span>{_text(name)}</span></th></tr>"
+            f"<span>{said(name)}</span></th></tr>"
         )
         bodies.append(f"<tbody>{heading}{''.join(_row(table, i) for i, _ in rows)}</tbody>")
     return "".join(bodies)
@@ -212,9 +195,9 @@ def _row(table: Table, number: int) -> str:
     for column, cell in list(enumerate(row))[cut:]:
         classes = _classes(table, column, marked=(number, column) in table.marked)
         if column == cut:
-            text += f'<th scope="row"{classes}>{_text(cell)}</th>'
+            text += f'<th scope="row"{classes}>{said(cell)}</th>'
         else:
-            text += f"<td{classes}>{_text(cell)}</td>"
+            text += f"<td{classes}>{said(cell)}</td>"
     return f"<tr>{text}</tr>"
 
 
@@ -236,7 +219,7 @@ def _gallery_id(cell: Record) -> str:
 
 def _footer(cells: Cells, n_missing: int) -> str:
     lines = effort(cells, n_missing) if len(cells) else []
-    items = "".join(f"<p>{_text(line)}</p>" for line in lines)
+    items = "".join(f"<p>{said(line)}</p>" for line in lines)
     return (
         '<footer><h2 id="how-it-was-made">How it was made</h2>'
         "<p>The command carvegbm reproduce computes one cell after the other, keeps each as a "

@@ -61,10 +61,18 @@ def options(attacker: Attacker) -> str:
 def asked_title(asked: Asked) -> str:
     """The attacker as a heading; a number tells several apart."""
     attacker = asked.attacker
-    text = does(attacker).removeprefix("changes ")
+    text = _in_short(attacker)
     limited = ", limited" if is_limited(attacker) else ""
     first = f"Attacker {asked.place + 1}: " if len(asked.whole["attackers"]) > 1 else ""
     return f"{first}{text if first else text[0].upper() + text[1:]}{limited}"
+
+
+def _in_short(attacker: Attacker) -> str:
+    text = does(attacker).removeprefix("changes ")
+    kinds = {1: "all changes together", 2: "the Euclidean length of the change"}
+    if attacker["norm"] in kinds and attacker["budget"] > 0:
+        return f"{kinds[attacker['norm']]} at most {number(float(attacker['budget']), 17)}"
+    return text
 
 
 _MEASURES: dict[Any, str] = {
@@ -80,10 +88,16 @@ def measure(norm: Any) -> str:
     return _MEASURES.get(norm, f"the length of the change in norm {norm}")
 
 
+_WAYS: dict[Any, str] = {
+    "inf": "each feature by at most the budget",
+    0: "at most so many features, to any values",
+    1: "all changes together at most the budget",
+}
+
+
 def distance_title(distance: Distance) -> str:
     """The distance as a heading."""
-    text = measure(distance.norm)
-    title = f"{text[0].upper()}{text[1:]} (norm {distance.norm})"
+    title = f"Norm {distance.norm}: {_WAYS.get(distance.norm, measure(distance.norm))}"
     if is_limited(distance.attacker):
         title += ", limited"
     if distance.alike:

@@ -11,7 +11,14 @@ from typing import Any
 
 from carvegbm.reports.page.attackers import distance_title, limits, measure
 from carvegbm.reports.page.figures import curve, histogram
-from carvegbm.reports.page.numbers import counted, exactly, number, percent, percent_interval
+from carvegbm.reports.page.numbers import (
+    counted,
+    exactly,
+    number,
+    percent,
+    percent_interval,
+    round_percent,
+)
 from carvegbm.reports.page.scales import scale_for
 from carvegbm.reports.page.subjects import Distance
 from carvegbm.reports.page.tables import Table, folded, opened
@@ -54,8 +61,12 @@ def _stays(distance: Distance, name: str) -> str:
             f"{name}-stays",
             said(f"How large a budget may be for most {rows} to stay robust."),
             [f"At least so many {rows}", "stay robust at every budget"],
-            [[said(percent(one["share"])), _stays_below(one, distance.norm)] for one in entries],
+            [
+                [said(round_percent(one["share"])), _stays_below(one, distance.norm)]
+                for one in entries
+            ],
             numeric=2,
+            is_narrow=True,
         )
     )
 
@@ -66,7 +77,11 @@ def _stays_below(entry: Mapping[str, Any], norm: Any) -> str:
         return said("whatsoever: no budget is too large")
     if norm == 0:
         kept = int(lower) - 1
-        sure = f"up to {counted(kept, 'changed feature')}" if kept > 0 else "0: none is changed"
+        sure = (
+            f"up to {counted(kept, 'changed feature')}"
+            if kept > 0
+            else "0: one changed feature is too many"
+        )
         if upper == lower:
             return said(sure)
         end = "" if upper is None else f", and not at {number(upper)} or more"

@@ -113,8 +113,9 @@ def feature_bars(features: Sequence[Mapping[str, Any]], label: str) -> str:
 
 def histogram(bars: Sequence[Mapping[str, Any]], axis: str, label: str) -> str:
     """Counts over sizes; every bar is as wide as the others, whatever it spans."""
-    most = max(1, *(int(bar["count"]) for bar in bars))
-    ticks = [tick for tick in Scale(0, most).ticks(5) if tick == int(tick)]
+    ticks = Scale(0, max(2, *(int(bar["count"]) for bar in bars))).ticks(5)
+    ticks = [tick for tick in [*ticks, 2 * ticks[-1] - ticks[-2]] if tick == int(tick)]
+    most = ticks[-1]
     parts = [_rule(tick / most, number(tick, 9)) for tick in ticks]
     width = (WIDTH - _LEFT - _RIGHT) / len(bars)
     height = HEIGHT - _TOP - _BOTTOM
@@ -152,7 +153,7 @@ def curve(
     `lower` and `upper` are (budget, share) from the first on, each holding up to the next;
     `marks` are the budgets asked about, with the share that is proved there.
     """
-    parts = [_rule(tick, percent(tick)) for tick in (0, 0.25, 0.5, 0.75, 1)]
+    parts = [_rule(tick / 100, f"{tick} %") for tick in (0, 25, 50, 75, 100)]
     for tick in scale.ticks():
         x = _x(scale.place(tick))
         parts.append(f'<path d="M{x:.1f} {HEIGHT - _BOTTOM}v4" class="axis"/>')
@@ -164,15 +165,16 @@ def curve(
         parts.append(f'<path d="M{there}L{back}z" class="band"/>')
         parts.append(f'<path d="M{there}" class="line open"/>')
     parts.append(f'<path d="M{"L".join(f"{x:.1f} {y:.1f}" for x, y in low)}" class="line"/>')
-    taken: list[float] = []
-    for budget, share in marks:
-        x, y = _x(scale.place(budget)), _y(share)
+    free = 0.0
+    for budget, share in sorted(marks):
+        x, y, text = _x(scale.place(budget)), _y(share), number(budget)
+        half = 3.5 * len(text)
         parts.append(f'<path d="M{x:.1f} {_TOP}V{HEIGHT - _BOTTOM}" class="asked"/>')
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="point"/>')
-        if all(abs(x - other) > 44 for other in taken):
-            taken.append(x)
-            at = min(WIDTH - _RIGHT - 18, max(_LEFT + 10, x))
-            parts.append(f'<text x="{at:.1f}" y="{_TOP - 8}" class="tick">{number(budget)}</text>')
+        at = min(WIDTH - half, max(_LEFT + half - 8, x))
+        if at - half >= free:
+            free = at + half + 4
+            parts.append(f'<text x="{at:.1f}" y="{_TOP - 8}" class="tick">{text}</text>')
     return _framed(parts, axis, "robust", label)
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "of_rows",
     "percent",
     "percent_interval",
+    "round_percent",
     "signed",
 ]
 
@@ -47,6 +48,15 @@ def percent(part: float, whole: float = 1) -> str:
     if tenths in (0, 1000):
         return "> 99.9 %" if tenths else "< 0.1 %"
     return f"{tenths / 10:.1f} %"
+
+
+def round_percent(share: float) -> str:
+    """A share that is round by choice.
+
+    >>> round_percent(0.95), round_percent(0.999)
+    ('95 %', '99.9 %')
+    """
+    return f"{number(100 * share)} %"
 
 
 def percent_interval(lower: float, upper: float) -> str:

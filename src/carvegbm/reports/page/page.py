@@ -26,8 +26,8 @@ __all__ = ["html"]
 
 _SECTIONS = (
     ("answer", "The answer", the_answer),
-    ("far", "How far", how_far_it_is),
-    ("weak", "Where it is weak", where_it_is_weak),
+    ("far", "How far an attacker must go", how_far_it_is),
+    ("weak", "Where the model is weak", where_it_is_weak),
     ("looks", "What an attack looks like", what_an_attack_looks_like),
     ("advice", "What to do about it", what_to_do),
     ("decided", "How it was decided", how_it_was_decided),

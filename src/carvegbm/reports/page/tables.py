@@ -30,13 +30,16 @@ class Table:
     """The first of the columns that hold numbers, which stand to the right."""
     texts: frozenset[int] = frozenset()
     """Columns after it that hold text all the same."""
+    is_narrow: bool = False
+    """As wide as its cells, not as the page."""
 
 
 def opened(table: Table) -> str:
     """The table, with its caption above."""
+    box = "scroll narrow" if table.is_narrow else "scroll"
     return (
         f'<p class="caption" id="{table.id}-caption">{table.caption}</p>'
-        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{table.id}-caption">'
+        f'<div class="{box}" tabindex="0" role="region" aria-labelledby="{table.id}-caption">'
         f'<table id="{table.id}" aria-describedby="{table.id}-caption">{_head(table)}'
         f"<tbody>{''.join(_row(table, row) for row in table.rows)}</tbody></table></div>"
     )

@@ -19,11 +19,6 @@ from carvegbm.reports.page.text import quoted, said, short, shown_name
 __all__ = ["what_an_attack_looks_like"]
 
 _CHANGES = 12
-_WHY = {
-    "first": "the row that flips first",
-    "typical": "a row at the median distance",
-    "class": "the nearest of its class",
-}
 
 
 def what_an_attack_looks_like(document: Mapping[str, Any]) -> str:
@@ -56,7 +51,6 @@ def _witness(distance: Distance, place: int, name: str) -> str:
     rows, witness = distance.whole["rows"], _chosen(distance, place)
     row = witness["row"]
     title = f"Row {rows['number'][row]:,}"
-    why = _WHY.get(distance.document["shown"][place]["why"], "")
     changes = by_size(witness["changes"])
     more = len(changes) - _CHANGES
     table = Table(
@@ -81,10 +75,27 @@ def _witness(distance: Distance, place: int, name: str) -> str:
     return (
         f'<section class="witness" aria-labelledby="{name}-{place + 1}-title">'
         f'<h4 id="{name}-{place + 1}-title">{said(title)}'
-        f'<span class="quiet">{said(f", {why}" if why else "")}</span></h4>'
+        f'<span class="quiet">{_why(distance, place)}</span></h4>'
         f"<p>{in_words(witness, rows['answer'][row])}</p>"
         f'<p class="caption">{" ".join(notes)}</p>{shown}</section>'
     )
+
+
+def _why(distance: Distance, place: int) -> str:
+    """Why this witness is shown: goes on from the number of its row."""
+    why, witness = distance.document["shown"][place]["why"], _chosen(distance, place)
+    if why == "first":
+        every = distance.document["witnesses"]
+        alike = sum(other["distance"] == witness["distance"] for other in every)
+        return said(
+            f", one of {alike:,} rows that flip first"
+            if alike > 1
+            else ", the row that flips first"
+        )
+    if why == "typical":
+        return said(", at the median distance")
+    label = distance.whole["rows"]["label"][witness["row"]]
+    return f"{said(', the first of class')} {quoted(label)} {said('to flip')}"
 
 
 def _caption(changes: Sequence[Any], more: int) -> str:

@@ -5,6 +5,9 @@ Comes in: what was asked, and what is counted of the answer. Goes out: sentences
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from carvegbm.reports.page.attackers import does
 from carvegbm.reports.page.numbers import counted, number, percent, percent_interval
 from carvegbm.reports.page.subjects import Asked, Distance
@@ -138,7 +141,9 @@ def how_far(distance: Distance) -> str:
     known = distance.right - never - undecided
     flips = "changes the answer of a row" if own else "turns a right row wrong"
     sentences = []
-    if known == 1:
+    if known and distance.norm == 0:
+        sentences.append(_fewest(document, known, flips))
+    elif known == 1:
         sentences.append(f"The smallest change that {flips} has size {_size(document, 'median')}.")
     elif known:
         sentences.append(
@@ -159,8 +164,22 @@ def how_far(distance: Distance) -> str:
     return said(" ".join(sentences))
 
 
-def _size(document: object, which: str) -> str:
-    return number(float(document[which]))  # type: ignore[index]
+def _fewest(document: Mapping[str, Any], known: int, flips: str) -> str:
+    """The same, of counts of features."""
+    first, middle, last = (
+        counted(int(document[which]), "feature") for which in ("smallest", "median", "largest")
+    )
+    if known == 1 or first == last:
+        return f"It takes a change of {first} to find one that {flips}."
+    return (
+        f"To find a change that {flips}, {first} must change for the row that flips first, "
+        f"{middle} for the one in the middle, and {last} for the last; this is known exactly for "
+        f"{known:,} rows."
+    )
+
+
+def _size(document: Mapping[str, Any], which: str) -> str:
+    return number(float(document[which]))
 
 
 def _which(count: int, right: int, own: bool) -> str:
