@@ -26,9 +26,13 @@ MODULES = sorted(
     for module in pkgutil.walk_packages(carvegbm.__path__, "carvegbm.")
     if not module.name.endswith(("__main__", "._core"))
 )
-NEEDED = {"carvegbm.dask": "dask", "carvegbm.spark": "pyspark"}
-"""What a package cannot be imported without."""
-NEEDED_ON_PAGES = {"scale.md": ["distributed", "pyarrow"]}
+NEEDED = {
+    "carvegbm.dask": "dask",
+    "carvegbm.displays": "matplotlib",
+    "carvegbm.spark": "pyspark",
+}
+"""What a package cannot be imported without, or its examples cannot run."""
+NEEDED_ON_PAGES = {"plots.md": ["matplotlib"], "scale.md": ["distributed", "pyarrow"]}
 
 
 @pytest.mark.parametrize("name", MODULES)

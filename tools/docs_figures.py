@@ -1,12 +1,12 @@
-"""Draw the figures of the guides to certified and robust training.
+"""Draw the figures of the guides to plots, certified and robust training.
 
     python tools/docs_figures.py [FOLDER]
 
-writes quiet_thresholds.svg and robust_refit.svg to FOLDER (default docs/figures), and as .png where
-`--png` is given. Data are scikit-learn's handwritten digits 3 and 8. Run twice with the same
-versions of matplotlib and LightGBM, it writes the same bytes. robust_trade_off_fmnist.svg and
-robust_trade_off_mnist.svg are drawn from the cells in experiments/results, as far as these are
-there.
+writes quiet_thresholds.svg, robust_refit.svg and plots.svg to FOLDER (default docs/figures), and as
+.png where `--png` is given. Data are scikit-learn's handwritten digits 3 and 8, and breast cancer.
+Run twice with the same versions of matplotlib and LightGBM, it writes the same bytes.
+robust_trade_off_fmnist.svg and robust_trade_off_mnist.svg are drawn from the cells in
+experiments/results, as far as these are there.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+from lightgbm import LGBMClassifier
 from matplotlib.patches import Patch
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import minmax_scale
 
 import carvegbm as cg
 from carvegbm_experiments.report.figures import alone, figures
@@ -63,12 +66,39 @@ def main() -> None:
         for name, figure in (
             ("quiet_thresholds", quiet_thresholds(*parts[0])),
             ("robust_refit", robust_refit(parts)),
+            ("plots", plots()),
         ):
             figure.savefig(given.folder / f"{name}.svg", metadata={"Date": None})
             if given.png:
                 figure.savefig(given.folder / f"{name}.png", dpi=110)
     for name, text in trade_offs().items():
         (given.folder / f"robust_trade_off_{name}.svg").write_text(text, encoding="utf-8")
+
+
+def plots() -> Any:
+    """A plain and a robust model, as the displays draw what is found out about them."""
+    X, y = load_breast_cancer(return_X_y=True)
+    names = [name.replace(" ", "_") for name in load_breast_cancer().feature_names]
+    frame = pd.DataFrame(minmax_scale(X), columns=names)
+    X_train, X_test, y_train, y_test = train_test_split(frame, y, random_state=0, test_size=0.4)
+    attacker = cg.Attacker("inf", 0.03)
+    models = {
+        "plain": LGBMClassifier(n_estimators=60, num_leaves=8, verbose=-1, n_jobs=1),
+        "robust": cg.RobustClassifier(norm="inf", budget=0.03, random_state=0, n_jobs=1),
+    }
+    for model in models.values():
+        model.fit(X_train, y_train)
+    figure, axes = plt.subplots(2, 2, figsize=(10, 7.6), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
+    cg.VerificationDisplay.from_verifications(
+        {name: cg.verify(model, X_test, y_test, attacker) for name, model in models.items()},
+        ax=axes[0, 0],
+    )
+    cg.RobustnessCurveDisplay.from_estimators(models, X_test, y_test, norm="inf", ax=axes[0, 1])
+    cg.radius(models["plain"], X_test, y_test, norm="inf").plot(axes[1, 0])
+    found = cg.attack(models["plain"], X_test, y_test, attacker)
+    found.plot(X_test, axes[1, 1], n_features=8)
+    return figure
 
 
 def trade_offs() -> dict[str, str]:
