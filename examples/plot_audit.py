@@ -2,18 +2,19 @@
 An audit, from the model to a checked proof
 ===========================================
 
-A bank has bought a model that stops fraudulent payments. How much does a fraudster have to change
-to get a payment through? The vendor answers with a file of proofs; the auditor, who trusts nobody,
-checks it with a program of one file that shares nothing with the tool that wrote it. At the end
-stand sentences that can be signed, and hashes of what they are about.
+A bank has bought a model that stops fraudulent payments. How much does a fraudster have
+to change to get a payment through? The vendor answers with a file of proofs; the
+auditor, who trusts nobody, checks it with a program of one file that shares nothing
+with the tool that wrote it. At the end stand sentences that can be signed, and hashes
+of what they are about.
 """
 
 # %%
 # What the auditor is given
 # -------------------------
 #
-# A model in a file, and held-out payments. Here both are made on the spot, from a small random
-# machine; in an audit they come from outside.
+# A model in a file, and held-out payments. Here both are made on the spot, from a small
+# random machine; in an audit they come from outside.
 
 import hashlib
 import importlib.util
@@ -30,7 +31,14 @@ from sklearn.model_selection import train_test_split
 
 import carvegbm as cg
 
-names = ["amount", "hour", "account_age_days", "payments_24h", "new_device", "merchant_risk"]
+names = [
+    "amount",
+    "hour",
+    "account_age_days",
+    "payments_24h",
+    "new_device",
+    "merchant_risk",
+]
 rng = np.random.default_rng(0)
 n = 4000
 fraud = rng.random(n) < 0.3
@@ -51,8 +59,12 @@ X = np.column_stack(
         np.round(rng.beta(by_kind(3, 2), by_kind(3, 5)), 3),
     ]
 ).astype(float)
-X_train, X_test, y_train, y_test = train_test_split(X, fraud.astype(int), random_state=0)
-model = LGBMClassifier(n_estimators=80, num_leaves=10, random_state=0, n_jobs=1, verbose=-1)
+X_train, X_test, y_train, y_test = train_test_split(
+    X, fraud.astype(int), random_state=0
+)
+model = LGBMClassifier(
+    n_estimators=80, num_leaves=10, random_state=0, n_jobs=1, verbose=-1
+)
 model.fit(X_train, y_train, feature_name=names)
 
 room = tempfile.TemporaryDirectory()  # gone at the end
@@ -61,7 +73,9 @@ model.booster_.save_model(folder / "model.txt")
 frauds = X_test[y_test == 1]  # only fraudsters attack
 table = np.column_stack([frauds, np.ones(len(frauds))])
 header = ",".join([*names, "label"])
-np.savetxt(folder / "frauds.csv", table, "%.17g", delimiter=",", header=header, comments="")
+np.savetxt(
+    folder / "frauds.csv", table, "%.17g", delimiter=",", header=header, comments=""
+)
 
 given = cg.load(folder / "model.txt")
 caught, alarms = given.decide(frauds), given.decide(X_test[y_test == 0])
@@ -72,13 +86,15 @@ print(f"{alarms.mean():.1%} of the other payments are stopped, too")
 # The attacker, in writing
 # ------------------------
 #
-# What a fraudster can do is a matter for people who know fraud, not for a tool. So it goes into a
-# file that both sides can read and sign. Every line is a statement that one can disagree with.
+# What a fraudster can do is a matter for people who know fraud, not for a tool. So it
+# goes into a file that both sides can read and sign. Every line is a statement that one
+# can disagree with.
 
 terms = """\
 norm = 1                 # costs add up
 budget = 2               # units of effort per payment
-features = ["amount", "hour", "account_age_days", "payments_24h"]   # the rest is out of reach
+# what is not among these is out of reach
+features = ["amount", "hour", "account_age_days", "payments_24h"]
 
 [scale]                  # what one unit of effort buys: [down, up]; 0 is impossible
 amount = [50, 0]         # ask for 50 less; asking for more makes no sense
@@ -104,8 +120,8 @@ attacker = cg.Attacker.from_file(folder / "attacker.toml")
 # The answer, and the proof
 # -------------------------
 #
-# ``proof`` writes down why every status is true: for a payment that can be changed to get through,
-# the changed payment; for one that cannot, a bound on all changes at once.
+# ``proof`` writes down why every status is true: for a payment that can be changed to
+# get through, the changed payment; for one that cannot, a bound on all changes at once.
 
 frauds_file = cg.load_table(folder / "frauds.csv")
 result = cg.verify(
@@ -119,9 +135,9 @@ result.plot(name="frauds, two units of effort")
 plt.show()
 
 # %%
-# How much effort does it take? The *radius* is the least that gets a payment through. What can be
-# had for two units is a matter of the terms; the whole picture says what other terms would have
-# given.
+# How much effort does it take? The *radius* is the least that gets a payment through.
+# What can be had for two units is a matter of the terms; the whole picture says what
+# other terms would have given.
 
 effort = cg.radius(folder / "model.txt", frauds_file.X, frauds_file.y, attacker)
 fig, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
@@ -135,10 +151,10 @@ plt.show()
 # The check
 # ---------
 #
-# The auditor runs ``carvegbm_check.py``, on a machine of their own if they like. It is one file of
-# plain Python that reads the model and the data itself and goes through the proof in whole numbers
-# and fractions. It needs neither this package nor NumPy: ``-I`` and ``-S`` start Python without
-# either in sight.
+# The auditor runs ``carvegbm_check.py``, on a machine of their own if they like. It is
+# one file of plain Python that reads the model and the data itself and goes through the
+# proof in whole numbers and fractions. It needs neither this package nor NumPy: ``-I``
+# and ``-S`` start Python without either in sight.
 
 checker = importlib.util.find_spec("carvegbm_check").origin
 
@@ -146,24 +162,26 @@ checker = importlib.util.find_spec("carvegbm_check").origin
 def check(proof, model, data="frauds.csv"):
     """What the checker prints, and what it ends with: 0 if every status is proved."""
     command = [sys.executable, "-I", "-S", checker, "--quiet", proof, model, data]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8")
+    run = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, encoding="utf-8"
+    )
     return (run.stdout + run.stderr).strip(), run.returncode
 
 
 said, code = check("verdicts.proof", "model.txt")
-print(textwrap.fill(said, 88))
+print(textwrap.fill(said, 80))
 print("exit code", code)
 
 # %%
-# The checker also says against whom: features by their position, scales down and up, steps, bounds.
-# This is to be compared with the terms above, because a proof about a weaker fraudster would be a
-# proof, too.
+# The checker also says against whom: features by their position, scales down and up,
+# steps, bounds. This is to be compared with the terms above, because a proof about a
+# weaker fraudster would be a proof, too.
 #
 # Could it be cheated?
 # --------------------
 #
-# A proof belongs to one model. Change a leaf in the ninth digit, and it is refused. A damaged file
-# is refused as well.
+# A proof belongs to one model. Change a leaf in the ninth digit, and it is refused. A
+# damaged file is refused as well.
 
 text = (folder / "model.txt").read_text()
 line = next(line for line in text.splitlines() if line.startswith("leaf_value="))
@@ -177,7 +195,8 @@ damaged[len(damaged) // 2] ^= 1
 
 for proof, of in (("verdicts.proof", "other.txt"), ("damaged.proof", "model.txt")):
     said, code = check(proof, of)
-    print(f"{proof} with {of}: exit code {code}\n  {said}")
+    print(f"{proof} with {of}: exit code {code}")
+    print(textwrap.indent(textwrap.fill(said, 80), "  "))
 
 # %%
 # What can be said
@@ -187,17 +206,46 @@ for proof, of in (("verdicts.proof", "other.txt"), ("damaged.proof", "model.txt"
 
 counts = result.counts
 print(f"1. Of {len(result)} frauds in the data, the model stops {result.right.sum()}.")
-print(f"2. Of these, {counts['robust']} are stopped whatever is changed within the terms.")
-print(f"   For the other {counts['fragile']}, a change that gets them through is known.")
-print(f"3. {counts['unknown']} are undecided. An independent program checked all statuses.")
+print(
+    f"2. Of these, {counts['robust']} are stopped whatever is changed within the terms."
+)
+print(
+    f"   For the other {counts['fragile']}, a change that gets them through is known."
+)
+print(
+    f"3. {counts['unknown']} are undecided. An independent program checked all of it."
+)
 print("4. This is about these files (SHA-256, first 16 digits):")
 for name in ("model.txt", "frauds.csv", "attacker.toml", "verdicts.proof"):
     digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
     print(f"     {digest[:16]}  {name}")
 
 # %%
-# And what cannot be said: that payments of next year look like these, that the terms describe real
-# fraudsters, or that a fraudster would find the change. The proof covers the model and the rows;
-# whether they are the right ones is the part of an audit that remains.
+# A page for the committee
+# ------------------------
+#
+# :func:`carvegbm.report` puts the same questions, and more of them, on one page that
+# needs no network: the answer first, how far, where the model is weak, what attacks
+# look like, and how it was decided. The proof is written and checked once more on the
+# way.
+
+page = cg.report(
+    folder / "model.txt",
+    frauds_file.X,
+    frauds_file.y,
+    [attacker, attacker.with_budget(4)],
+    folder / "report.html",
+    proof=folder / "report.proof",
+    files={"data": folder / "frauds.csv"},
+    progress=False,
+)
+print(page)
+print(f"report.html: {(folder / 'report.html').stat().st_size / 1024:.0f} kB")
+
+# %%
+# And what cannot be said: that payments of next year look like these, that the terms
+# describe real fraudsters, or that a fraudster would find the change. The proof covers
+# the model and the rows; whether they are the right ones is the part of an audit that
+# remains.
 
 room.cleanup()

@@ -2,17 +2,17 @@
 XGBoost and scikit-learn: the same questions
 ============================================
 
-A tree is a tree. Models of XGBoost and scikit-learn are asked the same questions as those of
-LightGBM, and the answers are about the model *as its library runs it*, down to the number format it
-reads and to what it says on a tie.
+A tree is a tree. Models of XGBoost and scikit-learn are asked the same questions as
+those of LightGBM, and the answers are about the model *as its library runs it*, down to
+the number format it reads and to what it says on a tie.
 """
 
 # %%
 # Six models, one table
 # ---------------------
 #
-# All on the same half of the breast cancer data, none of them tuned. XGBoost is optional here:
-# where it is not installed, the rest of this page is the same.
+# All on the same half of the breast cancer data, none of them tuned. XGBoost is
+# optional here: where it is not installed, the rest of this page is the same.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,7 +38,9 @@ X_train, X_test, y_train, y_test = train_test_split(
     data.data, data.target, test_size=0.5, stratify=data.target, random_state=0
 )
 models = {
-    "LightGBM": LGBMClassifier(n_estimators=50, num_leaves=8, random_state=0, n_jobs=1, verbose=-1),
+    "LightGBM": LGBMClassifier(
+        n_estimators=50, num_leaves=8, random_state=0, n_jobs=1, verbose=-1
+    ),
     "HistGradientBoosting": HistGradientBoostingClassifier(
         max_iter=50, max_leaf_nodes=8, random_state=0
     ),
@@ -47,15 +49,18 @@ models = {
     "ExtraTrees": ExtraTreesClassifier(n_estimators=50, random_state=0),
 }
 if XGBClassifier is not None:
-    models["XGBoost"] = XGBClassifier(n_estimators=50, max_depth=3, random_state=0, n_jobs=1)
+    models["XGBoost"] = XGBClassifier(
+        n_estimators=50, max_depth=3, random_state=0, n_jobs=1
+    )
 for name, model in models.items():
     model.fit(X_train, y_train)
     print(f"{name:21} {cg.load(model)}")
 
 # %%
-# Nothing has to be converted or exported: ``cg.verify`` takes the fitted estimator (or a file,
-# where the library writes one). The line above shows what was read. Forests have a score per class;
-# some models read their inputs as float32, which will matter below.
+# Nothing has to be converted or exported: ``cg.verify`` takes the fitted estimator (or
+# a file, where the library writes one). The line above shows what was read. Forests
+# have a score per class; some models read their inputs as float32, which will matter
+# below.
 #
 # The same attackers for all of them, in units of standard deviations:
 
@@ -71,22 +76,40 @@ results = {
     for name, model in models.items()
     for who, attacker in attackers.items()
 }
-print(sum(result.counts["unknown"] for result in results.values()), "verdicts are unknown")
+print(
+    sum(result.counts["unknown"] for result in results.values()), "verdicts are unknown"
+)
 
 # %%
 
 marks = dict(zip(attackers, "osD^", strict=True))
 inks = dict(zip(attackers, ("#0072b2", "#009e73", "#e69f00", "#d55e00"), strict=True))
-names = sorted(models, key=lambda name: results[name, "two features at will"].robustness)
+names = sorted(
+    models, key=lambda name: results[name, "two features at will"].robustness
+)
 fig, ax = plt.subplots(figsize=(8.5, 3.8), layout="constrained")
 for height, name in enumerate(names):
     shares = [results[name, who].robustness[0] for who in attackers]
     accuracy = results[name, "0.5 in all"].accuracy
-    ax.plot([min(shares), accuracy], [height, height], color="#d0d7de", linewidth=3, zorder=1)
+    ax.plot(
+        [min(shares), accuracy],
+        [height, height],
+        color="#d0d7de",
+        linewidth=3,
+        zorder=1,
+    )
     ax.plot(accuracy, height, "|", color="black", markersize=16, markeredgewidth=2)
     for who, share in zip(attackers, shares, strict=True):
         ax.plot(share, height, marks[who], color=inks[who], markersize=8)
-ax.plot([], [], "|", color="black", markersize=12, markeredgewidth=2, label="nobody (accuracy)")
+ax.plot(
+    [],
+    [],
+    "|",
+    color="black",
+    markersize=12,
+    markeredgewidth=2,
+    label="nobody (accuracy)",
+)
 for who in attackers:
     ax.plot([], [], marks[who], color=inks[who], label=who)
 ax.set_yticks(range(len(names)), names)
@@ -99,8 +122,9 @@ fig.legend(loc="outside upper center", ncols=3, frameon=False)
 plt.show()
 
 # %%
-# Without an attack there is little between these models. With one there is a lot, and accuracy does
-# not tell which is which. (This is one split of one set of data: it is no ranking of libraries.)
+# Without an attack there is little between these models. With one there is a lot, and
+# accuracy does not tell which is which. (This is one split of one set of data: it is no
+# ranking of libraries.)
 #
 # Does the library agree?
 # -----------------------
@@ -120,11 +144,11 @@ for name, model in models.items():
 # What *borderline* means
 # -----------------------
 #
-# The forest has fifty trees whose leaves are pure, so that they can be split 25 to 25. Then the sum
-# of all trees is exactly on the threshold, and what the answer is depends on the library: scikit-
-# learn names the first class. The verdict follows it, and the mark says that rounding or another
-# order of summation might tip such a witness over. Whoever needs a witness that does not hang on
-# this can leave them out.
+# The forest has fifty trees whose leaves are pure, so that they can be split 25 to 25.
+# Then the sum of all trees is exactly on the threshold, and what the answer is depends
+# on the library: scikit- learn names the first class. The verdict follows it, and the
+# mark says that rounding or another order of summation might tip such a witness over.
+# Whoever needs a witness that does not hang on this can leave them out.
 
 forest = models["RandomForest"]
 found = cg.attack(forest, X_test, y_test, attackers["every feature by 0.1"])
@@ -137,12 +161,15 @@ for row in np.flatnonzero(found.borderline):
 # Numbers that the model cannot see
 # ---------------------------------
 #
-# XGBoost reads its inputs as float32 and goes left if x < threshold. So there are numbers below the
-# threshold that it takes for the threshold itself. An attack that is computed in double precision
-# steps right into this gap. Here is a tree with a single split, and a row just right of it.
+# XGBoost reads its inputs as float32 and goes left if x < threshold. So there are
+# numbers below the threshold that it takes for the threshold itself. An attack that is
+# computed in double precision steps right into this gap. Here is a tree with a single
+# split, and a row just right of it.
 
 if XGBClassifier is not None:
-    stump = XGBClassifier(n_estimators=1, max_depth=1, random_state=0).fit(X_train, y_train)
+    stump = XGBClassifier(n_estimators=1, max_depth=1, random_state=0).fit(
+        X_train, y_train
+    )
     split = cg.load(stump).to_trees()[0]
     feature = split["feature"]
     largest_left = np.float32(split["threshold"])  # of the float32 numbers that go left
@@ -157,9 +184,9 @@ if XGBClassifier is not None:
         print(f"{text:18} {value:.17g}  XGBoost says {stump.predict([x])[0]}")
 
 # %%
-# The double below the threshold is smaller, and changes nothing. Here the attacker knows that:
-# against a float32 model it moves on float32 numbers, and what it costs is still measured from the
-# row as it was given, exactly.
+# The double below the threshold is smaller, and changes nothing. Here the attacker
+# knows that: against a float32 model it moves on float32 numbers, and what it costs is
+# still measured from the row as it was given, exactly.
 
 for name, model in models.items():
     precision = cg.load(model).input_precision
@@ -167,8 +194,11 @@ for name, model in models.items():
     moved = found.witnesses != X_test
     values = found.witnesses[moved & found.success[:, None]]
     exact = np.mean(values == values.astype(np.float32).astype(float))
-    print(f"{name:21} reads {precision}; {exact:4.0%} of the changed values are float32 numbers")
+    print(
+        f"{name:21} reads {precision}; {exact:4.0%} of the changed values are float32"
+    )
 
 # %%
-# What this does not show: models behind a pipeline. A scaler in front of the trees changes what a
-# budget means; attack the model in the units that it sees, or give ``scale``.
+# What this does not show: models behind a pipeline. A scaler in front of the trees
+# changes what a budget means; attack the model in the units that it sees, or give
+# ``scale``.

@@ -2,19 +2,22 @@
 A spam filter, and a spammer who may only add words
 ===================================================
 
-A spammer cannot take the offer out of the offer. What is left is to *add*: a greeting, a word about
-the weekend, some lines of a meeting that never was. This attack is old and cheap. How many good
-words does it take to get past a filter, which ones, and what can be done about it? All answers
-below are exact.
+A spammer cannot take the offer out of the offer. What is left is to *add*: a greeting,
+a word about the weekend, some lines of a meeting that never was. This attack is old and
+cheap. How many good words does it take to get past a filter, which ones, and what can
+be done about it? All answers below are exact.
 """
 
 # %%
 # Mails from a small machine
 # --------------------------
 #
-# So that nothing has to be downloaded, the mails are made here. Every mail has a main topic of its
-# kind, perhaps others, and is counted over forty words. The counter stops at 15. Real mails are
-# richer; what follows is about the method, not about spam in the world.
+# So that nothing has to be downloaded, the mails are made here. Every mail has a main
+# topic of its kind, perhaps others, and is counted over forty words. The counter stops
+# at 15. Real mails are richer; what follows is about the method, not about spam in the
+# world.
+
+import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -52,7 +55,9 @@ rng = np.random.default_rng(0)
 y = (rng.random(2000) < 0.4).astype(int)  # 1 is spam
 X = mails(y == 1, rng)
 X_train, X_rest, y_train, y_rest = train_test_split(X, y, test_size=0.5, random_state=0)
-X_valid, X_test, y_valid, y_test = train_test_split(X_rest, y_rest, test_size=0.6, random_state=0)
+X_valid, X_test, y_valid, y_test = train_test_split(
+    X_rest, y_rest, test_size=0.6, random_state=0
+)
 
 # %%
 # The spammer
@@ -61,9 +66,9 @@ X_valid, X_test, y_valid, y_test = train_test_split(X_rest, y_rest, test_size=0.
 # - ``scale=(0, …)``: a count may not go down, at any price.
 # - ``step=1``: words are whole.
 # - ``bounds=(0, 15)``: the counter stops there.
-# - A word costs 1; words of work and code cost 2 (up by a half for a unit of cost), because they
-#   look odd in an advertisement. With ``norm=1`` costs add up, and the budget is what the spammer
-#   spends on a mail.
+# - A word costs 1; words of work and code cost 2 (up by a half for a unit of cost),
+#   because they look odd in an advertisement. With ``norm=1`` costs add up, and the
+#   budget is what the spammer spends on a mail.
 
 dear = {word for topic in ("work", "code") for word in topics[topic][0].split()}
 spammer = cg.Attacker(
@@ -80,12 +85,13 @@ spammer = cg.Attacker(
 #
 # *Plain* is LightGBM as it comes.
 #
-# *Monotone* is LightGBM that is told that no count may lower the score. Then adding cannot help at
-# all; but good words count for nothing any more.
+# *Monotone* is LightGBM that is told that no count may lower the score. Then adding
+# cannot help at all; but good words count for nothing any more.
 #
-# *Robust* is trained against the spammer. Training attacks all mails, ham as well, while in truth
-# nobody adds prizes to ham. So it is given a spammer who has only the words that are more frequent
-# in ham: a harmless thing to do to ham. The judge below knows no such mercy.
+# *Robust* is trained against the spammer. Training attacks all mails, ham as well,
+# while in truth nobody adds prizes to ham. So it is given a spammer who has only the
+# words that are more frequent in ham: a harmless thing to do to ham. The judge below
+# knows no such mercy.
 
 size = {"n_estimators": 100, "num_leaves": 15, "learning_rate": 0.08}
 quiet = {"random_state": 0, "n_jobs": 1, "verbose": -1}
@@ -98,19 +104,23 @@ good = [word for word, more in zip(words, in_ham > in_spam, strict=True) if more
 options = {**spammer.arguments(), "budget": 3, "features": good}
 robust = cg.RobustClassifier(**options, random_state=0, n_jobs=1)
 robust.fit(X_train, y_train, eval_set=[(X_valid, y_valid)], feature_names=words)
+print(textwrap.fill(f"chosen for {robust.training_report_.why}", 80))
 
 # %%
-# A filter that blocks everything is robust, too. To compare like with like, every filter gets the
-# threshold at which it blocks 5 % of the *validation* ham; test mails have no say in it. The
-# ensemble with the new threshold is what is verified.
+# A filter that blocks everything is robust, too. To compare like with like, every
+# filter gets the threshold at which it blocks 5 % of the *validation* ham; test mails
+# have no say in it. The ensemble with the new threshold is what is verified.
 
 
 def at_threshold(model):
-    """The same trees, with the score that blocks 5 % of the validation ham as the threshold."""
+    """The same trees, with a threshold that blocks 5 % of the validation ham."""
     trees = cg.load(model)
     threshold = np.quantile(trees.raw_score(X_valid[y_valid == 0]), 0.95)
     return cg.Ensemble.from_trees(
-        trees.to_trees(), n_features=len(words), feature_names=words, threshold=threshold
+        trees.to_trees(),
+        n_features=len(words),
+        feature_names=words,
+        threshold=threshold,
     )
 
 
@@ -126,12 +136,15 @@ for name, trees in filters.items():
 # What the spammer can do
 # -----------------------
 #
-# Only spam is attacked. Its robustness is the share that is caught *whatever* the spammer adds for
-# the money. :func:`carvegbm.robustness_curve` gives it for many budgets at once, and
-# :class:`carvegbm.RobustnessCurveDisplay` draws it for several models.
+# Only spam is attacked. Its robustness is the share that is caught *whatever* the
+# spammer adds for the money. :func:`carvegbm.robustness_curve` gives it for many
+# budgets at once, and :class:`carvegbm.RobustnessCurveDisplay` draws it for several
+# models.
 
 ones = np.ones(len(spam), dtype=int)
-display = cg.RobustnessCurveDisplay.from_estimators(filters, spam, ones, spammer, budgets=range(11))
+display = cg.RobustnessCurveDisplay.from_estimators(
+    filters, spam, ones, spammer, budgets=range(11)
+)
 display.ax_.set(
     xlabel="what the spammer may spend on a mail",
     ylabel="spam caught, whatever is added",
@@ -140,23 +153,23 @@ display.ax_.set(
 plt.show()
 
 # %%
-# The plain filter is a good one as long as nobody looks at it closely. The monotone one pays in
-# advance: it catches less, and loses nothing afterwards. The robust one is as good as the plain one
-# on mails that are not touched, and better from the first words on; a spammer with a purse deep
-# enough still gets through. It was trained for a budget of 3 and holds beyond that, but nobody
-# promised it. (Training for more is not always better: with 5 in place of 3, this filter catches
-# less to begin with.)
+# The plain filter is a good one as long as nobody looks at it closely. The monotone one
+# pays in advance: it catches less, and loses nothing afterwards. The robust one is as
+# good as the plain one on mails that are not touched, and better from the first words
+# on; a spammer with a purse deep enough still gets through. It was trained for a budget
+# of 3 and holds beyond that, but nobody promised it. (Training for more is not always
+# better: with 5 in place of 3, this filter catches less to begin with.)
 #
 # The words that give most
 # ------------------------
 #
 # For each caught spam mail: the cheapest way past the plain filter, from its
-# :func:`carvegbm.radius`. All costs are whole here, so the radii are as well, and mails of the same
-# radius are attacked together.
+# :func:`carvegbm.radius`. All costs are whole here, so the radii are as well, and mails
+# of the same radius are attacked together.
 
 
 def cheapest(trees):
-    """What each caught mail is turned into at the least cost, and that cost; rows that can be."""
+    """Every mail, changed at the least cost that brings it past; and that cost."""
     radii = cg.radius(trees, spam, ones, spammer).radius
     changed = spam.copy()
     for cost in np.unique(radii[np.isfinite(radii) & (radii > 0)]):
@@ -170,7 +183,7 @@ changed, radii = cheapest(filters["plain"])
 past = (radii > 0) & np.isfinite(radii)
 assert not filters["plain"].decide(changed[past]).any()  # all pass as ham
 added = (changed - spam)[past]
-print(f"{past.sum()} of {np.sum(radii > 0)} caught mails can be brought past the plain filter,")
+print(f"{past.sum()} of {np.sum(radii > 0)} caught mails can be brought past,")
 print(f"half of them for {np.median(radii[past]):g} or less")
 
 # %%
@@ -181,7 +194,9 @@ fig, ax = plt.subplots(figsize=(8, 4.2), layout="constrained")
 colour = ["#d55e00" if words[j] in dear else "#0072b2" for j in top]
 bars = ax.barh([words[j] for j in top], share[top], color=colour)
 mean = [added[added[:, j] > 0, j].mean() for j in top]
-ax.bar_label(bars, [f" {times:.1f} times" for times in mean], color="#59636e", fontsize=9)
+ax.bar_label(
+    bars, [f" {times:.1f} times" for times in mean], color="#59636e", fontsize=9
+)
 ax.set(
     xlabel="share of the cheapest ways past the plain filter that add the word",
     title="Good words (orange: twice the price), and how often each is added",
@@ -196,10 +211,11 @@ plt.show()
 
 row = np.flatnonzero(past)[np.argmax(radii[past])]
 for name, mail in (("caught", spam[row]), ("passes", changed[row])):
-    text = ", ".join(f"{word} {count:g}" for word, count in zip(words, mail, strict=True) if count)
-    print(f"{name}: {text}")
+    counts = zip(words, mail, strict=True)
+    text = ", ".join(f"{word} {count:g}" for word, count in counts if count)
+    print(textwrap.fill(f"{name}: {text}", 80, subsequent_indent=8 * " "))
 
 # %%
-# What this does not show: mails in the world, a spammer who writes a new text, or one who knows
-# only what the filter answers. The exact verdict is about the strongest spammer with these rules,
-# who knows everything; a weaker one can do no more.
+# What this does not show: mails in the world, a spammer who writes a new text, or one
+# who knows only what the filter answers. The exact verdict is about the strongest
+# spammer with these rules, who knows everything; a weaker one can do no more.
