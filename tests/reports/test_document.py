@@ -304,6 +304,17 @@ def test_sparse_rows_say_what_dense_ones_say(made: Made) -> None:
         assert one["histogram"] == other["histogram"]
 
 
+def test_bounds_of_rows_go_with_the_rows_that_are_drawn(made: Made) -> None:
+    X, y = made.X[:60], made.y[:60]
+    bounded = cg.Attacker("inf", 1.0, bounds=(X - 0.25, X + 0.25))
+    plain = cg.Attacker("inf", 0.25)
+    for rows in (X, sparse.csr_matrix(X)):
+        found = cg.report(made.model, rows, y, [bounded, plain], sample=25, progress=False)
+        one, other = found.to_dict()["attackers"]
+        assert one["status"] == other["status"]
+        assert one["crowds"] == other["crowds"]
+
+
 def test_images_show_what_witnesses_change() -> None:
     X, y = load_digits(return_X_y=True)
     model = LGBMClassifier(n_estimators=5, num_leaves=7, verbose=-1).fit(X, y)
@@ -315,6 +326,8 @@ def test_images_show_what_witnesses_change() -> None:
     for entry, picture in zip(found["shown"], images["pictures"], strict=True):
         witness = found["witnesses"][entry["witness"]]
         assert picture["before"] == X[witness["row"]].tolist()
+        for change in witness["changes"]:
+            assert change["name"] == f"pixel {change['feature'] // 8}, {change['feature'] % 8}"
         changed = {c["feature"]: c["after"] for c in witness["changes"]}
         expected = [changed.get(f, v) for f, v in enumerate(picture["before"])]
         assert picture["after"] == expected

@@ -48,9 +48,12 @@ class Subject:
     """Height and width, where rows are images."""
 
     def feature(self, feature: int) -> str:
-        """What a feature is called."""
+        """What a feature is called; of an image, the line and the column of its pixel, from 0."""
         if self.feature_names is not None:
             return self.feature_names[feature]
+        if self.image is not None:
+            line, column = divmod(feature, self.image[1])
+            return f"pixel {line}, {column}"
         return self.ensemble.feature_name(feature)
 
 

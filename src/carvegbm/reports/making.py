@@ -223,6 +223,10 @@ class Report:
     def __repr__(self) -> str:
         return f"<Report: {self}>"
 
+    def _repr_html_(self) -> str:
+        """The answers, as a notebook shows them."""
+        return "".join(verification._repr_html_() for verification in self.verifications)
+
     def __str__(self) -> str:
         judged = self.document["data"]["judged"]
         found = [

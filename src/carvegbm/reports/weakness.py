@@ -163,8 +163,11 @@ class _Crossing:
         self.down, self.up = down, float(limits.scale_up[feature]) if len(limits.scale_up) else down
         self.lower = limits.lower[..., feature] if len(limits.lower) else -np.inf
         self.upper = limits.upper[..., feature] if len(limits.upper) else np.inf
-        if limits.by_row and rows.bounds is not None:
-            self.lower, self.upper = rows.bounds[0][:, feature], rows.bounds[1][:, feature]
+        if rows.bounds is not None:
+            column = feature
+            if rows.is_sparse:  # their bounds are those of the compact problem
+                column = int(np.flatnonzero(problem.compact[1].chosen == feature)[0])
+            self.lower, self.upper = rows.bounds[0][:, column], rows.bounds[1][:, column]
         is_float32 = problem.ensemble.input_precision == "float32"
         self.number: type = np.float32 if is_float32 else np.float64
 
