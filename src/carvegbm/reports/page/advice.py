@@ -34,40 +34,43 @@ def what_to_do(document: Mapping[str, Any]) -> str:
 
 def _spread(distances: list[Distance]) -> str:
     intro = said(
-        "A model is large-spread if no attacker can take one feature across thresholds of two "
-        "trees at once. Then its robustness is decided exactly and quickly, row by row, without a "
-        "search. A model that is not is decided by search: as exactly, but a row can run out of "
-        "time."
+        "A model is large-spread for an attacker if no value of a feature can be taken across "
+        "thresholds of two different trees within the budget. Then its robustness is decided "
+        "exactly and quickly, row by row, without a search. Any other model is decided by search: "
+        "as exactly, but a hard row can run out of time."
     )
     items = [_spread_of(distance, len(distances) > 1) for distance in distances]
     return f"<p>{intro}</p><ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
 
 
 def _spread_of(distance: Distance, is_one_of_many: bool) -> str:
-    largest = distance.document["largest_budget"]
-    start = said(f"{distance_title(distance)}: ") if is_one_of_many else ""
+    largest, asked = distance.document["largest_budget"], distance.asked
     if largest is None:
-        first = said("this model is large-spread, whatever the budget.")
+        told = [said("this model is large-spread, whatever the budget.")]
     elif largest == 0:
-        first = said("this model is not large-spread, for no budget above 0.")
-        if distance.norm == 0:
-            first = said("this model is not large-spread: a feature occurs in two trees.")
+        told = [said("this model is large-spread for no budget.")]
     else:
         size = exactly(largest, number(largest, 6, "down"))
-        first = said("this model is large-spread for budgets up to ") + f"{size}."
-    text = first if is_one_of_many else first[0].upper() + first[1:]
-    told = [start + text]
-    for asked in distance.asked:
-        is_ = "is" if asked.document["large_spread"] else "is not"
-        unknown = int(asked.counts["unknown"])
-        outcome = "every row was decided all the same"
-        if asked.document["large_spread"]:
-            outcome = "every row was decided"
-        if unknown:
-            outcome = f"{counted(unknown, 'row')} could not be decided in time"
-        budget = number(float(asked.document["budget"]), 17)
-        told.append(said(f"For the budget {budget} it {is_}; {outcome}."))
-    return " ".join(told)
+        told = [f"{said('this model is large-spread for budgets up to')} {size}."]
+        told += [
+            said(
+                f"For the budget {number(float(one.document['budget']), 17)}, it "
+                f"{'is' if one.document['large_spread'] else 'is not'}."
+            )
+            for one in asked
+        ]
+    unknown = sum(int(one.counts["unknown"]) for one in asked)
+    if unknown:
+        verdicts = counted(unknown, "verdict")
+        told.append(said(f"{verdicts} could not be reached in time."))
+    elif all(one.document["large_spread"] for one in asked):
+        told.append(said("Every row was decided."))
+    else:
+        told.append(said("Every row was decided all the same."))
+    text = " ".join(told)
+    if is_one_of_many:
+        return f"<b>{said(distance_title(distance))}</b>: {text}"
+    return text[0].upper() + text[1:]
 
 
 def _retraining(document: Mapping[str, Any], every: list[Asked]) -> str:
@@ -87,11 +90,17 @@ def _retraining(document: Mapping[str, Any], every: list[Asked]) -> str:
         "the data and verifies both, and this one, on another part:"
     )
     command = " ".join(_command(document, every))
-    return f'{tables}<p>{text}</p><pre class="command" tabindex="0"><code>{command}</code></pre>'
+    return f'{tables}<p>{text}</p><pre class="command"><code>{command}</code></pre>'
 
 
 def _command(document: Mapping[str, Any], every: list[Asked]) -> list[str]:
-    names = [shlex.quote(visible(document[what]["name"])) for what in ("model", "data")]
+    # What was never in a file has a name that no command can open.
+    names = [
+        shlex.quote(visible(document[what]["name"]))
+        if document[what].get("file_sha256")
+        else what.upper()
+        for what in ("model", "data")
+    ]
     words = ["carvegbm", "report", *names]
     for asked in every:
         if is_limited(asked.attacker):

@@ -10,7 +10,7 @@ from typing import Any
 
 from carvegbm.reports.page.attackers import asked_title, limits, options
 from carvegbm.reports.page.figures import legend, status_bar
-from carvegbm.reports.page.numbers import counted, number, percent, percent_interval
+from carvegbm.reports.page.numbers import counted, number, percent, percent_interval, round_percent
 from carvegbm.reports.page.subjects import Asked
 from carvegbm.reports.page.tables import Table, folded, opened
 from carvegbm.reports.page.text import said, shown_name
@@ -50,10 +50,16 @@ def notices(document: Mapping[str, Any]) -> str:
 def _sample(document: Mapping[str, Any]) -> str:
     data = document["data"]
     seed = "" if data["seed"] is None else f" (seed {data['seed']})"
+    confidence = max(
+        (one["population"]["confidence"] for one in document["attackers"] if one["population"]),
+        default=0.95,
+    )
+    missed = number(100 - 100 * confidence)
     text = (
-        f"{data['judged']:,} of {data['rows']:,} rows, drawn at random{seed}, were judged. Each of "
-        "their verdicts is a proof; what the report says of all rows is an estimate, with its "
-        "interval beside it."
+        f"{data['judged']:,} of {data['rows']:,} rows, drawn at random{seed}. Each of their "
+        "verdicts is a proof; what is said of all rows is an estimate and has an interval "
+        f"(Clopper and Pearson's, which misses the true share for at most {missed} % of all "
+        "samples that could have been drawn)."
     )
     return f"<b>A sample was judged.</b> {said(text)}"
 
@@ -88,7 +94,7 @@ def _overview(every: list[Asked]) -> str:
         + ("rows that keep their answer" if own else "rows that are right and stay right")
         + " whatever the attacker does."
     )
-    return opened(Table("overview", caption, header, rows))
+    return opened(Table("overview", caption, header, rows, has_long_names=True))
 
 
 def _robustness(asked: Asked) -> str:
@@ -124,15 +130,13 @@ def _by_status(asked: Asked) -> list[tuple[str, int]]:
 
 def _population(asked: Asked) -> str:
     population = asked.document["population"]
-    confidence = number(100 * population["confidence"])
-    missed = number(100 - 100 * population["confidence"])
     accuracy = f"accuracy lies between {_between(population['accuracy'])}, and "
     if asked.whole["data"]["labels"] == "own":
         accuracy = ""
     return said(
         f"For all {asked.whole['data']['rows']:,} rows, {accuracy}robustness lies between "
-        f"{_between(population['robustness'])}, with {confidence} % confidence (Clopper and "
-        f"Pearson's intervals: each misses the true share in at most {missed} % of all samples)."
+        f"{_between(population['robustness'])}, with {round_percent(population['confidence'])} "
+        "confidence."
     )
 
 

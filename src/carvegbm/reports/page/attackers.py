@@ -146,7 +146,7 @@ def _features(features: Any) -> str:
 def _bounds(bounds: Any) -> str:
     if isinstance(bounds, Mapping):
         some = counted(len(bounds), "feature")
-        return f"Values of {some} stay within bounds of their own."
+        return f"Values of {some} stay within bounds of {_own(len(bounds))}."
     low, high = bounds
     if isinstance(low, Sequence) or isinstance(high, Sequence):
         return "Values stay within bounds of their own."
@@ -157,6 +157,10 @@ def _bounds(bounds: Any) -> str:
     if high is None:
         return f"Values stay at or above {number(low, 17)}."
     return f"Values stay between {number(low, 17)} and {number(high, 17)}."
+
+
+def _own(count: int) -> str:
+    return "its own" if count == 1 else "their own"
 
 
 def _step(step: Any) -> str:
@@ -172,7 +176,8 @@ def _scale(scale: Any) -> str:
         return f"Distances are measured in units of {number(float(scale), 17)}."
     entries = list(scale.values()) if isinstance(scale, Mapping) else list(scale)
     pairs = [entry for entry in entries if isinstance(entry, list | tuple)]
-    text = f"Distances in {counted(len(entries), 'feature')} are measured in units of their own."
+    some, own = counted(len(entries), "feature"), _own(len(entries))
+    text = f"Distances in {some} are measured in units of {own}."
     for end, word in ((0, "grow"), (1, "shrink")):
         closed = sum(pair[end] == 0 and pair[1 - end] != 0 for pair in pairs)
         if closed:

@@ -6,6 +6,7 @@ Comes in: witnesses of the document. Goes out: HTML.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from carvegbm.reports.page.numbers import exactly, number_pair, signed
@@ -52,7 +53,8 @@ def change_size(change: Change) -> str:
     before, after = change["before"], change["after"]
     if not (_is_number(before) and _is_number(after)):
         return "–"
-    return exactly(after - before, signed(after - before))
+    size = float(Decimal(repr(float(after))) - Decimal(repr(float(before))))  # 0.3 - 0.1 is 0.2
+    return exactly(size, signed(size))
 
 
 def arrow(change: Change) -> str:

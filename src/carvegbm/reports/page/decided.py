@@ -99,9 +99,8 @@ def _engines(every: list[Asked]) -> str:
         for asked in every
     ]
     header = ["Attacker", *(_ENGINES.get(name, name) for name in names)]
-    return opened(
-        Table("engine-counts", said("Rows by the engine that decided them."), header, rows)
-    )
+    caption = said("Rows by the engine that decided them.")
+    return opened(Table("engine-counts", caption, header, rows, has_long_names=True))
 
 
 def _proofs(every: list[Asked]) -> str:
@@ -133,7 +132,7 @@ def _proofs(every: list[Asked]) -> str:
     header = ["Attacker", "file", "SHA-256", "bytes", "proved", "not proved", "checker"]
     caption = said("Proofs that were written, and what the checker said of them.")
     texts = frozenset({1, 2, 6})
-    return opened(Table("proof-files", caption, header, rows, texts=texts))
+    return opened(Table("proof-files", caption, header, rows, texts=texts, has_long_names=True))
 
 
 def _facts(document: Mapping[str, Any]) -> str:
@@ -167,6 +166,7 @@ def _facts(document: Mapping[str, Any]) -> str:
             ["What", "value"],
             [[said(name), value] for name, value in facts if value],
             numeric=2,
+            has_long_names=True,
         )
     )
 
@@ -205,9 +205,12 @@ def _times(document: Mapping[str, Any]) -> str:
     rows.append([said("all"), _seconds(times.get("seconds")), "–"])
     table = Table(
         "times-spent",
-        said(f"Made {when(times.get('date'))}. Two reports of the same inputs differ here only."),
+        said(
+            f"Made {when(times.get('date'))}. Two reports of the same inputs differ in times only."
+        ),
         ["Work", "seconds", "slowest row"],
         rows,
+        has_long_names=True,
     )
     return f'<article data-time><h3 id="times">Times</h3>{opened(table)}</article>'
 

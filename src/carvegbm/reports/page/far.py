@@ -27,7 +27,7 @@ from carvegbm.reports.page.words import how_far
 
 __all__ = ["how_far_it_is"]
 
-_MOST_ROWS = 60
+_MOST_ROWS = 40
 
 
 def how_far_it_is(document: Mapping[str, Any]) -> str:
@@ -60,7 +60,7 @@ def _stays(distance: Distance, name: str) -> str:
         Table(
             f"{name}-stays",
             said(f"How large a budget may be for most {rows} to stay robust."),
-            [f"At least so many {rows}", "stay robust at every budget"],
+            [f"At least so many {rows}", "stay robust at"],
             [
                 [said(round_percent(one["share"])), _stays_below(one, distance.norm)]
                 for one in entries
@@ -74,13 +74,13 @@ def _stays(distance: Distance, name: str) -> str:
 def _stays_below(entry: Mapping[str, Any], norm: Any) -> str:
     lower, upper = entry["lower"], entry["upper"]
     if lower is None:
-        return said("whatsoever: no budget is too large")
+        return said("every budget")
     if norm == 0:
         kept = int(lower) - 1
         sure = (
             f"up to {counted(kept, 'changed feature')}"
             if kept > 0
-            else "0: one changed feature is too many"
+            else "no budget: one changed feature is too many"
         )
         if upper == lower:
             return said(sure)
@@ -89,10 +89,10 @@ def _stays_below(entry: Mapping[str, Any], norm: Any) -> str:
     # What is said of the budgets below holds a little below as well, not above.
     below = exactly(lower, number(lower, 6, "down"))
     if upper == lower:
-        return f"below {below}" if lower else said("– (none but 0)")
+        return f"every budget below {below}" if lower else said("no budget above 0")
     end = "" if upper is None else f", and not from {exactly(upper, number(upper, 6, 'up'))} on"
-    sure = f"below {below}" if lower else said("0")
-    return f"{sure}; above, it is not decided{end}"
+    sure = f"every budget below {below}" if lower else said("budget 0")
+    return f"{sure}; above, this is not decided{end}"
 
 
 def _curve(distance: Distance, name: str) -> str:

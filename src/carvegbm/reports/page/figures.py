@@ -13,15 +13,26 @@ from typing import Any
 from carvegbm.reports.page.numbers import number, percent
 from carvegbm.reports.page.scales import Scale
 from carvegbm.reports.page.text import short
-from carvegbm.statuses import HATCHES, INKS, MEANINGS
+from carvegbm.statuses import COLOURS, HATCHES, INKS, MEANINGS
 
-__all__ = ["curve", "feature_bars", "histogram", "legend", "patterns", "status_bar"]
+__all__ = ["curve", "feature_bars", "histogram", "legend", "looks", "patterns", "status_bar"]
 
 WIDTH, HEIGHT = 400, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 26, 40
 _ROOM_FOR_TEXT = 0.11  # of a bar, for a count within
 
 _STRIPES = {"//": "M-2 6L6 -2M2 10L10 2", "\\\\": "M2 -2L10 6M-2 2L6 10", "..": ""}
+
+
+def looks() -> str:
+    """The style of the statuses: their colours, and that of text on them."""
+    colours = " ".join(f"--{status}: {colour};" for status, colour in COLOURS.items())
+    rules = "".join(
+        f".fill-{status} {{ fill: var(--{status}); }}\n"
+        f"svg text.on-{status} {{ fill: {ink}; stroke: var(--{status}); }}\n"
+        for status, ink in INKS.items()
+    )
+    return f":root {{ {colours} }}\n{rules}"
 
 
 def patterns() -> str:
@@ -74,8 +85,8 @@ def status_bar(segments: Sequence[tuple[str, int]], right: int, label: str) -> s
         )
         if count >= _ROOM_FOR_TEXT * rows:
             parts.append(
-                f'<text x="{start + width / 2:.3f}%" y="30" class="within" '
-                f'fill="{INKS[status]}">{count:,}</text>'
+                f'<text x="{start + width / 2:.3f}%" y="30" '
+                f'class="within on-{status}">{count:,}</text>'
             )
         before += count
     at = min(99.8, max(0.2, 100 * right / rows))
@@ -113,8 +124,8 @@ def feature_bars(features: Sequence[Mapping[str, Any]], label: str) -> str:
 
 def histogram(bars: Sequence[Mapping[str, Any]], axis: str, label: str) -> str:
     """Counts over sizes; every bar is as wide as the others, whatever it spans."""
-    ticks = Scale(0, max(2, *(int(bar["count"]) for bar in bars))).ticks(5)
-    ticks = [tick for tick in [*ticks, 2 * ticks[-1] - ticks[-2]] if tick == int(tick)]
+    ticks = Scale(0, max(2, *(int(bar["count"]) for bar in bars)), is_whole=True).ticks(5)
+    ticks.append(2 * ticks[-1] - ticks[-2])
     most = ticks[-1]
     parts = [_rule(tick / most, number(tick, 9)) for tick in ticks]
     width = (WIDTH - _LEFT - _RIGHT) / len(bars)

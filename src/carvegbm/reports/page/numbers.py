@@ -94,7 +94,7 @@ def number(value: float, digits: int = 4, rounding: str = "nearest") -> str:
     `rounding` is that of bounds: "down" for a lower one, "up" for an upper one.
 
     >>> number(1029.5), number(1029.5, 5), number(1e-35), number(-0.02), number(1234567.0, 7)
-    ('1,030', '1,029.5', '1e-35', '−0.02', '1,234,567')
+    ('1,030', '1,029.5', '1e−35', '−0.02', '1,234,567')
     >>> number(0.29999, 2, "down"), number(1e20), number(-0.0)
     ('0.29', '1e20', '0')
     """
@@ -112,7 +112,8 @@ def number(value: float, digits: int = 4, rounding: str = "nearest") -> str:
     if -5 < size < 15:
         return f"{sign}{plain:,f}"
     mantissa = plain.scaleb(-size).normalize()
-    return f"{sign}{mantissa:f}e{size}"
+    # A minus sign, at which no line breaks, as a hyphen would let it.
+    return f"{sign}{mantissa:f}e{str(size).replace('-', '−')}"
 
 
 _MOST = 17
@@ -122,7 +123,7 @@ def number_pair(before: float, after: float) -> tuple[str, str]:
     """Two numbers in digits that tell them apart, and how far apart: equal only if they are.
 
     >>> number_pair(1032, 1029.5), number_pair(0, 1.0000000180025095e-35)
-    (('1,032', '1,029.5'), ('0', '1e-35'))
+    (('1,032', '1,029.5'), ('0', '1e−35'))
     >>> number_pair(0.1, 0.1 + 1e-9), number_pair(1 / 3, 2 / 3)
     (('0.1', '0.100000001'), ('0.33333', '0.66667'))
     """
@@ -141,7 +142,7 @@ def _rounded(value: float, digits: int) -> Decimal:
     return Context(prec=digits).plus(Decimal(repr(float(value))))
 
 
-def signed(value: float, digits: int = 3) -> str:
+def signed(value: float, digits: int = 5) -> str:
     """A change, with its sign.
 
     >>> signed(0.02), signed(-2.5)

@@ -14,13 +14,12 @@ from carvegbm.reports.page.advice import what_to_do
 from carvegbm.reports.page.answer import notices, the_answer
 from carvegbm.reports.page.decided import how_it_was_decided, when
 from carvegbm.reports.page.far import how_far_it_is
-from carvegbm.reports.page.figures import patterns
+from carvegbm.reports.page.figures import looks, patterns
 from carvegbm.reports.page.frame import base_style, page_of, resource
 from carvegbm.reports.page.numbers import counted
 from carvegbm.reports.page.text import said, short, shown_name, visible
 from carvegbm.reports.page.weak import where_it_is_weak
 from carvegbm.reports.page.witnesses import what_an_attack_looks_like
-from carvegbm.statuses import COLOURS
 
 __all__ = ["html"]
 
@@ -51,8 +50,7 @@ def html(document: Mapping[str, Any]) -> str:
         f"{notices(document)}"
         f'<nav aria-label="Contents"><ol>{links}</ol></nav>\n<main>{sections}</main>'
     )
-    colours = "".join(f"--{status}: {colour}; " for status, colour in COLOURS.items())
-    style = f"{base_style()}:root {{ {colours}}}\n{resource(__package__, 'style.css')}"
+    style = f"{base_style()}{resource(__package__, 'style.css')}{looks()}"
     return page_of(f"How robust is {short(model['name'])}?", style, body)
 
 

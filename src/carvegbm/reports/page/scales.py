@@ -22,6 +22,8 @@ class Scale:
     low: float
     high: float
     is_log: bool = False
+    is_whole: bool = False
+    """Of whole numbers: no tick between them."""
 
     def place(self, value: float) -> float:
         """Where a number stands.
@@ -50,8 +52,11 @@ class Scale:
             stride = max(1, math.ceil(len(powers) / most))
             return [float(f"1e{power}") for power in powers[::stride]]
         raw = (self.high - self.low) / (most - 1)
+        if self.is_whole:
+            raw = max(1.0, raw)
         unit = 10.0 ** math.floor(math.log10(raw))
-        step = next(step * unit for step in _STEPS if step * unit >= raw * (1 - 1e-9))
+        steps = (step * unit for step in _STEPS if not self.is_whole or step * unit % 1 == 0)
+        step = next(step for step in steps if step >= raw * (1 - 1e-9))
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return [float(f"{step * number:.12g}") for number in range(first, last + 1)]
@@ -68,7 +73,7 @@ def scale_for(radii: Sequence[float], budgets: Sequence[float], *, whole: bool) 
     if not found and not asked:
         return Scale(0, 1)
     if whole:
-        return Scale(0, max([_quantile(found, 0.99), *asked, 2]) + 1)
+        return Scale(0, max([_quantile(found, 0.99), *asked, 2]) + 1, is_whole=True)
     near, far = _quantile(found, 0.1), _quantile(found, 0.9)
     if found and far > 50 * near:
         everything = [*found[:1], _quantile(found, 1), *asked]

@@ -30,6 +30,8 @@ class Table:
     """The first of the columns that hold numbers, which stand to the right."""
     texts: frozenset[int] = frozenset()
     """Columns after it that hold text all the same."""
+    has_long_names: bool = False
+    """In the first column, which then breaks its lines."""
     is_narrow: bool = False
     """As wide as its cells, not as the page."""
 
@@ -72,4 +74,7 @@ def _row(table: Table, cells: Sequence[str]) -> str:
 
 def _class_of(table: Table, column: int) -> str:
     is_text = column < table.numeric or column in table.texts
-    return ("stub " if column == 0 else "") + ("text" if is_text else "right")
+    kind = "text" if is_text else "right"
+    if column:
+        return kind
+    return f"stub long {kind}" if table.has_long_names else f"stub {kind}"

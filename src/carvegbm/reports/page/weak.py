@@ -25,18 +25,10 @@ def where_it_is_weak(document: Mapping[str, Any]) -> str:
     """The section's contents."""
     distances = [Distance(document, place) for place in range(len(document["distances"]))]
     asked = [Asked(document, place) for place in range(len(document["attackers"]))]
-    crowds = [_crowd(one) for one in asked if one.document["crowds"] is not None]
+    crowded = [one for one in asked if one.document["crowds"] is not None]
     parts = [_article(distance) for distance in distances]
-    if crowds:
-        intro = said(
-            "A tree asks whether a feature lies at or below a threshold. Where many rows lie next "
-            "to one threshold, a small change takes all of them across. That alone need not flip a "
-            "row, but it is where attacks begin."
-        )
-        parts.append(
-            '<article><h3 id="crowds">Thresholds that crowds of rows lie next to</h3>'
-            f"<p>{intro}</p>{''.join(crowds)}</article>"
-        )
+    if crowded:
+        parts.append(_crowds(crowded))
     return "".join(parts)
 
 
@@ -121,6 +113,7 @@ def _features(distance: Distance, name: str) -> str:
             ]
             for one in shown
         ],
+        has_long_names=True,
     )
     return (
         f"<figure>{feature_bars(shown, label)}<figcaption>"
@@ -162,13 +155,34 @@ def _first(distance: Distance, name: str) -> str:
     return opened(Table(f"{name}-first", caption, header, lines, texts=frozenset({2, 3})))
 
 
+def _crowds(crowded: list[Asked]) -> str:
+    intro = said(
+        "A tree asks whether a feature lies at or below a threshold. Where many rows lie next to "
+        "one threshold, a small change takes all of them across. That alone need not flip a row, "
+        "but it is where attacks begin."
+    )
+    zeros = (one.document["crowds"]["zeros"] for one in crowded)
+    traps = dict.fromkeys(_zeros(one) for one in zeros if one is not None)  # each said once
+    return (
+        '<article><h3 id="crowds">Thresholds that crowds of rows lie next to</h3>'
+        f"<p>{intro}</p>{''.join(traps)}"
+        f"{''.join(map(_crowd, crowded))}</article>"
+    )
+
+
 def _crowd(asked: Asked) -> str:
     crowds = asked.document["crowds"]
-    near, zeros = crowds["near"], crowds["zeros"]
+    near = crowds["near"]
     heading = ""
     if len(asked.whole["attackers"]) > 1:
         heading = f"<h4>{said(asked_title(asked))}</h4>"
     looked = counted(int(crowds["thresholds"]), "threshold")
+    if not crowds["thresholds"]:
+        text = (
+            "No threshold was looked at: features that this attacker cannot change, that move in "
+            "steps, categories and groups are left out."
+        )
+        return f"{heading}<p>{said(text)}</p>"
     if not near:
         text = f"Of {looked}, this attacker can take no row across any."
         return f"{heading}<p>{said(text)}</p>"
@@ -194,9 +208,9 @@ def _crowd(asked: Asked) -> str:
             ]
             for one in near
         ],
+        has_long_names=True,
     )
-    trap = "" if zeros is None else f'<p class="notice">{_zeros(zeros)}</p>'
-    return f"{heading}<p>{text}</p>{trap}{folded(data)}"
+    return f"{heading}<p>{text}</p>{folded(data)}"
 
 
 def _zeros(zeros: Mapping[str, Any]) -> str:
@@ -205,9 +219,9 @@ def _zeros(zeros: Mapping[str, Any]) -> str:
     have = "has" if rows == 1 else "have"
     text = (
         "LightGBM tells zero from the smallest positive number: "
-        f"{counted(thresholds, 'threshold')} of {counted(features, 'feature')} {lie} 1e-35 "
+        f"{counted(thresholds, 'threshold')} of {counted(features, 'feature')} {lie} 1e−35 "
         f"beside zero, and {counted(rows, 'row')} {have} exactly 0 there. Any budget, however "
         "small, takes them across: to such a model, 0 and “next to nothing” are as different as "
         "the trees make them."
     )
-    return f"<b>The trap beside zero.</b> {said(text)}"
+    return f'<p class="notice"><b>The trap beside zero.</b> {said(text)}</p>'

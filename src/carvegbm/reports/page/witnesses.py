@@ -61,6 +61,7 @@ def _witness(distance: Distance, place: int, name: str) -> str:
             [shown_name(change["name"]), *before_and_after(change), change_size(change)]
             for change in changes[:_CHANGES]
         ],
+        has_long_names=True,
     )
     long = distance.document["images"] is not None and len(changes) > 3
     shown = folded(table, "The changes") if long else opened(table) if changes else ""
