@@ -126,7 +126,7 @@ def test_curves_join_those_that_are_on_an_ax_already(plt):
 def test_axes_say_the_norm_unless_two_are_in_one_picture():
     display = cg.RobustnessCurveDisplay.from_radii(radii(0.1))
     assert display.ax_.get_xlabel() == "budget (norm inf)"
-    assert display.ax_.get_ylabel() == "robustness (share of instances)"
+    assert display.ax_.get_ylabel() == "robustness"
     cg.RobustnessCurveDisplay.from_radii(radii(0.2), ax=display.ax_)
     assert display.ax_.get_xlabel() == "budget (norm inf)"
     cg.RobustnessCurveDisplay.from_radii(radii(1, norm=0), ax=display.ax_)

@@ -286,7 +286,7 @@ class RobustnessCurveDisplay:
         ax = self.ax_
         for norm in dict.fromkeys(curve.norm for curve in self.curves):
             ax.set_xlabel(drawing.mix_of_norms(ax, "budget", norm))
-        ax.set_ylabel("robustness (share of instances)")
+        ax.set_ylabel("robustness")
         ax.set_ylim(0, 1.03)
         drawing.percent_axis(ax.yaxis)
         if ax.get_legend_handles_labels()[1]:

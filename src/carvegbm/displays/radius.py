@@ -26,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 Kind = Literal["histogram", "cumulative"]
 
 _MOST_BINS = 40
+_WORD = 0.65  # inches that the name of a bar takes
 _MARK = "carvegbm radii"
 _LOOKS = {
     "wrong": ("wrong\n(0)", "vulnerable"),
@@ -179,7 +180,7 @@ class RadiusDisplay:
         found = self.histogram(bins)
         self.ax_, self.figure_ = drawing.axes_for(f"{type(self).__name__}.plot", ax)
         if kind == "histogram":
-            self._draw_bars(*found, name, kwargs)
+            self._draw_bars(*found, name, kwargs, is_own=ax is None)
         else:
             self._draw_line(name, kwargs)
         if self.ax_.get_legend_handles_labels()[1]:
@@ -201,13 +202,15 @@ class RadiusDisplay:
         edges: Floats,
         name: str | None,
         kwargs: Mapping[str, Any],
+        is_own: bool,
     ) -> None:
         ax, counts = self.ax_, self.counts()
         first, last = (edges[0], edges[-1]) if len(edges) else (0.0, 0.0)
         width = float(np.median(np.diff(edges))) if len(edges) else 1.0
         # Bars of their own stand beside the scale, at a distance.
         wide = max(width, (last - first) / 14)
-        apart = max(1.5 * width, (last - first) / 8)
+        inches = drawing.width_of(ax, is_own=is_own)
+        apart = max(1.5 * width, (last - first) * max(1 / 8, _WORD / inches))
         places = {"wrong": first - apart, "infinite": last + apart}
         places["undecided"] = last + apart * (2 if counts["infinite"] else 1)
         self.bars_ = {}

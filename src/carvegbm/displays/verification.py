@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Segment", "VerificationDisplay", "segments"]
 
 _NARROWEST = 0.5  # inches of a segment that holds its number
-_WIDE = 4.5  # inches of axes that hold a name beside two numbers
+_WIDE = 4.0  # inches of axes that hold sentences side by side
+_CHARACTER = 0.073  # inches of small text
 _HEIGHT, _PER_BAR, _MOST = 1.6, 0.62, 60.0  # inches
 
 
@@ -265,12 +266,14 @@ class VerificationDisplay:
         for place, (name, totals) in enumerate(zip(names, self.totals, strict=True)):
             accuracy = drawing.percent(totals.accuracy)
             robustness = drawing.interval_text(*totals.robustness)
+            called = drawing.literal(name)
+            room = self._inches / _CHARACTER - len(called)
             numbers = f"robustness {robustness}"
-            if self._inches >= _WIDE:
-                numbers = f"accuracy {accuracy}, {numbers}"
+            ways = (f"accuracy {accuracy}, {numbers}", numbers)
+            numbers = next((way for way in ways if len(way) < room), "")
             # Above its bar: a long name takes no room from the bars.
             above: dict[str, Any] = {"va": "bottom", "fontsize": "small"}
-            ax.text(0, place - 0.34, drawing.literal(name), ha="left", weight="bold", **above)
+            ax.text(0, place - 0.34, called, ha="left", weight="bold", **above)
             ax.text(1, place - 0.34, numbers, ha="right", **above)
         ax.set_yticks([])
         ax.set_ylim(count - 0.6, -0.75)
@@ -279,7 +282,7 @@ class VerificationDisplay:
         ax.set_xlabel(_axis_text(self.totals))
         for side in ("top", "right", "left"):
             ax.spines[side].set_visible(False)
-        drawing.legend_below(ax, self._handles(), columns=2)
+        drawing.legend_below(ax, self._handles(), columns=2 if self._inches >= _WIDE else 3)
 
     def _handles(self) -> list[Any]:
         from matplotlib.lines import Line2D
@@ -291,7 +294,7 @@ class VerificationDisplay:
                 facecolor=COLOURS[status],
                 hatch=HATCHES[status] * 2,
                 edgecolor="white",
-                label=f"{status}: {meaning}",
+                label=f"{status}: {meaning}" if self._inches >= _WIDE else status,
             )
             for status, meaning in MEANINGS.items()
             if status in there
@@ -300,7 +303,7 @@ class VerificationDisplay:
         mark: dict[str, Any] = {"color": ink, "linestyle": "none", "marker": "|"}
         found.append(Line2D([], [], markersize=11, markeredgewidth=2.2, label="accuracy", **mark))
         if self.intervals_:
-            label = "robustness lies between"
+            label = "robustness lies between" if self._inches >= _WIDE else "robustness"
             found.append(Line2D([], [], color=ink, marker="|", markersize=7, label=label))
         return found
 
