@@ -154,6 +154,11 @@ class VerificationTotals(Totals):
             lines.append(f"  decided by  {decided}")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from carvegbm.displays.notebook import verification_html
+
+        return verification_html(self)
+
 
 @dataclass(frozen=True)
 class AttackTotals(Totals):

@@ -56,6 +56,7 @@ def a_report() -> TrainingReport:
 
 SHOWN = {
     "verify": lambda: cg.verify(MODEL, X, Y, ATTACKER),
+    "totals": lambda: cg.verify(MODEL, X, Y, ATTACKER)._totals,
     "attack": lambda: cg.attack(MODEL, X, Y, ATTACKER),
     "radius": lambda: cg.radius(MODEL, X, Y, norm=1),
     "curve": lambda: cg.robustness_curve(MODEL, X, Y, norm=1, budgets=[0, 0.1, 0.2]),
@@ -72,7 +73,7 @@ def test_everything_is_sound_html_with_names_escaped(what):
     found = Reader(text)
     assert "<script" not in text
     assert found.words
-    if what in ("verify", "attack", "range", "report", "attacker", "ensemble"):
+    if what in ("verify", "totals", "attack", "range", "report", "attacker", "ensemble"):
         assert any("<script>" in word for word in found.words)
 
 
