@@ -53,9 +53,10 @@ print(f"right on {np.mean(answers(X_test) == y_test):.1%} of {len(X_test)} test 
 #
 # An attacker has a norm and a budget. Thirty features in thirty units need a common
 # measure first: ``scale`` says what a unit of the budget is worth in each of them, here
-# the standard deviation of the training data. So the first attacker below may change
-# *every* measurement, but by no more than a tenth of a standard deviation; the second
-# one *any one* measurement, to any value.
+# the standard deviation of the training data. So "every feature by 0.1" may change
+# *every* measurement, but by no more than a tenth of a standard deviation; "0.5 in all"
+# has half a deviation to share among them; and "one feature at will" may set *any one*
+# measurement to any value.
 #
 # Call it an attacker or call it a careless laboratory: the question is the same, which
 # changed rows exist.
@@ -83,11 +84,9 @@ cg.VerificationDisplay.from_verifications(results)
 plt.show()
 
 # %%
-# *Robust* is right and stays right, *fragile* is right and can be flipped; *vulnerable*
-# is wrong and stays wrong, *broken* is wrong and can be flipped. Two features at will
-# are enough for more than half of the rows: no surprise, as these two may take values
-# that no cell ever had. :class:`carvegbm.Attacker` takes ``bounds`` for that, and much
-# more.
+# Two features at will are enough for more than half of the rows: no surprise, as these
+# two may take values that no cell ever had. :class:`carvegbm.Attacker` takes ``bounds``
+# for that, and much more.
 #
 # The changes that do it
 # ----------------------
@@ -106,10 +105,10 @@ print(f"row {row}, {data.target_names[y_test[row]]}: LightGBM's probability of b
 print(f"  is {before[surest]:.3f}, and {after[surest]:.3f} for its witness")
 
 # %%
-# That witness makes use of the whole budget. What is the *least* that flips this row?
-# :func:`carvegbm.explain` finds the nearest witness, and takes it apart: which features
-# it changes, and what each tree makes of it. (``print(told)`` has all of it in words,
-# and so has the command ``carvegbm explain``.)
+# That witness was free to use the whole budget. What is the *least* that flips this
+# row? :func:`carvegbm.explain` finds the nearest witness, and takes it apart: which
+# features it changes, and what each tree makes of it. (``print(told)`` has all of it in
+# words, and so has the command ``carvegbm explain``.)
 
 told = cg.explain(model, X_test, y_test, attackers["every feature by 0.1"], row=row)
 print(
@@ -167,8 +166,7 @@ plt.show()
 # A witness can be checked without this package. Is it within the budget, and does
 # LightGBM's own ``predict`` change its mind? (The distance is checked here in floating
 # point, so up to a rounding; inside it is compared as a fraction.) A witness that flips
-# the exact sum by less than the library's rounding is marked ``borderline``; here there
-# is none.
+# the exact sum by less than the library's rounding is marked ``borderline``.
 
 far = np.abs(found.witnesses - X_test)[fragile] / deviation
 flipped = answers(found.witnesses[fragile]) != answers(X_test[fragile])

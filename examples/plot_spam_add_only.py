@@ -73,7 +73,7 @@ X_valid, X_test, y_valid, y_test = train_test_split(
 dear = {word for topic in ("work", "code") for word in topics[topic][0].split()}
 spammer = cg.Attacker(
     norm=1,
-    budget=5,
+    budget=3,
     scale={word: (0, 0.5 if word in dear else 1) for word in words},
     step=1,
     bounds=(0, 15),
@@ -88,28 +88,16 @@ spammer = cg.Attacker(
 # *Monotone* is LightGBM that is told that no count may lower the score. Then adding
 # cannot help at all; but good words count for nothing any more.
 #
-# *Robust* is trained against the spammer. Training attacks all mails, ham as well,
-# while in truth nobody adds prizes to ham. So it is given a spammer who has only the
-# words that are more frequent in ham: a harmless thing to do to ham. The judge below
-# knows no such mercy.
-
-size = {"n_estimators": 100, "num_leaves": 15, "learning_rate": 0.08}
-quiet = {"random_state": 0, "n_jobs": 1, "verbose": -1}
-plain = LGBMClassifier(**size, **quiet).fit(X_train, y_train, feature_name=words)
-monotone = LGBMClassifier(**size, **quiet, monotone_constraints=[1] * len(words))
-monotone.fit(X_train, y_train, feature_name=words)
-
-in_ham, in_spam = (X_train[y_train == kind].mean(axis=0) for kind in (0, 1))
-good = [word for word, more in zip(words, in_ham > in_spam, strict=True) if more]
-options = {**spammer.arguments(), "budget": 3, "features": good}
-robust = cg.RobustClassifier(**options, random_state=0, n_jobs=1)
-robust.fit(X_train, y_train, eval_set=[(X_valid, y_valid)], feature_names=words)
-print(textwrap.fill(f"chosen for {robust.training_report_.why}", 80))
-
-# %%
 # A filter that blocks everything is robust, too. To compare like with like, every
 # filter gets the threshold at which it blocks 5 % of the *validation* ham; test mails
 # have no say in it. The ensemble with the new threshold is what is verified.
+
+size = {"n_estimators": 100, "num_leaves": 15, "learning_rate": 0.08}
+quiet = {"random_state": 0, "n_jobs": 1, "verbose": -1}
+plain = LGBMClassifier(**size, **quiet)
+monotone = LGBMClassifier(**size, **quiet, monotone_constraints=[1] * len(words))
+for model in (plain, monotone):
+    model.fit(X_train, y_train, feature_name=words)
 
 
 def at_threshold(model):
@@ -124,13 +112,42 @@ def at_threshold(model):
     )
 
 
-models = {"plain": plain, "robust": robust, "monotone": monotone}
-filters = {name: at_threshold(model) for name, model in models.items()}
+# %%
+# *Robust* is trained against the spammer. Training attacks all mails, ham as well,
+# while in truth nobody adds prizes to ham. So it is given a spammer who has only the
+# words that are more frequent in ham: a harmless thing to do to ham. The judge knows no
+# such mercy: it grants every word. Which budget to train for is tried out, and
+# validation mails decide, by the share of spam that is caught whatever is added.
+
+in_ham, in_spam = (X_train[y_train == kind].mean(axis=0) for kind in (0, 1))
+good = [word for word, more in zip(words, in_ham > in_spam, strict=True) if more]
+spam_valid = X_valid[y_valid == 1]
+
+robust, best = None, -1.0
+for budget in (2, 3, 5):
+    options = {**spammer.arguments(), "budget": budget, "features": good}
+    trial = cg.RobustClassifier(**options, n_estimators=120, random_state=0, n_jobs=1)
+    trial.fit(X_train, y_train, eval_set=[(X_valid, y_valid)], feature_names=words)
+    trees = at_threshold(trial)
+    result = cg.verify(trees, spam_valid, np.ones(len(spam_valid), int), spammer)
+    share = result.robustness[0]
+    print(f"trained for {budget}: {share:.1%} of the validation spam stays caught")
+    if share > best:
+        robust, best = trees, share
+
+# %%
+# The three on test mails, which nothing has seen so far, and without an attack:
+
+filters = {
+    "plain": at_threshold(plain),
+    "robust": robust,
+    "monotone": at_threshold(monotone),
+}
 spam, ham = X_test[y_test == 1], X_test[y_test == 0]
-print("test mails                  ham blocked   spam caught")
+print("            ham blocked   spam caught")
 for name, trees in filters.items():
     blocked, caught = (np.mean(trees.decide(mail)) for mail in (ham, spam))
-    print(f"  {name:26}{blocked:10.1%}{caught:14.1%}")
+    print(f"{name:13}{blocked:10.1%}{caught:14.1%}")
 
 # %%
 # What the spammer can do
@@ -156,9 +173,8 @@ plt.show()
 # The plain filter is a good one as long as nobody looks at it closely. The monotone one
 # pays in advance: it catches less, and loses nothing afterwards. The robust one is as
 # good as the plain one on mails that are not touched, and better from the first words
-# on; a spammer with a purse deep enough still gets through. It was trained for a budget
-# of 3 and holds beyond that, but nobody promised it. (Training for more is not always
-# better: with 5 in place of 3, this filter catches less to begin with.)
+# on; a spammer with a purse deep enough still gets through. It was chosen for a spammer
+# who spends 3; beyond that nobody promised anything.
 #
 # The words that give most
 # ------------------------
