@@ -171,10 +171,10 @@ plt.show()
 
 # %%
 # The plain filter is a good one as long as nobody looks at it closely. The monotone one
-# pays in advance: it catches less, and loses nothing afterwards. The robust one is as
-# good as the plain one on mails that are not touched, and better from the first words
-# on; a spammer with a purse deep enough still gets through. It was chosen for a spammer
-# who spends 3; beyond that nobody promised anything.
+# pays in advance: it catches less, and loses nothing afterwards: the flat line is a
+# proof. The robust one is as good as the plain one on mails that are not touched, and
+# better from the first words on; a spammer with a purse deep enough still gets through.
+# It was chosen for a spammer who spends 3; beyond that nobody promised anything.
 #
 # The words that give most
 # ------------------------
@@ -233,5 +233,6 @@ for name, mail in (("caught", spam[row]), ("passes", changed[row])):
 
 # %%
 # What this does not show: mails in the world, a spammer who writes a new text, or one
-# who knows only what the filter answers. The exact verdict is about the strongest
-# spammer with these rules, who knows everything; a weaker one can do no more.
+# who knows only what the filter answers; and the machine at the top was set up so that
+# there is something to see. The exact verdict is about the strongest spammer with these
+# rules, who knows everything; a weaker one can do no more.
