@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -336,6 +338,15 @@ def test_where_time_runs_out_the_bounds_are_told_and_no_more():
     if found.witness is not None:
         assert case.ensemble.decide([found.witness])[0] != y[0]
         assert "nearest" not in str(found)
+
+
+@given(lower=st.floats(0, 1e99), upper=st.floats(0, 1e99))
+def test_bounds_are_rounded_outward(lower, upper):
+    lower, upper = sorted([lower, upper])
+    model = ensemble(stump(0, 0.5))
+    told = replace(cg.explain(model, [0.0], norm=1), radius=math.nan, lower=lower, upper=upper)
+    ends = re.search(r"radius  between (\S+) and (\S+), norm 1: time ran out", str(told))
+    assert float(ends.group(1)) <= lower <= upper <= float(ends.group(2))
 
 
 def test_a_status_that_is_not_decided_in_time_is_unknown():

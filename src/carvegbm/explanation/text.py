@@ -7,6 +7,7 @@ text. Names come from strangers' files: what could steer a terminal is shown as 
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -109,8 +110,9 @@ def _radius(told: Explanation) -> str:
     if told.is_exact:
         return f"{_number(told.radius)}, {norm}"
     if math.isinf(told.upper):
-        return f"≥ {_down(told.lower)}, {norm}: time ran out"
-    return f"between {_down(told.lower)} and {_up(told.upper)}, {norm}: time ran out"
+        return f"≥ {_bound(told.lower, ROUND_FLOOR)}, {norm}: time ran out"
+    lower, upper = _bound(told.lower, ROUND_FLOOR), _bound(told.upper, ROUND_CEILING)
+    return f"between {lower} and {upper}, {norm}: time ran out"
 
 
 # ── the witness ──────────────────────────────────────────────────────────────────────────────
@@ -250,19 +252,6 @@ def _signed(value: Fraction) -> str:
     return f"{float(value):+.6g}" if value else "0"
 
 
-def _down(value: float) -> str:
-    """Six digits, of a number that is no larger."""
-    return _towards(value, -1)
-
-
-def _up(value: float) -> str:
-    return _towards(value, 1)
-
-
-def _towards(value: float, way: int) -> str:
-    """The number with six digits or more, rounded the way that keeps a bound a bound."""
-    for digits in range(6, 18):
-        text = f"{value:.{digits}g}"
-        if (float(text) - value) * way >= 0:
-            return text
-    return repr(value)
+def _bound(value: float, rounding: str) -> str:
+    """Six digits, rounded the way that keeps a bound a bound."""
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal(value)):.6g}"
