@@ -159,6 +159,7 @@ def test_options_of_bars_go_to_matplotlib():
 
 def test_what_cannot_be_drawn_is_refused_in_one_line_and_leaves_no_figure(plt):
     result = verification(["robust"])
+    assert cg.VerificationDisplay.of(result).names == ("norm inf, budget 0.1",)
     with refused("Verification", "0.3"):
         cg.VerificationDisplay.from_verification(0.3)
     with refused("y", "(2,)"):

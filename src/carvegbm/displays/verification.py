@@ -6,7 +6,7 @@ what may be robust, fragile; then, beyond the accuracy, what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -87,16 +87,16 @@ class VerificationDisplay:
         self._segments = [segments(each) for each in self.totals]
 
     @classmethod
-    def of(
-        cls, verifications: Mapping[Any, Any] | Sequence[Any], names: Sequence[str] | None = None
-    ) -> VerificationDisplay:
-        """The display of several verifications, or of their totals, not drawn yet.
+    def of(cls, verifications: Any, names: Sequence[str] | None = None) -> VerificationDisplay:
+        """The display of one verification or several, or of their totals, not drawn yet.
 
         Those that have no name are called by their attackers.
         """
         if isinstance(verifications, Mapping):
             names = [str(name) for name in verifications]
             verifications = list(verifications.values())
+        if not isinstance(verifications, Iterable):  # one alone
+            verifications = [verifications]
         totals = [_totals(given) for given in verifications]
         return cls(totals=totals, names=names or [attacker_text(t.attacker) for t in totals])
 
