@@ -71,7 +71,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": os.environ.get("CARVEGBM_EXAMPLES", r"\.py$"),
     "ignore_pattern": r"__init__\.py|/_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "ext.gallery.ByStory",
     "doc_module": ("carvegbm",),
     "backreferences_dir": "reference/backreferences",
     "inspect_global_variables": False,
