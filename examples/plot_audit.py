@@ -2,20 +2,21 @@
 An audit, from the model to a checked proof
 ===========================================
 
-A bank has bought a model that stops fraudulent payments. How much does a fraudster have
-to change to get a payment through? The vendor answers with a file of proofs; the
-auditor, who trusts nobody, checks it with a program of one file that shares nothing
-with the tool that wrote it. At the end stand sentences that can be signed, and hashes
-of what they are about.
+A bank has bought a model that stops fraudulent payments. How much does a
+fraudster have to change to get a payment through? The vendor answers with a
+file of proofs; the auditor, who trusts nobody, checks it with a program of one
+file that shares nothing with the tool that wrote it. At the end stand
+sentences that can be signed, and hashes of what they are about.
 """
 
 # %%
 # What the auditor is given
 # -------------------------
 #
-# A model in a file, and held-out payments. Here both are made on the spot, from a small
-# random machine; in an audit they come from outside.
+# A model in a file, and held-out payments. Here both are made on the spot,
+# from a small random machine; in an audit they come from outside.
 
+# sphinx_gallery_thumbnail_number = 2
 import hashlib
 import importlib.util
 import subprocess
@@ -74,21 +75,28 @@ frauds = X_test[y_test == 1]  # only fraudsters attack
 table = np.column_stack([frauds, np.ones(len(frauds))])
 header = ",".join([*names, "label"])
 np.savetxt(
-    folder / "frauds.csv", table, "%.17g", delimiter=",", header=header, comments=""
+    folder / "frauds.csv",
+    table,
+    "%.17g",
+    delimiter=",",
+    header=header,
+    comments="",
 )
 
 given = cg.load(folder / "model.txt")
 caught, alarms = given.decide(frauds), given.decide(X_test[y_test == 0])
-print(f"{len(frauds)} held-out frauds, of which {caught.mean():.1%} are stopped")
+print(
+    f"{len(frauds)} held-out frauds, of which {caught.mean():.1%} are stopped"
+)
 print(f"{alarms.mean():.1%} of the other payments are stopped, too")
 
 # %%
 # The attacker, in writing
 # ------------------------
 #
-# What a fraudster can do is a matter for people who know fraud, not for a tool. So it
-# goes into a file that both sides can read and sign. Every line is a statement that one
-# can disagree with.
+# What a fraudster can do is a matter for people who know fraud, not for a
+# tool. So it goes into a file that both sides can read and sign. Every line is
+# a statement that one can disagree with.
 
 terms = """\
 norm = 1                 # costs add up
@@ -96,7 +104,7 @@ budget = 2               # units of effort per payment
 # what is not among these is out of reach
 features = ["amount", "hour", "account_age_days", "payments_24h"]
 
-[scale]                  # what one unit of effort buys: [down, up]; 0 is impossible
+[scale]                  # what a unit of effort buys: [down, up]; 0: nothing
 amount = [50, 0]         # ask for 50 less; asking for more makes no sense
 hour = 6                 # wait, or hurry, by six hours
 account_age_days = [0, 30]   # let the account rest for a month
@@ -120,8 +128,9 @@ attacker = cg.Attacker.from_file(folder / "attacker.toml")
 # The answer, and the proof
 # -------------------------
 #
-# ``proof`` writes down why every status is true: for a payment that can be changed to
-# get through, the changed payment; for one that cannot, a bound on all changes at once.
+# ``proof`` writes down why every status is true: for a payment that can be
+# changed to get through, the changed payment; for one that cannot, a bound on
+# all changes at once.
 
 frauds_file = cg.load_table(folder / "frauds.csv")
 result = cg.verify(
@@ -135,11 +144,13 @@ result.plot(name="frauds, two units of effort")
 plt.show()
 
 # %%
-# How much effort does it take? The *radius* is the least that gets a payment through.
-# What can be had for two units is a matter of the terms; the whole picture says what
-# other terms would have given.
+# How much effort does it take? The *radius* is the least that gets a payment
+# through. What can be had for two units is a matter of the terms; the whole
+# picture says what other terms would have given.
 
-effort = cg.radius(folder / "model.txt", frauds_file.X, frauds_file.y, attacker)
+effort = cg.radius(
+    folder / "model.txt", frauds_file.X, frauds_file.y, attacker
+)
 fig, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
 effort.plot(ax)
 ax.axvline(attacker.budget, color="black", linestyle=":")
@@ -151,17 +162,27 @@ plt.show()
 # The check
 # ---------
 #
-# The auditor runs ``carvegbm_check.py``, on a machine of their own if they like. It is
-# one file of plain Python that reads the model and the data itself and goes through the
-# proof in whole numbers and fractions. It needs neither this package nor NumPy: ``-I``
-# and ``-S`` start Python without either in sight.
+# The auditor runs ``carvegbm_check.py``, on a machine of their own if they
+# like. It is one file of plain Python that reads the model and the data itself
+# and goes through the proof in whole numbers and fractions. It needs neither
+# this package nor NumPy: ``-I`` and ``-S`` start Python without either in
+# sight.
 
 checker = importlib.util.find_spec("carvegbm_check").origin
 
 
 def check(proof, model, data="frauds.csv"):
-    """What the checker prints, and what it ends with: 0 if every status is proved."""
-    command = [sys.executable, "-I", "-S", checker, "--quiet", proof, model, data]
+    """What the checker prints, and its exit code: 0 if all is proved."""
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        checker,
+        "--quiet",
+        proof,
+        model,
+        data,
+    ]
     run = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, encoding="utf-8"
     )
@@ -173,18 +194,20 @@ print(textwrap.fill(said, 80))
 print("exit code", code)
 
 # %%
-# The checker also says against whom: features by their position, scales down and up,
-# steps, bounds. This is to be compared with the terms above, because a proof about a
-# weaker fraudster would be a proof, too.
+# The checker also says against whom: features by their position, scales down
+# and up, steps, bounds. This is to be compared with the terms above, because a
+# proof about a weaker fraudster would be a proof, too.
 #
 # Could it be cheated?
 # --------------------
 #
-# A proof belongs to one model. Change a leaf in the ninth digit, and it is refused. A
-# damaged file is refused as well.
+# A proof belongs to one model. Change a leaf in the ninth digit, and it is
+# refused. A damaged file is refused as well.
 
 text = (folder / "model.txt").read_text()
-line = next(line for line in text.splitlines() if line.startswith("leaf_value="))
+line = next(
+    line for line in text.splitlines() if line.startswith("leaf_value=")
+)
 first = line.split("=")[1].split()[0]
 other = text.replace(first, repr(float(first) * (1 + 1e-9)), 1)
 (folder / "other.txt").write_text(other)
@@ -193,7 +216,10 @@ damaged = bytearray((folder / "verdicts.proof").read_bytes())
 damaged[len(damaged) // 2] ^= 1
 (folder / "damaged.proof").write_bytes(damaged)
 
-for proof, of in (("verdicts.proof", "other.txt"), ("damaged.proof", "model.txt")):
+for proof, of in (
+    ("verdicts.proof", "other.txt"),
+    ("damaged.proof", "model.txt"),
+):
     said, code = check(proof, of)
     print(f"{proof} with {of}: exit code {code}")
     print(textwrap.indent(textwrap.fill(said, 80), "  "))
@@ -205,16 +231,12 @@ for proof, of in (("verdicts.proof", "other.txt"), ("damaged.proof", "model.txt"
 # Sentences that follow from what was checked, and nothing else.
 
 counts = result.counts
-print(f"1. Of {len(result)} frauds in the data, the model stops {result.right.sum()}.")
-print(
-    f"2. Of these, {counts['robust']} are stopped whatever is changed within the terms."
-)
-print(
-    f"   For the other {counts['fragile']}, a change that gets them through is known."
-)
-print(
-    f"3. {counts['unknown']} are undecided. An independent program checked all of it."
-)
+print(f"1. Of {len(result)} frauds, the model stops {result.right.sum()}.")
+print(f"2. Of these, {counts['robust']} are stopped whatever is changed")
+print(f"   within the terms. For {counts['fragile']}, a change is known")
+print("   that is within the terms and gets them through.")
+print(f"3. {counts['unknown']} are undecided.")
+print("   An independent program checked all of it.")
 print("4. This is about these files (SHA-256, first 16 digits):")
 for name in ("model.txt", "frauds.csv", "attacker.toml", "verdicts.proof"):
     digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
@@ -224,10 +246,10 @@ for name in ("model.txt", "frauds.csv", "attacker.toml", "verdicts.proof"):
 # A page for the committee
 # ------------------------
 #
-# :func:`carvegbm.report` puts the same questions, and more of them, on one page that
-# needs no network: the answer first, how far, where the model is weak, what attacks
-# look like, and how it was decided. The proof is written and checked once more on the
-# way.
+# :func:`carvegbm.report` puts the same questions, and more of them, on one
+# page that needs no network: the answer first, how far, where the model is
+# weak, what attacks look like, and how it was decided. The proof is written
+# and checked once more on the way.
 
 page = cg.report(
     folder / "model.txt",
@@ -239,13 +261,13 @@ page = cg.report(
     files={"data": folder / "frauds.csv"},
     progress=False,
 )
-print(page)
+print(textwrap.fill(str(page), 80))
 print(f"report.html: {(folder / 'report.html').stat().st_size / 1024:.0f} kB")
 
 # %%
-# And what cannot be said: that payments of next year look like these, that the terms
-# describe real fraudsters, or that a fraudster would find the change. The proof covers
-# the model and the rows; whether they are the right ones is the part of an audit that
-# remains.
+# And what cannot be said: that payments of next year look like these, that the
+# terms describe real fraudsters, or that a fraudster would find the change.
+# The proof covers the model and the rows; whether they are the right ones is
+# the part of an audit that remains.
 
 room.cleanup()

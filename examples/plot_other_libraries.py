@@ -2,17 +2,19 @@
 XGBoost and scikit-learn: the same questions
 ============================================
 
-A tree is a tree. Models of XGBoost and scikit-learn are asked the same questions as
-those of LightGBM, and the answers are about the model *as its library runs it*, down to
-the number format it reads and to what it says on a tie.
+A tree is a tree. Models of XGBoost and scikit-learn are asked the same
+questions as those of LightGBM, and the answers are about the model *as its
+library runs it*, down to the number format it reads and to what it says on a
+tie.
 """
 
 # %%
 # Six models, one table
 # ---------------------
 #
-# All on the same half of the breast cancer data, none of them tuned. XGBoost is
-# optional here: where it is not installed, the rest of this page is the same.
+# All on the same half of the breast cancer data, none of them tuned. XGBoost
+# is optional here: where it is not installed, the rest of this page is the
+# same.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -44,7 +46,9 @@ models = {
     "HistGradientBoosting": HistGradientBoostingClassifier(
         max_iter=50, max_leaf_nodes=8, random_state=0
     ),
-    "GradientBoosting": GradientBoostingClassifier(n_estimators=50, random_state=0),
+    "GradientBoosting": GradientBoostingClassifier(
+        n_estimators=50, random_state=0
+    ),
     "RandomForest": RandomForestClassifier(n_estimators=50, random_state=0),
     "ExtraTrees": ExtraTreesClassifier(n_estimators=50, random_state=0),
 }
@@ -57,10 +61,10 @@ for name, model in models.items():
     print(f"{name:21} {cg.load(model)}")
 
 # %%
-# Nothing has to be converted or exported: ``cg.verify`` takes the fitted estimator (or
-# a file, where the library writes one). The line above shows what was read. Forests
-# have a score per class; some models read their inputs as float32, which will matter
-# below.
+# Nothing has to be converted or exported: ``cg.verify`` takes the fitted
+# estimator (or a file, where the library writes one). The line above shows
+# what was read. Forests have a score per class; some models read their inputs
+# as float32, which will matter below.
 #
 # The same attackers for all of them, in units of standard deviations:
 
@@ -77,13 +81,16 @@ results = {
     for who, attacker in attackers.items()
 }
 print(
-    sum(result.counts["unknown"] for result in results.values()), "verdicts are unknown"
+    sum(result.counts["unknown"] for result in results.values()),
+    "verdicts are unknown",
 )
 
 # %%
 
 marks = dict(zip(attackers, "osD^", strict=True))
-inks = dict(zip(attackers, ("#0072b2", "#009e73", "#e69f00", "#d55e00"), strict=True))
+inks = dict(
+    zip(attackers, ("#0072b2", "#009e73", "#e69f00", "#d55e00"), strict=True)
+)
 names = sorted(
     models, key=lambda name: results[name, "two features at will"].robustness
 )
@@ -98,7 +105,9 @@ for height, name in enumerate(names):
         linewidth=3,
         zorder=1,
     )
-    ax.plot(accuracy, height, "|", color="black", markersize=16, markeredgewidth=2)
+    ax.plot(
+        accuracy, height, "|", color="black", markersize=16, markeredgewidth=2
+    )
     for who, share in zip(attackers, shares, strict=True):
         ax.plot(share, height, marks[who], color=inks[who], markersize=8)
 ax.plot(
@@ -113,7 +122,10 @@ ax.plot(
 for who in attackers:
     ax.plot([], [], marks[who], color=inks[who], label=who)
 ax.set_yticks(range(len(names)), names)
-ax.set(xlim=(0, 1.01), xlabel="test rows that stay right, whatever the attacker does")
+ax.set(
+    xlim=(0, 1.01),
+    xlabel="test rows that stay right, whatever the attacker does",
+)
 ax.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
 ax.grid(axis="x", alpha=0.3)
 ax.spines[["top", "right", "left"]].set_visible(False)
@@ -122,9 +134,9 @@ fig.legend(loc="outside upper center", ncols=3, frameon=False)
 plt.show()
 
 # %%
-# Without an attack there is little between these models. With one there is a lot, and
-# accuracy does not tell which is which. (This is one split of one set of data: it is no
-# ranking of libraries.)
+# Without an attack there is little between these models. With one there is a
+# lot, and accuracy does not tell which is which. (This is one split of one set
+# of data: it is no ranking of libraries.)
 #
 # Does the library agree?
 # -----------------------
@@ -144,11 +156,12 @@ for name, model in models.items():
 # What *borderline* means
 # -----------------------
 #
-# The forest has fifty trees whose leaves are pure, so that they can be split 25 to 25.
-# Then the sum of all trees is exactly on the threshold, and what the answer is depends
-# on the library: scikit- learn names the first class. The verdict follows it, and the
-# mark says that rounding or another order of summation might tip such a witness over.
-# Whoever needs a witness that does not hang on this can leave them out.
+# The forest has fifty trees whose leaves are pure, so that they can be split
+# 25 to 25. Then the sum of all trees is exactly on the threshold, and what the
+# answer is depends on the library: scikit- learn names the first class. The
+# verdict follows it, and the mark says that rounding or another order of
+# summation might tip such a witness over. Whoever needs a witness that does
+# not hang on this can leave them out.
 
 forest = models["RandomForest"]
 found = cg.attack(forest, X_test, y_test, attackers["every feature by 0.1"])
@@ -161,10 +174,10 @@ for row in np.flatnonzero(found.borderline):
 # Numbers that the model cannot see
 # ---------------------------------
 #
-# XGBoost reads its inputs as float32 and goes left if x < threshold. So there are
-# numbers below the threshold that it takes for the threshold itself. An attack that is
-# computed in double precision steps right into this gap. Here is a tree with a single
-# split, and a row just right of it.
+# XGBoost reads its inputs as float32 and goes left if x < threshold. So there
+# are numbers below the threshold that it takes for the threshold itself. An
+# attack that is computed in double precision steps right into this gap. Here
+# is a tree with a single split, and a row just right of it.
 
 if XGBClassifier is not None:
     stump = XGBClassifier(n_estimators=1, max_depth=1, random_state=0).fit(
@@ -172,7 +185,9 @@ if XGBClassifier is not None:
     )
     split = cg.load(stump).to_trees()[0]
     feature = split["feature"]
-    largest_left = np.float32(split["threshold"])  # of the float32 numbers that go left
+    largest_left = np.float32(
+        split["threshold"]
+    )  # of the float32 numbers that go left
     threshold = np.nextafter(largest_left, np.float32(np.inf))
     x = X_test[0].copy()
     for text, value in (
@@ -184,9 +199,9 @@ if XGBClassifier is not None:
         print(f"{text:18} {value:.17g}  XGBoost says {stump.predict([x])[0]}")
 
 # %%
-# The double below the threshold is smaller, and changes nothing. Here the attacker
-# knows that: against a float32 model it moves on float32 numbers, and what it costs is
-# still measured from the row as it was given, exactly.
+# The double below the threshold is smaller, and changes nothing. Here the
+# attacker knows that: against a float32 model it moves on float32 numbers, and
+# what it costs is still measured from the row as it was given, exactly.
 
 for name, model in models.items():
     precision = cg.load(model).input_precision
@@ -195,10 +210,10 @@ for name, model in models.items():
     values = found.witnesses[moved & found.success[:, None]]
     exact = np.mean(values == values.astype(np.float32).astype(float))
     print(
-        f"{name:21} reads {precision}; {exact:4.0%} of the changed values are float32"
+        f"{name:21} reads {precision}; {exact:4.0%} of the changes are float32"
     )
 
 # %%
-# What this does not show: models behind a pipeline. A scaler in front of the trees
-# changes what a budget means; attack the model in the units that it sees, or give
-# ``scale``.
+# What this does not show: models behind a pipeline. A scaler in front of the
+# trees changes what a budget means; attack the model in the units that it
+# sees, or give ``scale``.

@@ -2,19 +2,20 @@
 Digits that stay what they are
 ==============================
 
-One or two changed pixels turn a 3 into an 8, for a plain LightGBM model; no person
-would notice more than a speck. A model that is trained against such changes needs more
-persuasion. Both are verified exactly, image by image, and every claim of a successful
-attack comes with the picture.
+One or two changed pixels turn a 3 into an 8, for a plain LightGBM model; no
+person would notice more than a speck. A model that is trained against such
+changes needs more persuasion. Both are verified exactly, image by image, and
+every claim of a successful attack comes with the picture.
 """
 
 # %%
 # Images
 # ------
 #
-# The digits 3 and 8 of scikit-learn's data: 8 × 8 pixels in 17 shades, scaled to lie
-# between 0 and 1. Half of the images are for training. A fifth is for validation, by
-# which training makes its choices; the rest, for testing, is touched only to judge.
+# The digits 3 and 8 of scikit-learn's data: 8 × 8 pixels in 17 shades, scaled
+# to lie between 0 and 1. Half of the images are for training. A fifth is for
+# validation, by which training makes its choices; the rest, for testing, is
+# touched only to judge.
 
 # sphinx_gallery_thumbnail_number = 2
 import textwrap
@@ -44,9 +45,10 @@ print("images for training, validation and test:", *sizes)
 # Two models
 # ----------
 #
-# The attacker may repaint any two pixels (``norm=0``, ``budget=2``) in any of the 17
-# shades (``step``, ``bounds``). :class:`carvegbm.RobustClassifier` takes the same
-# options and grows trees against it. What comes out is a LightGBM model as well.
+# The attacker may repaint any two pixels (``norm=0``, ``budget=2``) in any of
+# the 17 shades (``step``, ``bounds``). :class:`carvegbm.RobustClassifier`
+# takes the same options and grows trees against it. What comes out is a
+# LightGBM model as well.
 
 attacker = cg.Attacker(norm=0, budget=2, step="1/16", bounds=(0, 1))
 
@@ -66,15 +68,18 @@ models = {"plain": plain, "robust": robust}
 for name, model in models.items():
     result = cg.verify(model, X_test, y_test, attacker)
     accuracy, robustness = result.accuracy, result.robustness[0]
-    print(f"{name:8} right {accuracy:.1%}, and after any two pixels {robustness:.1%}")
+    print(
+        f"{name:8} right {accuracy:.1%}, with any two changed {robustness:.1%}"
+    )
 
 # %%
 # What it takes
 # -------------
 #
-# The :func:`carvegbm.radius` of an image is the smallest number of pixels that flips
-# the model's answer to it. Each model is asked about each test image, and the answer is
-# exact: with one pixel less, no choice of pixels and shades does it.
+# The :func:`carvegbm.radius` of an image is the smallest number of pixels that
+# flips the model's answer to it. Each model is asked about each test image,
+# and the answer is exact: with one pixel less, no choice of pixels and shades
+# does it.
 
 limits = {"step": "1/16", "bounds": (0, 1)}
 radii = {
@@ -88,10 +93,16 @@ most = max(radius.max() for radius in radii.values())
 for shift, (name, radius) in zip((-0.2, 0.2), radii.items(), strict=True):
     counts = np.bincount(radius, minlength=most + 1)
     bars = ax.bar(
-        np.arange(most + 1) + shift, counts, width=0.4, color=colours[name], label=name
+        np.arange(most + 1) + shift,
+        counts,
+        width=0.4,
+        color=colours[name],
+        label=name,
     )
     ax.bar_label(bars, [n or "" for n in counts], fontsize=9)
-ax.set_xticks(range(most + 1), ["wrong\nas it is", *map(str, range(1, most + 1))])
+ax.set_xticks(
+    range(most + 1), ["wrong\nas it is", *map(str, range(1, most + 1))]
+)
 ax.set(xlabel="pixels that it takes to flip the answer", ylabel="test images")
 ax.legend(frameon=False)
 ax.spines[["top", "right"]].set_visible(False)
@@ -101,8 +112,8 @@ plt.show()
 # The pictures
 # ------------
 #
-# For some images, the least that flips each model: its *witness* at the radius. Changed
-# pixels are framed.
+# For some images, the least that flips each model: its *witness* at the
+# radius. Changed pixels are framed.
 
 
 def witness_of(model, row, budget):
@@ -117,7 +128,9 @@ def show(ax, image, original):
     for place in np.flatnonzero(image != original):
         corner = (place % 8 - 0.5, place // 8 - 0.5)
         ax.add_patch(
-            Rectangle(corner, 1, 1, fill=False, edgecolor="#d0021b", linewidth=2.2)
+            Rectangle(
+                corner, 1, 1, fill=False, edgecolor="#d0021b", linewidth=2.2
+            )
         )
     ax.set(xticks=[], yticks=[])
 
@@ -139,7 +152,9 @@ for column, row in zip(axes.T, rows, strict=True):
             model.predict(witness[None])[0] == other
         )  # the model's own predict says so, too
         show(ax, witness, x)
-        ax.set_xlabel(f"{pixels} {'pixel' if pixels == 1 else 'pixels'} → {other}")
+        ax.set_xlabel(
+            f"{pixels} {'pixel' if pixels == 1 else 'pixels'} → {other}"
+        )
 for ax, text in zip(
     axes[:, 0], ("image", "plain is flipped", "robust is flipped"), strict=True
 ):
@@ -147,21 +162,25 @@ for ax, text in zip(
 plt.show()
 
 # %%
-# The plain model looks at a few pixels, and very closely: one speck in the right place
-# is enough. To flip the robust one, the attacker has to paint, and some of the results
-# begin to look like the other digit.
+# The plain model looks at a few pixels, and very closely: one speck in the
+# right place is enough. To flip the robust one, the attacker has to paint, and
+# some of the results begin to look like the other digit.
 #
 # Another attacker
 # ----------------
 #
-# Robust against whom? Here is a third model, trained against many small changes
-# (``norm="inf"``: every pixel by up to three shades), and all three against both
-# attackers.
+# Robust against whom? Here is a third model, trained against many small
+# changes (``norm="inf"``: every pixel by up to three shades), and all three
+# against both attackers.
 
 many = cg.Attacker(norm="inf", budget=3 / 16, step="1/16", bounds=(0, 1))
 small = cg.RobustClassifier(**many.arguments(), random_state=0, n_jobs=1)
 small.fit(X_train, y_train, eval_set=[(X_valid, y_valid)])
-trained = {"plain": plain, "robust, two pixels": robust, "robust, small changes": small}
+trained = {
+    "plain": plain,
+    "robust, two pixels": robust,
+    "robust, small changes": small,
+}
 asked = {
     "nobody": None,
     "two pixels, any shade": attacker,
@@ -193,9 +212,10 @@ ax.spines[:].set_visible(False)
 plt.show()
 
 # %%
-# Training defends against the attacker it was given, and promises nothing about another
-# one. Which one you face is the first question, and no program can answer it for you.
+# Training defends against the attacker it was given, and promises nothing
+# about another one. Which one you face is the first question, and no program
+# can answer it for you.
 #
-# What this does not show: these are a hundred test images of two digits, so that one
-# image is about a percent. Larger data, other models and published results beside them
-# are in the evaluation.
+# What this does not show: these are a hundred test images of two digits, so
+# that one image is about a percent. Larger data, other models and published
+# results beside them are in the evaluation.
