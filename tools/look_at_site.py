@@ -77,7 +77,8 @@ HARNESS = """<!doctype html><meta charset="utf-8"><title>looking</title>
         }
       }
     }
-    await fetch("/__found__", {method: "POST", body: JSON.stringify({found, looked: PAGES.length})});
+    const told = JSON.stringify({found, looked: PAGES.length});
+    await fetch("/__told__", {method: "POST", body: told});
   })();
 </script>"""
 

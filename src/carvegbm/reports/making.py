@@ -189,7 +189,17 @@ def report(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """A report: the results behind it, and the document that the page is made of."""
+    """A report: the results behind it, and the document that the page is made of.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
+    >>> made = cg.report(model, [[0.1], [0.45]], [0, 0], cg.Attacker("inf", 0.1), progress=False)
+    >>> made.verifications[0].status.tolist(), made.interrupted
+    (['robust', 'fragile'], False)
+    """
 
     document: Mapping[str, Any] = field(repr=False)
     verifications: tuple[Verification, ...]
