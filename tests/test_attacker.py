@@ -569,3 +569,12 @@ def test_attacker_that_is_missing_is_asked_for():
     ):
         with refused("attacker is missing", "Attacker(norm, budget)", "attacker="):
             ask()
+
+
+@pytest.mark.parametrize("norm", [0, 1, 2, "inf"])
+def test_moving_the_one_of_a_group_is_one_change(norm):
+    tree = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    ensemble = cg.Ensemble.from_trees([tree], n_features=4)
+    attacker = cg.Attacker(norm, 1, one_hot=[[0, 1, 2]])
+    x, z = np.array([1.0, 0.0, 0.0, 0.5]), np.array([0.0, 0.0, 1.0, 0.5])
+    assert attacker.distance(ensemble, x, z) == 1.0

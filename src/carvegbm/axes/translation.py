@@ -7,7 +7,7 @@ code space again.
 - A feature with a step becomes whole numbers: which multiple of the step a value is.
 - A categorical feature becomes states: the position of a code among those of its feature.
 - A one-hot group becomes states in the column of its first member: which member is 1. The columns
-  of the others are not looked at.
+  of the others are 0, and not looked at.
 - Features that no split tests may hold anything, but an instance off the lattice, or a group that
   is none, is refused all the same.
 """
@@ -163,6 +163,7 @@ class Translation:
                     changed[part, features] = n
             for group in self.limits.one_hot:
                 changed[:, group[0]] = self._hot(X, group, first)
+                changed[:, list(group[1:])] = 0.0
             found = changed
         return found
 

@@ -113,10 +113,7 @@ class Moved:
         """Which of these rows, in code space, flip the answer, and how far they are."""
         assert self.part.labels is not None
         here = np.asarray(self.part.X[0], dtype=np.float64)
-        moved = self.problem.translation.rows(np.array(rows))
-        there = np.array(moved, dtype=np.float64)
-        for group in self.problem.limits.one_hot:  # of which the core sees the first column alone
-            there[:, group[1:]] = here[list(group[1:])]
+        there = np.asarray(self.problem.translation.rows(np.array(rows)), dtype=np.float64)
         labels = np.repeat(self.part.labels, len(rows))
         right = self.problem.unattacked(Rows(there, there, labels), threads).right
         distance = self.problem.core_attacker.distance
