@@ -56,15 +56,20 @@ if XGBClassifier is not None:
     models["XGBoost"] = XGBClassifier(
         n_estimators=50, max_depth=3, random_state=0, n_jobs=1
     )
+
+print(f"{'':21} trees  leaves  scores  inputs")
 for name, model in models.items():
-    model.fit(X_train, y_train)
-    print(f"{name:21} {cg.load(model)}")
+    trees = cg.load(model.fit(X_train, y_train))
+    print(
+        f"{name:21} {trees.n_trees:5}  {trees.n_leaves:6}  {trees.n_outputs:6}  "
+        f"{trees.input_precision}"
+    )
 
 # %%
 # Nothing has to be converted or exported: ``cg.verify`` takes the fitted
-# estimator (or a file, where the library writes one). The line above shows
-# what was read. Forests have a score per class; some models read their inputs
-# as float32, which will matter below.
+# estimator (or a file, where the library writes one). The table shows what was
+# read: forests have a score per class, and some models read their inputs as
+# float32, which will matter below.
 #
 # The same attackers for all of them, in units of standard deviations:
 
