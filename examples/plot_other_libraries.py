@@ -60,10 +60,8 @@ if XGBClassifier is not None:
 print(f"{'':21} trees  leaves  scores  inputs")
 for name, model in models.items():
     trees = cg.load(model.fit(X_train, y_train))
-    print(
-        f"{name:21} {trees.n_trees:5}  {trees.n_leaves:6}  {trees.n_outputs:6}  "
-        f"{trees.input_precision}"
-    )
+    size = f"{trees.n_trees:5}  {trees.n_leaves:6}  {trees.n_outputs:6}"
+    print(f"{name:21} {size}  {trees.input_precision}")
 
 # %%
 # Nothing has to be converted or exported: ``cg.verify`` takes the fitted
