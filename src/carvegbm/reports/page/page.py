@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from carvegbm.reports.page.advice import what_to_do
-from carvegbm.reports.page.answer import notices, the_answer
-from carvegbm.reports.page.decided import how_it_was_decided, when
-from carvegbm.reports.page.far import how_far_it_is
 from carvegbm.reports.page.figures import looks, patterns
 from carvegbm.reports.page.frame import base_style, page_of, resource
 from carvegbm.reports.page.numbers import counted
+from carvegbm.reports.page.sections.advice import what_to_do
+from carvegbm.reports.page.sections.answer import notices, the_answer
+from carvegbm.reports.page.sections.decided import how_it_was_decided, when
+from carvegbm.reports.page.sections.far import how_far_it_is
+from carvegbm.reports.page.sections.weak import where_it_is_weak
+from carvegbm.reports.page.sections.witnesses import what_an_attack_looks_like
 from carvegbm.reports.page.text import said, short, shown_name, visible
-from carvegbm.reports.page.weak import where_it_is_weak
-from carvegbm.reports.page.witnesses import what_an_attack_looks_like
 
 __all__ = ["html"]
 

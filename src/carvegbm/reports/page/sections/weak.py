@@ -14,7 +14,7 @@ from carvegbm.reports.page.figures import feature_bars
 from carvegbm.reports.page.numbers import counted, exactly, number, percent
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.tables import Table, folded, opened
-from carvegbm.reports.page.text import said, shown_name
+from carvegbm.reports.page.text import said, short, shown_name
 
 __all__ = ["where_it_is_weak"]
 
@@ -91,7 +91,7 @@ def _features(distance: Distance, name: str) -> str:
     if not shown:
         return f"<p>{said('The witnesses change no feature.')}</p>"
     label = "How many witnesses change which feature: " + "; ".join(
-        f"{one['name']} {one['rows']}" for one in shown[:5]
+        f"{short(one['name'])} {one['rows']}" for one in shown[:5]
     )
     rest = f" {counted(more, 'more feature')} {'is' if more == 1 else 'are'} changed less often."
     caption = "Witnesses that change a feature; in full colour: as their only change."

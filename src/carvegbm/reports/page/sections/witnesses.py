@@ -114,7 +114,9 @@ def _size(distance: Distance, witness: Mapping[str, Any]) -> str:
     lower = distance.document["radius"]["lower"][witness["row"]]
     known = ""
     if lower:
-        known = f" {said('None below')} {exactly(lower, number(lower, 6, 'down'))} {said('does.')}"
+        known = (
+            f" {said('No change below')} {exactly(lower, number(lower, 6, 'down'))} {said('does.')}"
+        )
     return f"{said('Size')} {size}{said(': a smaller change may flip this row, too.')}{known}"
 
 

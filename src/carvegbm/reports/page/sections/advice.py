@@ -102,13 +102,17 @@ def _command(document: Mapping[str, Any], every: list[Asked]) -> list[str]:
         for what in ("model", "data")
     ]
     words = ["carvegbm", "report", *names]
-    for asked in every:
-        if is_limited(asked.attacker):
-            words += ["--attacker", "FILE"]
-        else:
-            budget = number(float(asked.attacker["budget"]), 17).replace(",", "")
-            words += ["--norm", str(asked.attacker["norm"]), "--budget", budget]
+    if any(is_limited(asked.attacker) for asked in every):
+        words += ["--attacker", "FILE"] * len(every)
+    else:
+        for asked in every:
+            budget = number(float(asked.attacker["budget"]), 17)
+            words += ["--norm", str(asked.attacker["norm"]), "--budget", _plain(budget)]
     return [escape(word) for word in [*words, "--retrain", "-o", "report.html"]]
+
+
+def _plain(text: str) -> str:
+    return text.replace(",", "").replace("−", "-")
 
 
 def _measured(asked: Asked) -> str:

@@ -14,13 +14,13 @@ from carvegbm.reports.page.attackers import asked_title, distance_title
 from carvegbm.reports.page.numbers import counted, number
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.tables import Table, opened
-from carvegbm.reports.page.text import said, shown_name
+from carvegbm.reports.page.text import said, shown_name, visible
 
 __all__ = ["how_it_was_decided", "when"]
 
 _ENGINES = {
-    "": "none: not decided, or wrong and not asked",
-    "large_spread": "large-spread: a formula per row",
+    "": "nobody: not decided",
+    "large-spread": "large-spread: no search",
     "search": "search: branch and bound",
     "milp": "mixed-integer program",
 }
@@ -156,8 +156,12 @@ def _facts(document: Mapping[str, Any]) -> str:
         ("… SHA-256 of the file", _hash(data.get("file_sha256"))),
         ("… rows", said(f"{data['rows']:,}, of which {data['judged']:,} were judged")),
         ("… missing values", f"{data['missing']:,}"),
-        *((f"Setting: {name}", _setting(name, value)) for name, value in settings.items()),
-        *((f"Version: {name}", shown_name(v)) for name, v in document["versions"].items() if v),
+        *((f"Setting: {visible(name)}", _setting(name, value)) for name, value in settings.items()),
+        *(
+            (f"Version: {visible(name)}", shown_name(v))
+            for name, v in document["versions"].items()
+            if v
+        ),
     ]
     return opened(
         Table(
@@ -230,6 +234,6 @@ def when(date: str | None) -> str:
     try:
         at = datetime.fromisoformat(date.replace("Z", "+00:00"))
     except ValueError:
-        return f"on {date}"
+        return f"on {visible(date)}"
     zone = " UTC" if at.utcoffset() is not None and not at.utcoffset() else ""
     return f"on {at.day} {at:%B %Y} at {at:%H:%M}{zone}"

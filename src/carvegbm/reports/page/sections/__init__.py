@@ -1,0 +1,1 @@
+"""The sections of the page, a file each: the answer, how far, weak, witnesses, advice, decided."""
