@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 from carvegbm.cli.shared import digits
 from conftest import REPOSITORY
 
+DEMO = (REPOSITORY / "docs" / "getting-started.md").read_text("utf-8")
 README = (REPOSITORY / "README.md").read_text("utf-8")
 CITATION = (REPOSITORY / "CITATION.cff").read_text("utf-8")
 FIGURE = (REPOSITORY / "docs" / "figures" / "demo.svg").read_text("utf-8")
@@ -22,8 +23,8 @@ def test_first_comes_what_it_is_then_the_picture_then_the_commands() -> None:
     assert README.count("![") == 1
 
 
-def test_figure_shows_the_robustness_that_the_readme_prints() -> None:
-    rows = re.findall(r"^      (L[∞01] \S+).* ([\d.]+)\*? +\d+$", README, re.M)
+def test_figure_shows_the_robustness_that_the_demo_prints() -> None:
+    rows = re.findall(r"^  (L[∞01] \S+).* ([\d.]+)\*? +\d+$", DEMO, re.M)
     assert [name for name, _ in rows] == [digits.name_of(n, k) for n, k, _ in digits.ATTACKERS]
     shown = re.findall(r'<text class="robust"[^>]*>([\d.]+)</text>', FIGURE)
     assert shown == [robust for _, robust in rows]

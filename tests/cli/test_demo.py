@@ -63,8 +63,8 @@ def test_robust_models_are_accurate_and_more_robust_than_the_others(finding: Any
     assert plain < certified < robust
     finding(found)
     title, head, *_ = cli("demo")[1].splitlines()
-    readme = Path(__file__, "../../../README.md").resolve().read_text("utf-8")
-    assert f"    {title}\n    {head}\n" in readme
+    page = Path(__file__, "../../../docs/getting-started.md").resolve().read_text("utf-8")
+    assert f"\n{title}\n{head}\n" in page
 
 
 def test_every_image_is_tested_once_and_never_by_a_model_that_saw_it() -> None:
