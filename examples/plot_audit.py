@@ -190,7 +190,7 @@ def check(proof, model, data="frauds.csv"):
 
 
 said, code = check("verdicts.proof", "model.txt")
-print(textwrap.fill(said, 80))
+print(textwrap.fill(said, 76))
 print("exit code", code)
 
 # %%
@@ -222,7 +222,7 @@ for proof, of in (
 ):
     said, code = check(proof, of)
     print(f"{proof} with {of}: exit code {code}")
-    print(textwrap.indent(textwrap.fill(said, 80), "  "))
+    print(textwrap.indent(textwrap.fill(said, 76), "  "))
 
 # %%
 # What can be said
@@ -261,7 +261,7 @@ page = cg.report(
     files={"data": folder / "frauds.csv"},
     progress=False,
 )
-print(textwrap.fill(str(page), 80))
+print(textwrap.fill(str(page), 78))
 print(f"report.html: {(folder / 'report.html').stat().st_size / 1024:.0f} kB")
 
 # %%

@@ -59,7 +59,7 @@ plain.fit(X_train, y_train)
 
 robust = cg.RobustClassifier(**attacker.arguments(), random_state=0, n_jobs=1)
 robust.fit(X_train, y_train, eval_set=[(X_valid, y_valid)])
-print(textwrap.fill(f"chosen for {robust.training_report_.why}", 80))
+print(textwrap.fill(f"chosen for {robust.training_report_.why}", 78))
 
 # %%
 # The judge is the same for both.

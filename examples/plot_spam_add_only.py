@@ -256,7 +256,7 @@ row = np.flatnonzero(past)[np.argmax(radii[past])]
 for name, mail in (("caught", spam[row]), ("passes", changed[row])):
     counts = zip(words, mail, strict=True)
     text = ", ".join(f"{word} {count:g}" for word, count in counts if count)
-    print(textwrap.fill(f"{name}: {text}", 80, subsequent_indent=8 * " "))
+    print(textwrap.fill(f"{name}: {text}", 78, subsequent_indent=8 * " "))
 
 # %%
 # What this does not show: mails in the world, a spammer who writes a new text,
