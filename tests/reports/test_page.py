@@ -245,17 +245,16 @@ ANSWERS = {
     "all robust": "The model is right on all 2 rows; all of them stay right whatever an attacker "
     "does who changes each feature by at most 0.02: proved, not sampled.",
     "all unknown": "The model is right on all 4 rows; how many of them stay right whatever an "
-    "attacker does who changes each feature by at most 0.02 is not known: time ran out before it "
-    "was decided.",
+    "attacker does who changes each feature by at most 0.02 is not decided.",
     "some unknown": "Of 4 rows, the model is right on 3 (75.0 %); 1 to 2 of them (25.0 % to 50.0 % "
     "of all) stay right whatever an attacker does who changes each feature by at most 0.02: 1 row "
-    "is proved to, and for 1 the time ran out.",
+    "is proved to, and 1 is not decided.",
     "one row, right": "The model is right on the one row judged, and it stays right whatever an "
     "attacker does who changes each feature by at most 0.02: proved, not sampled.",
     "one row, wrong": "The model is wrong on the one row judged: there is nothing that an attacker "
     "who changes each feature by at most 0.02 would have to turn wrong.",
     "one row, unknown": "The model is right on the one row judged; whether it stays right whatever "
-    "an attacker does who changes each feature by at most 0.02 is not known: time ran out.",
+    "an attacker does who changes each feature by at most 0.02 is not decided.",
     "own labels": "Of 3 rows, 1 (33.3 %) keeps the model's answer whatever an attacker does who "
     "changes each feature by at most 0.02: proved, not sampled.",
     "own labels, one row": "The one row judged does not keep the model's answer: an attacker who "

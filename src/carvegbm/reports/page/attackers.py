@@ -68,7 +68,7 @@ def asked_title(asked: Asked) -> str:
 
 
 def _in_short(attacker: Attacker) -> str:
-    text = does(attacker).removeprefix("changes ")
+    text = does({**attacker, "scale": None}).removeprefix("changes ")
     kinds = {1: "all changes together", 2: "the Euclidean length of the change"}
     if attacker["norm"] in kinds and attacker["budget"] > 0:
         return f"{kinds[attacker['norm']]} at most {number(float(attacker['budget']), 17)}"

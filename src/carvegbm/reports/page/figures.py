@@ -18,8 +18,8 @@ from carvegbm.statuses import COLOURS, HATCHES, INKS, MEANINGS
 __all__ = ["curve", "feature_bars", "histogram", "legend", "looks", "patterns", "status_bar"]
 
 WIDTH, HEIGHT = 400, 236
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 26, 40
-_ROOM_FOR_TEXT = 0.11  # of a bar, for a count within
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 20, 26, 40
+_ROOM_FOR_COUNT, _ROOM_FOR_STATUS = 0.11, 0.3  # of a bar, for text within
 
 _STRIPES = {"//": "M-2 6L6 -2M2 10L10 2", "\\\\": "M2 -2L10 6M-2 2L6 10", "..": ""}
 
@@ -83,10 +83,11 @@ def status_bar(segments: Sequence[tuple[str, int]], right: int, label: str) -> s
             f'fill="url(#look-{status})"><title>{status}: {count:,} ({percent(count, rows)})'
             "</title></rect>"
         )
-        if count >= _ROOM_FOR_TEXT * rows:
+        if count >= _ROOM_FOR_COUNT * rows:
+            text = f"{count:,} {status}" if count >= _ROOM_FOR_STATUS * rows else f"{count:,}"
             parts.append(
                 f'<text x="{start + width / 2:.3f}%" y="30" '
-                f'class="within on-{status}">{count:,}</text>'
+                f'class="within on-{status}">{text}</text>'
             )
         before += count
     at = min(99.8, max(0.2, 100 * right / rows))

@@ -6,6 +6,7 @@ sentences, bars and tables share.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -105,10 +106,34 @@ class Distance:
         """How many rows were judged."""
         return len(self.document["radius"]["lower"])
 
-    @property
+    @cached_property
+    def bounds(self) -> list[tuple[float, float]]:
+        """lower <= radius <= upper, per row: infinite if no budget flips it, 0 if it is wrong.
+
+        A wrong row is wrong also where the work was cut short before its radius was asked for.
+        """
+        radius, right = self.document["radius"], self.whole["rows"]["right"]
+        found = []
+        for lower, upper, is_right in zip(radius["lower"], radius["upper"], right, strict=True):
+            ends = (math.inf if end is None else float(end) for end in (lower, upper))
+            low, high = ends if is_right else (0.0, 0.0)
+            found.append((low, high))
+        return found
+
+    @cached_property
     def right(self) -> int:
         """Rows that are right without an attack."""
-        return self.rows - int(self.document["wrong"])
+        return sum(map(bool, self.whole["rows"]["right"]))
+
+    @cached_property
+    def never(self) -> int:
+        """Right rows that no budget flips."""
+        return sum(lower == math.inf for lower, _ in self.bounds)
+
+    @cached_property
+    def undecided(self) -> int:
+        """Right rows whose radius is not known."""
+        return sum(lower != upper for lower, upper in self.bounds)
 
     @cached_property
     def asked(self) -> list[Asked]:

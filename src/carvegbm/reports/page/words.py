@@ -55,12 +55,16 @@ def _proved(asked: Asked) -> str:
     return "proved, row by row" if is_sample(asked) else "proved, not sampled"
 
 
+def _not_decided(count: int) -> str:
+    return f"{count:,} {'is' if count == 1 else 'are'} not decided"
+
+
 def _stay(asked: Asked) -> str:
     """How many of the right rows, of which there are some, stay right."""
     robust, unknown, right = asked.counts["robust"], asked.open, asked.right
     if unknown == right:
         which = "whether it stays" if right == 1 else "how many of them stay"
-        return f"{which} right {_whatever(asked)} is not known: time ran out before it was decided."
+        return f"{which} right {_whatever(asked)} is not decided."
     if unknown:
         low, high = robust / asked.rows, (robust + unknown) / asked.rows
         ending = f"{counted(robust, 'row')} {'is' if robust == 1 else 'are'} proved to"
@@ -68,7 +72,7 @@ def _stay(asked: Asked) -> str:
             ending = "none is proved to"
         return (
             f"{robust:,} to {robust + unknown:,} of them ({percent_interval(low, high)} of all) "
-            f"stay right {_whatever(asked)}: {ending}, and for {unknown:,} the time ran out."
+            f"stay right {_whatever(asked)}: {ending}, and {_not_decided(unknown)}."
         )
     if robust == right:
         all_ = "this one stays" if right == 1 else "all of them stay"
@@ -90,12 +94,12 @@ def _own_answers(asked: Asked) -> str:
     robust, unknown, rows = asked.counts["robust"], asked.open, asked.rows
     keep = f"the model's answer {_whatever(asked)}"
     if unknown == rows:
-        return f"How many of {hedge(asked)} keep {keep} is not known: time ran out."
+        return f"How many of {hedge(asked)} keep {keep} is not decided."
     if unknown:
         share = percent_interval(robust / rows, (robust + unknown) / rows)
         return (
-            f"Of {hedge(asked)}, {robust:,} to {robust + unknown:,} ({share}) keep {keep}: for "
-            f"{unknown:,} the time ran out."
+            f"Of {hedge(asked)}, {robust:,} to {robust + unknown:,} ({share}) keep {keep}: "
+            f"{_not_decided(unknown)}."
         )
     if robust == rows:
         return f"All {hedge(asked)} keep {keep}: {_proved(asked)}."
@@ -118,8 +122,8 @@ def _one_row(asked: Asked, own: bool) -> str:
             "fragile": f"The one row judged does not keep the model's answer: {who} can change it.",
         }.get(
             status,
-            f"Whether the one row judged keeps the model's answer {_whatever(asked)} is not known: "
-            "time ran out.",
+            f"Whether the one row judged keeps the model's answer {_whatever(asked)} is not "
+            "decided.",
         )
     if not asked.right:
         return (
@@ -129,7 +133,7 @@ def _one_row(asked: Asked, own: bool) -> str:
     return "The model is right on the one row judged" + {
         "robust": f", and it stays right {_whatever(asked)}: {_proved(asked)}.",
         "fragile": f", but {who} can turn it wrong: there is a witness.",
-    }.get(status, f"; whether it stays right {_whatever(asked)} is not known: time ran out.")
+    }.get(status, f"; whether it stays right {_whatever(asked)} is not decided.")
 
 
 def how_far(distance: Distance) -> str:
@@ -137,7 +141,7 @@ def how_far(distance: Distance) -> str:
     document, own = distance.document, distance.whole["data"]["labels"] == "own"
     if distance.right == 0:
         return said("No row is right, so there is no distance to a wrong answer.")
-    never, undecided = int(document["never"]), int(document["undecided"])
+    never, undecided = distance.never, distance.undecided
     known = distance.right - never - undecided
     flips = "changes the answer of a row" if own else "turns a right row wrong"
     sentences = []

@@ -67,7 +67,8 @@ def _proved(document: Mapping[str, Any], every: list[Asked]) -> list[str]:
                 "by proof."
             )
         )
-    undecided = sum(int(one["undecided"]) for one in document["distances"])
+    distances = [Distance(document, place) for place in range(len(document["distances"]))]
+    undecided = sum(distance.undecided for distance in distances)
     if undecided:
         radii = "1 radius is" if undecided == 1 else f"{undecided:,} radii are"
         found.append(said(f"{radii} known between bounds only."))
@@ -137,6 +138,7 @@ def _proofs(every: list[Asked]) -> str:
 
 def _facts(document: Mapping[str, Any]) -> str:
     model, data, settings = document["model"], document["data"], document["settings"]
+    versions = document["versions"].items()
     facts: list[tuple[str, str]] = [
         ("Model", shown_name(model["name"], 200)),
         ("… SHA-256 of its content", _hash(model["sha256"])),
@@ -157,11 +159,7 @@ def _facts(document: Mapping[str, Any]) -> str:
         ("… rows", said(f"{data['rows']:,}, of which {data['judged']:,} were judged")),
         ("… missing values", f"{data['missing']:,}"),
         *((f"Setting: {visible(name)}", _setting(name, value)) for name, value in settings.items()),
-        *(
-            (f"Version: {visible(name)}", shown_name(v))
-            for name, v in document["versions"].items()
-            if v
-        ),
+        *((f"Version: {visible(name)}", shown_name(value)) for name, value in versions if value),
     ]
     return opened(
         Table(

@@ -6,6 +6,7 @@ step is where it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -96,15 +97,13 @@ def _stays_below(entry: Mapping[str, Any], norm: Any) -> str:
 
 
 def _curve(distance: Distance, name: str) -> str:
-    document = distance.document
-    lower, upper = document["radius"]["lower"], document["radius"]["upper"]
-    sure = _shares([_or_infinite(low) for low in lower])
-    possible = _shares([_or_infinite(high) for high in upper])
+    sure = _shares([lower for lower, _ in distance.bounds])
+    possible = _shares([upper for _, upper in distance.bounds])
     marks = [
         (float(asked.document["budget"]), asked.counts["robust"] / asked.rows)
         for asked in distance.asked
     ]
-    finite = [value for value in [*lower, *upper] if value is not None]
+    finite = [end for ends in distance.bounds for end in ends if math.isfinite(end)]
     scale = scale_for(finite, [budget for budget, _ in marks], whole=distance.norm == 0)
     axis = f"budget: {measure(distance.norm)}" + (", logarithmic" if scale.is_log else "")
     asked = "".join(f"; {percent(share)} at {number(budget)}" for budget, share in marks)
@@ -119,7 +118,7 @@ def _curve(distance: Distance, name: str) -> str:
             if len(marks) > 1
             else ("; dashed: the budget asked about")
         )
-    if document["undecided"]:
+    if distance.undecided:
         caption += "; shaded: not decided"
     beyond = sum(value > scale.high for value in finite)
     tail = " The last steps lie further to the right." if beyond else ""
@@ -131,16 +130,12 @@ def _curve(distance: Distance, name: str) -> str:
     )
 
 
-def _or_infinite(value: float | None) -> float:
-    return float("inf") if value is None else float(value)
-
-
 def _shares(radii: Sequence[float]) -> list[tuple[float, float]]:
     """The share of radii above every budget, from 0 on: each holds up to the next."""
     ordered = sorted(radii)
     found, count = [(0.0, 1.0)], len(ordered)
     for place, radius in enumerate(ordered):
-        if radius == float("inf"):
+        if radius == math.inf:
             break
         share = (count - place - 1) / count
         if radius == found[-1][0]:
@@ -184,7 +179,7 @@ def _ordinal(count: int) -> str:
 
 
 def _histogram(distance: Distance, name: str) -> str:
-    bars, document = distance.document["histogram"], distance.document
+    bars = distance.document["histogram"]
     rows = sum(int(bar["count"]) for bar in bars)
     tallest = max(bars, key=lambda bar: int(bar["count"]))
     label = (
@@ -192,11 +187,11 @@ def _histogram(distance: Distance, name: str) -> str:
         f"{tallest['count']:,}, {_span(tallest)}"
     )
     left = [
-        text
+        f"{count:,} {text}"
         for count, text in (
-            (document["wrong"], f"{document['wrong']:,} wrong already"),
-            (document["never"], f"{document['never']:,} that nothing flips"),
-            (document["undecided"], f"{document['undecided']:,} not decided"),
+            (distance.rows - distance.right, "wrong already"),
+            (distance.never, "that nothing flips"),
+            (distance.undecided, "not decided"),
         )
         if count
     ]

@@ -55,7 +55,7 @@ def _none(distance: Distance) -> str:
             f"{counted(missed, 'row')} can be flipped, but no witness was found within the time "
             "limit."
         )
-    if distance.document["undecided"]:
+    if distance.undecided:
         return "No witness was found within the time limit."
     return "There is no witness: no change that this attacker can make flips a right row."
 

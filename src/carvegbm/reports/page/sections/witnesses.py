@@ -114,9 +114,8 @@ def _size(distance: Distance, witness: Mapping[str, Any]) -> str:
     lower = distance.document["radius"]["lower"][witness["row"]]
     known = ""
     if lower:
-        known = (
-            f" {said('No change below')} {exactly(lower, number(lower, 6, 'down'))} {said('does.')}"
-        )
+        least = exactly(lower, number(lower, 6, "down"))
+        known = f" {said('No change below')} {least} {said('does.')}"
     return f"{said('Size')} {size}{said(': a smaller change may flip this row, too.')}{known}"
 
 
