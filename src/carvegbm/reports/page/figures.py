@@ -56,7 +56,7 @@ def patterns() -> str:
     )
 
 
-def legend(statuses: Sequence[str]) -> str:
+def legend(statuses: Sequence[str], *, with_accuracy: bool) -> str:
     """The looks of these statuses, and what they mean."""
     items = "".join(
         f'<li><svg class="key" width="16" height="16" aria-hidden="true" focusable="false">'
@@ -69,11 +69,11 @@ def legend(statuses: Sequence[str]) -> str:
         '<li><svg class="key" width="16" height="16" aria-hidden="true" focusable="false">'
         '<path d="M8 0V16" class="mark"/></svg><b>accuracy</b> right rows end here</li>'
     )
-    return f'<ul class="keys">{items}{accuracy}</ul>'
+    return f'<ul class="keys">{items}{accuracy if with_accuracy else ""}</ul>'
 
 
-def status_bar(segments: Sequence[tuple[str, int]], right: int, label: str) -> str:
-    """One bar of statuses, as wide as the page; a mark where the right rows end."""
+def status_bar(segments: Sequence[tuple[str, int]], right: int | None, label: str) -> str:
+    """One bar of statuses, as wide as the page; a mark where the right rows end, if given."""
     rows = sum(count for _, count in segments)
     before, parts = 0, []
     for status, count in segments:
@@ -90,8 +90,9 @@ def status_bar(segments: Sequence[tuple[str, int]], right: int, label: str) -> s
                 f'class="within on-{status}">{text}</text>'
             )
         before += count
-    at = min(99.8, max(0.2, 100 * right / rows))
-    parts.append(f'<rect x="{at:.3f}%" y="2" width="3" height="46" class="mark-bar"/>')
+    if right is not None:
+        at = min(99.8, max(0.2, 100 * right / rows))
+        parts.append(f'<rect x="{at:.3f}%" y="2" width="3" height="46" class="mark-bar"/>')
     return (
         f'<svg class="bar" width="100%" height="50" role="img" aria-label="{escape(label)}">'
         f"{''.join(parts)}</svg>"

@@ -147,8 +147,10 @@ def how_far(distance: Distance) -> str:
     sentences = []
     if known and distance.norm == 0:
         sentences.append(_fewest(document, known, flips))
-    elif known == 1:
-        sentences.append(f"The smallest change that {flips} has size {_size(document, 'median')}.")
+    elif known and document["smallest"] == document["largest"]:
+        rows = "" if known == 1 else f" for each of {known:,} rows"
+        size = _size(document, "median")
+        sentences.append(f"The smallest change that {flips} has size {size}{rows}.")
     elif known:
         sentences.append(
             f"The smallest change that {flips} has size {_size(document, 'smallest')} for the row "
@@ -173,8 +175,9 @@ def _fewest(document: Mapping[str, Any], known: int, flips: str) -> str:
     first, middle, last = (
         counted(int(document[which]), "feature") for which in ("smallest", "median", "largest")
     )
-    if known == 1 or first == last:
-        return f"It takes a change of {first} to find one that {flips}."
+    if first == last:
+        rows = "" if known == 1 else f" for each of {known:,} rows"
+        return f"The smallest change that {flips} is one of {first}{rows}."
     return (
         f"To find a change that {flips}, {first} must change for the row that flips first, "
         f"{middle} for the one in the middle, and {last} for the last; this is known exactly for "

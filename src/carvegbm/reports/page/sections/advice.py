@@ -61,8 +61,8 @@ def _spread_of(distance: Distance, is_one_of_many: bool) -> str:
         ]
     unknown = sum(int(one.counts["unknown"]) for one in asked)
     if unknown:
-        verdicts = counted(unknown, "verdict")
-        told.append(said(f"{verdicts} could not be reached in time."))
+        verdicts = "1 verdict is" if unknown == 1 else f"{unknown:,} verdicts are"
+        told.append(said(f"{verdicts} not decided."))
     elif all(one.document["large_spread"] for one in asked):
         told.append(said("Every row was decided."))
     else:
@@ -79,14 +79,17 @@ def _retraining(document: Mapping[str, Any], every: list[Asked]) -> str:
     missing = len(every) - len(measured)
     if not missing:
         return tables
+    not_measured = "This was not measured"
+    if measured:
+        not_measured += f" for the other {counted(missing, 'attacker')}"
     if document["data"]["labels"] == "own":
         text = said(
-            "This was not measured. Retraining needs labels: give them, and add --retrain to the "
+            f"{not_measured}. Retraining needs labels: give them, and add --retrain to the "
             "command (retrain=True in Python)."
         )
         return f"{tables}<p>{text}</p>"
     text = said(
-        "This was not measured. The command below trains a plain and a robust model on one part of "
+        f"{not_measured}. The command below trains a plain and a robust model on one part of "
         "the data and verifies both, and this one, on another part:"
     )
     command = " ".join(_command(document, every))

@@ -69,7 +69,11 @@ def the_answer(document: Mapping[str, Any]) -> str:
     every = [Asked(document, place) for place in range(len(document["attackers"]))]
     statuses = {status for asked in every for status, _ in asked.segments}
     parts = [_overview(every)] if len(every) > 1 else []
-    parts.append(legend(sorted(statuses, key=STATUSES.index)))
+    parts.append(
+        legend(
+            sorted(statuses, key=STATUSES.index), with_accuracy=document["data"]["labels"] != "own"
+        )
+    )
     parts += [_article(asked, len(every)) for asked in every]
     return "".join(parts)
 
@@ -119,7 +123,7 @@ def _article(asked: Asked, many: int) -> str:
     return (
         f'<article><h3 id="{name}">{said(asked_title(asked))}</h3>'
         f'<p class="answer">{answer(asked)}</p>'
-        f"<figure>{status_bar(asked.segments, asked.right, label)}</figure>"
+        f"<figure>{status_bar(asked.segments, None if own else asked.right, label)}</figure>"
         f"{''.join(notes)}{folded(_classes(asked, own), 'By class', is_open=is_open)}</article>"
     )
 
@@ -167,5 +171,5 @@ def _classes(asked: Asked, own: bool) -> Table:
         ]
     ]
     by = "the model's answer" if own else "their label"
-    caption = said(f"Rows by {by}: how many have which status against {asked_title(asked)}.")
+    caption = said(f"Rows by {by} and by their status.")
     return Table(f"classes-{asked.place + 1}", caption, header, rows)

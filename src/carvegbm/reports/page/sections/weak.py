@@ -57,7 +57,7 @@ def _none(distance: Distance) -> str:
         )
     if distance.undecided:
         return "No witness was found within the time limit."
-    return "There is no witness: no change that this attacker can make flips a right row."
+    return "There is no witness: no change that this attacker can make flips a row that is right."
 
 
 def _features_in_words(distance: Distance) -> str:
