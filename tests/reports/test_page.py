@@ -242,7 +242,7 @@ ANSWERS = {
     "no row robust": "Of 3 rows, the model is right on 2 (66.7 %); not one of them stays right "
     "against an attacker who changes each feature by at most 0.02: for each there is a witness "
     "that turns it wrong.",
-    "all robust": "The model is right on all 2 rows; all of them stay right whatever an attacker "
+    "all robust": "The model is right on both rows; all of them stay right whatever an attacker "
     "does who changes each feature by at most 0.02: proved, not sampled.",
     "all unknown": "The model is right on all 4 rows; how many of them stay right whatever an "
     "attacker does who changes each feature by at most 0.02 is not decided.",

@@ -34,6 +34,11 @@ def does(attacker: Attacker) -> str:
     >>> does({"norm": 1, "budget": 3.0})
     'changes features by at most 3 in sum'
     """
+    limited = any(attacker.get(option) is not None for option in _LIMITS if option != "scale")
+    return _changes(attacker) + (" within its limits" if limited else "")
+
+
+def _changes(attacker: Attacker) -> str:
     norm, budget = attacker["norm"], float(attacker["budget"])
     if budget == 0:
         return "changes nothing"
@@ -68,9 +73,11 @@ def asked_title(asked: Asked) -> str:
 
 
 def _in_short(attacker: Attacker) -> str:
-    text = does({**attacker, "scale": None}).removeprefix("changes ")
+    if attacker["budget"] == 0:
+        return "no change at all"
+    text = _changes({**attacker, "scale": None}).removeprefix("changes ")
     kinds = {1: "all changes together", 2: "the Euclidean length of the change"}
-    if attacker["norm"] in kinds and attacker["budget"] > 0:
+    if attacker["norm"] in kinds:
         return f"{kinds[attacker['norm']]} at most {number(float(attacker['budget']), 17)}"
     return text
 

@@ -40,7 +40,7 @@ def answer(asked: Asked) -> str:
             f"{does(asked.attacker)} would have to turn wrong."
         )
     if asked.right == asked.rows:
-        first = f"The model is right on all {hedge(asked)}"
+        first = f"The model is right on all {hedge(asked)}".replace("all 2 ", "both ")
     else:
         first = f"Of {hedge(asked)}, the model is right on {asked.right:,} "
         first += f"({percent(asked.right, asked.rows)})"
@@ -159,8 +159,12 @@ def how_far(distance: Distance) -> str:
             f"{counted(known, 'row')}."
         )
     if never:
-        which = _which(never, distance.right, own)
-        sentences.append(f"{which} can be flipped by no change at all that such an attacker makes.")
+        rows = "row" if own else "right row"
+        flipped = f"No change that such an attacker can make flips any {rows}."
+        if never < distance.right:
+            some = f"{never:,} of the {distance.right:,} {rows}s"
+            flipped = f"No change that such an attacker can make flips {some}."
+        sentences.append(flipped)
     if undecided:
         which = _which(undecided, distance.right, own)
         sentences.append(
@@ -173,7 +177,7 @@ def how_far(distance: Distance) -> str:
 def _fewest(document: Mapping[str, Any], known: int, flips: str) -> str:
     """The same, of counts of features."""
     first, middle, last = (
-        counted(int(document[which]), "feature") for which in ("smallest", "median", "largest")
+        _features(document[which]) for which in ("smallest", "median", "largest")
     )
     if first == last:
         rows = "" if known == 1 else f" for each of {known:,} rows"
@@ -183,6 +187,11 @@ def _fewest(document: Mapping[str, Any], known: int, flips: str) -> str:
         f"{middle} for the one in the middle, and {last} for the last; this is known exactly for "
         f"{known:,} rows."
     )
+
+
+def _features(count: float) -> str:
+    """So many features; the median of two counts may lie between them."""
+    return f"{number(count)} {'feature' if count == 1 else 'features'}"
 
 
 def _size(document: Mapping[str, Any], which: str) -> str:
