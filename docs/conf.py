@@ -50,6 +50,8 @@ html_math_renderer = "mathml"
 
 # Reference.
 default_role = "py:obj"  # `status` in a docstring is a link where there is something of this name
+nitpicky = True
+nitpick_ignore_regex = [("py:obj", r".*")]  # … and not where it is a parameter
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 autosummary_generate = True

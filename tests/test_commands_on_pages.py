@@ -47,6 +47,7 @@ def folder(sample_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "data").mkdir()
     for name in ("data.csv", "train.csv", "data/rows.csv"):
         (tmp_path / name).write_text(text, "utf-8")
+    (tmp_path / "attacker.toml").write_text('norm = "inf"\nbudget = 0.02\n', "utf-8")
     for day in ("day-1.csv.gz", "day-2.csv.gz"):
         (tmp_path / day).write_bytes(gzip.compress(text.encode()))
     try:
@@ -92,7 +93,7 @@ def test_commands_on_a_page_run_one_after_the_other(
 def test_what_a_command_prints_is_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
     page = (REPOSITORY / "docs" / "getting-started.md").read_text("utf-8")
     said = page[page.index("The first prints") :]
-    (shown,) = re.findall(r"^```text\n(.*?)^```", said, re.M | re.S)
+    shown = re.findall(r"^```text\n(.*?)^```", said, re.M | re.S)[0]
     assert run_line("carvegbm verify sample --norm inf --budget 0.02", capsys) == shown
 
 

@@ -1,7 +1,8 @@
-"""The reference: which members of a class are its own, and names that differ in case only.
+"""The reference: which members of a class are its own, which names mean what.
 
-Comes in: what autodoc finds. Goes out: members that carvegbm defines; those that estimators inherit
-from scikit-learn are described there.
+Comes in: what autodoc finds. Goes out: members that carvegbm defines (those that estimators inherit
+from scikit-learn are described there), links from names of carvegbm wherever they stand, and other
+names of files where two would differ in case only.
 """
 
 from __future__ import annotations
@@ -39,8 +40,20 @@ def _skip(_app: Sphinx, _what: str, _name: str, member: Any, skip: bool, _option
     return True if home.partition(".")[0] in ("sklearn", "builtins") else skip
 
 
+def _find(app: Sphinx, env: Any, node: Any, shown: Any) -> Any:
+    """`RobustClassifier` in a docstring of carvegbm.dask is carvegbm's."""
+    name = node.get("reftarget", "")
+    if node.get("refdomain") != "py" or name.partition(".")[0] not in _names("carvegbm"):
+        return None
+    whole = f"carvegbm.{name}"
+    return env.domains["py"].resolve_xref(
+        env, node["refdoc"], app.builder, "obj", whole, node, shown
+    )
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.setup_extension("sphinx.ext.autodoc")
     app.connect("autodoc-skip-member", _skip)
+    app.connect("missing-reference", _find)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
