@@ -146,9 +146,10 @@ def test_budgets_and_limits_are_those_asked_for():
         np.testing.assert_array_equal(display.curves[0].lower, want.lower)
     near = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, norm="inf", max_budget=0.1)
     exact = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, norm="inf")
-    upto = near.curves[0].budgets <= 0.1
-    n = np.count_nonzero(upto)
-    np.testing.assert_array_equal(near.curves[0].lower[upto], exact.curves[0].lower[:n])
+    (curve,), (whole,) = near.curves, exact.curves
+    assert curve.budgets[-1] == 0.1
+    known = np.searchsorted(whole.budgets, curve.budgets, side="right") - 1
+    np.testing.assert_array_equal(curve.lower, whole.lower[known])
 
 
 def test_models_are_called_by_class_or_file_and_names_are_shown_as_they_are(sample_folder):
@@ -185,3 +186,17 @@ def test_what_cannot_be_drawn_is_refused_and_leaves_no_figure(plt):
     with refused("at least one"):
         cg.RobustnessCurveDisplay.of({})
     assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("norm", ["inf", 0])
+def test_radii_that_were_sought_no_further_end_the_curve_and_do_not_lower_it(norm):
+    stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    model = cg.Ensemble.from_trees([stump, {**stump, "feature": 1}], n_features=2)
+    X, y = [[0.75, 9.0], [9.0, 9.0]], [1, 1]
+    sought = 2 if norm == "inf" else 1
+    radii = cg.radius(model, X, y, norm=norm, max_budget=sought)
+    (curve,) = cg.RobustnessCurveDisplay.of(radii).curves
+    assert curve.budgets[-1] == sought
+    assert curve.lower.tolist() == curve.upper.tolist()
+    whole = cg.RobustnessCurveDisplay.of(cg.radius(model, X, y, norm=norm)).curves[0]
+    assert whole.lower[-1] == 0

@@ -297,13 +297,18 @@ class RobustnessCurveDisplay:
 def curve_of_radii(radii: Radius, budgets: Sequence[float] | None = None) -> Curve:
     """Robustness at these budgets, or at all at which it changes: 0, and the ends of all radii.
 
-    lower[i] = share of radii proved > budgets[i]; upper[i] = share of those that may be.
+    lower[i] = share of radii proved > budgets[i]; upper[i] = share of those that may be. Where the
+    largest end is only how far radii were sought, the curve ends at the largest budget before it.
     """
     from carvegbm.radius import Curve, check_budgets
 
     lower, upper = np.sort(radii.lower), np.sort(radii.upper)
     ends = np.concatenate([[0.0], lower, upper])
     at = np.unique(ends[np.isfinite(ends)])
+    sought = at[-1] > 0 and not (radii.upper == at[-1]).any()
+    if sought:
+        before = at[-1] - 1 if radii.norm == 0 else np.nextafter(at[-1], 0)
+        at = np.unique([*at[:-1], before])
     if budgets is not None:
         at = np.array(check_budgets(budgets, radii.norm))
     n = len(lower)
