@@ -164,6 +164,17 @@ def test_curves_histograms_and_features_have_their_numbers_in_tables(
         assert [row[0] for row in firsts] == [f"{numbers[i]:,}" for i in rows_of]
 
 
+def test_budgets_that_would_look_alike_are_told_in_full() -> None:
+    near = [0.03125, math.nextafter(0.03125, 1), math.nextafter(0.03126, 1)]
+    made = document(radii={"inf": near}, attackers=[("inf", 0.03125)])
+    assert Outline(html(made)).tables["far-1-curve"][1:] == [
+        ["0", "100 %"],
+        ["0.03125", "66.7 %"],
+        [repr(near[1]), "33.3 %"],
+        ["0.03126", "0 %"],
+    ]
+
+
 def test_a_curve_falls_where_the_radii_are() -> None:
     made = document(radii={"inf": [0.0, 0.25, 0.5, (0.5, INF)]}, attackers=[("inf", 0.3)])
     text = html(made)

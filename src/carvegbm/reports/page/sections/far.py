@@ -6,6 +6,7 @@ step is where it is.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -147,27 +148,50 @@ def _shares(radii: Sequence[float]) -> list[tuple[float, float]]:
 
 def _curve_data(distance: Distance, name: str) -> Table:
     points = distance.document["curve"]
-    rows = list(zip(points["budgets"], points["lower"], points["upper"], strict=True))
     asked = {float(one.document["budget"]) for one in distance.asked}
-    stride = -(-len(rows) // _MOST_ROWS)
+    steps, has_close = _told_apart(
+        list(zip(points["budgets"], points["lower"], points["upper"], strict=True)), asked
+    )
+    stride = -(-len(steps) // _MOST_ROWS)
     kept = [
-        row
-        for place, row in enumerate(rows)
-        if place % stride == 0 or place == len(rows) - 1 or float(row[0]) in asked
+        (text, step)
+        for place, (text, step) in enumerate(steps)
+        if place % stride == 0 or place == len(steps) - 1 or float(step[0]) in asked
     ]
-    some = "" if stride == 1 else f"; every {_ordinal(stride)} step of {len(rows):,}"
+    caption = "Robustness at budgets, exactly; budgets asked about are bold"
+    caption += "" if stride == 1 else f"; every {_ordinal(stride)} step of {len(steps):,}"
+    caption += "; of steps too close to tell apart, the last" if has_close else ""
     return Table(
         f"{name}-curve",
-        said(f"Robustness at budgets, exactly; budgets asked about are bold{some}."),
+        said(f"{caption}."),
         ["Budget", "robustness"],
         [
             [
-                _bold(exactly(budget, number(budget, 6)), float(budget) in asked),
+                _bold(exactly(budget, text), float(budget) in asked),
                 said(percent_interval(low, high)),
             ]
-            for budget, low, high in kept
+            for text, (budget, low, high) in kept
         ],
     )
+
+
+_Step = tuple[float, float, float]
+
+
+def _told_apart(steps: Sequence[_Step], asked: set[float]) -> tuple[list[tuple[str, _Step]], bool]:
+    """Steps with their budgets in six digits; of those that would look alike, the last in full.
+
+    Budgets asked about stay. Also: whether there were such.
+    """
+    found: list[tuple[str, _Step]] = []
+    for text, group in itertools.groupby(steps, key=lambda step: number(step[0], 6)):
+        alike = list(group)
+        if len(alike) == 1:
+            found.append((text, alike[0]))
+        else:
+            some = [step for step in alike[:-1] if float(step[0]) in asked]
+            found += [(number(step[0], 17), step) for step in [*some, alike[-1]]]
+    return found, len(found) < len(steps)
 
 
 def _bold(text: str, really: bool) -> str:
