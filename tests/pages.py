@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+from conftest import REPOSITORY
+
 DOCS = REPOSITORY / "docs"
 PAGES = sorted([REPOSITORY / "README.md", *DOCS.glob("*.md"), *DOCS.glob("project/*.md")])
 """What is written by hand; the other folders of docs/ are written when the site is built."""
