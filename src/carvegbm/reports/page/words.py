@@ -162,8 +162,8 @@ def how_far(distance: Distance) -> str:
         rows = "row" if own else "right row"
         flipped = f"No change that such an attacker can make flips any {rows}."
         if never < distance.right:
-            some = f"{never:,} of the {distance.right:,} {rows}s"
-            flipped = f"No change that such an attacker can make flips {some}."
+            some = f"{never:,} of the {distance.right:,} {rows}s {'is' if never == 1 else 'are'}"
+            flipped = f"{some} flipped by no change that such an attacker can make."
         sentences.append(flipped)
     if undecided:
         which = _which(undecided, distance.right, own)
