@@ -209,10 +209,19 @@ def opened_as_a_file(page: Path, *options: str) -> list[str]:
     return [f"{page.name}: {line}" for line in _complaints(ended.stderr)]
 
 
+def _take_shots(site: Path, folder: Path) -> None:
+    """The pages at the top of the site, as wide as everything is looked at."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for page in sorted(site.glob("*.html")):
+        for width in WIDTHS:
+            shot = (folder / f"{page.stem}-{width}.png").resolve()
+            opened_as_a_file(page, f"--screenshot={shot}", f"--window-size={width},2400")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("site", type=Path)
-    parser.add_argument("--shots", type=Path, help="folder for screenshots of the main pages")
+    parser.add_argument("--shots", type=Path, help="folder for screenshots of the pages at the top")
     given = parser.parse_args()
     site = given.site.resolve()
     pages = pages_of(site)
@@ -225,6 +234,8 @@ def main() -> int:
     else:
         wrong += opened_as_a_file(site / "index.html", "--dump-dom")
         wrong += in_browser(site, pages)
+    if BROWSER is not None and given.shots is not None:
+        _take_shots(site, given.shots)
     for line in wrong:
         print(line)
     print(f"{len(pages)} pages at {' and '.join(map(str, WIDTHS))} px: {len(wrong)} wrong")
