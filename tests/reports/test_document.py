@@ -241,6 +241,30 @@ def test_crowds_are_the_rows_that_can_cross_a_threshold(made: Made) -> None:
         }
 
 
+@pytest.mark.parametrize("step", ["1/8", 1])
+def test_with_a_step_rows_cross_to_the_next_multiple(step: Any) -> None:
+    def stump(threshold: float) -> dict[str, Any]:
+        return {**STUMP, "threshold": threshold}
+
+    model = cg.Ensemble.from_trees([stump(0.3), stump(0.25), stump(5.5)], n_features=1)
+    X = [[0.0], [1.0], [2.0], [5.0], [4.0], [-3.0]]
+    attacker = cg.Attacker("inf", 0.25, scale={0: (2, 4)}, step=step, bounds=(-3, 5.5))
+    found = small(X, None, attacker, model=model)["attackers"][0]["crowds"]
+    expected = {}
+    for threshold in (0.3, 0.25, 5.5):
+        last = math.floor(threshold / Fraction(step)) * Fraction(step)
+        moves = [(x, last + Fraction(step) if x <= last else last) for (x,) in X]
+        crossed = [
+            abs(z - Fraction(x)) / (4 if z > x else 2) <= attacker.budget and -3 <= z <= 5.5
+            for x, z in moves
+        ]
+        if any(crossed):
+            expected[threshold] = sum(crossed)
+    assert {crowd["threshold"]: crowd["rows"] for crowd in found["near"]} == expected
+    assert found["thresholds"] == 3
+    assert found["zeros"] is None
+
+
 def crosses(x: float, threshold: float, budget: float) -> bool:
     other = math.nextafter(threshold, math.inf) if x <= threshold else threshold
     return abs(Fraction(other) - Fraction(x)) <= Fraction(budget)
@@ -391,6 +415,7 @@ def test_retraining_measures_three_models_on_the_same_rows() -> None:
         "robust training",
         "this model",
     ]
+    assert [line["note"] is None for line in trained["models"]] == [True, True, False]
     for line in trained["models"]:
         assert 0 <= line["robustness"][0] <= line["robustness"][1] <= line["accuracy"] <= 1
         assert line["trees"] > 0

@@ -2,7 +2,8 @@
 
 asking       what is asked of the engines, and when the work is cut short
 distances    what radii say of all rows together
-weakness     what witnesses change; thresholds that rows crowd at
+weakness     what witnesses change
+crowds       thresholds that rows crowd at
 proved       proofs of the verdicts, written and checked
 retraining   what robust training would give, measured
 document     all of it as plain values

@@ -102,15 +102,16 @@ def histogram_of(radii: Radius) -> list[dict[str, Any]]:
 def _edges(found: Floats) -> Floats:
     """The ends of the bars, ascending, such that all of `found` lie between the first and last."""
     smallest, largest = float(found[0]), float(found[-1])
-    low, high = np.quantile(found, [0.05, 0.95])
-    if high > 100 * low:
-        first, last = math.floor(math.log10(smallest)), math.ceil(math.log10(largest))
+    low, middle, high = np.quantile(found, [0.05, 0.5, 0.95]).tolist()
+    if high > 100 * low or largest > 20 * middle:
+        # What is far from all others goes into the first and the last bar.
+        first, last = math.floor(math.log10(low)), math.ceil(math.log10(max(high, 10 * low)))
         stride = max(1, math.ceil((last - first) / _BARS))
-        powers = range(first, last + stride + 1, stride)
-        edges = [float(f"1e{power}") for power in powers]
-        while len(edges) > 2 and edges[-2] >= largest:
-            edges.pop()
-        return np.array([min(edges[0], smallest), *edges[1:]])
+        digits = (1, 2, 5) if 3 * (last - first) <= _BARS else (1,)
+        powers = range(first, last, stride)
+        edges = [float(f"{digit}e{power}") for power in powers for digit in digits]
+        edges.append(float(f"1e{powers[-1] + stride}"))
+        return np.array([min(edges[0], smallest), *edges[1:-1], max(edges[-1], largest)])
     raw = largest / _BARS
     unit = 10.0 ** math.floor(math.log10(raw))
     step = next(nice * unit for nice in _NICE if nice * unit >= raw * (1 - 1e-9))

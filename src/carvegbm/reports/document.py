@@ -21,6 +21,7 @@ from carvegbm.minimal import MinimalWitness
 from carvegbm.proofs.content import data_hash, model_hash
 from carvegbm.reports import distances, weakness
 from carvegbm.reports.asking import Answers, Case, Way
+from carvegbm.reports.crowds import crowds
 from carvegbm.totals import VerificationTotals
 from carvegbm.trees.categories import named_codes
 from carvegbm.trees.labels import names_of_codes
@@ -162,7 +163,7 @@ def _attacker(case: Case, answers: Answers, subject: Subject) -> dict[str, Any]:
         "population": None if answers.sample.is_whole else _population(totals),
         "classes": _classes(verification, answers.labels, subject.ensemble),
         "large_spread": case.task.problem.is_large_spread,
-        "crowds": weakness.crowds(case.task.problem, way.rows, subject.feature),
+        "crowds": crowds(case.task.problem, way.rows, subject.feature),
     }
 
 

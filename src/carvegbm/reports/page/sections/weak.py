@@ -179,8 +179,8 @@ def _crowd(asked: Asked) -> str:
     looked = counted(int(crowds["thresholds"]), "threshold")
     if not crowds["thresholds"]:
         text = (
-            "No threshold was looked at: features that this attacker cannot change, that move in "
-            "steps, categories and groups are left out."
+            "No threshold was looked at: features that this attacker cannot change, categories and "
+            "one-hot groups are left out."
         )
         return f"{heading}<p>{said(text)}</p>"
     if not near:
