@@ -24,6 +24,8 @@ SHARES = (Fraction(99, 100), Fraction(95, 100), Fraction(90, 100))
 
 _MOST_STEPS = 200
 _BARS = 20
+_TINY = 1e-300
+"""Below, doubles are too few for bars."""
 _NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 Floats = npt.NDArray[np.float64]
@@ -112,6 +114,8 @@ def _edges(found: Floats) -> Floats:
         edges = [float(f"{digit}e{power}") for power in powers for digit in digits]
         edges.append(float(f"1e{powers[-1] + stride}"))
         return np.array([min(edges[0], smallest), *edges[1:-1], max(edges[-1], largest)])
+    if largest < _TINY:
+        return np.array([0.0, largest])
     raw = largest / _BARS
     unit = 10.0 ** math.floor(math.log10(raw))
     step = next(nice * unit for nice in _NICE if nice * unit >= raw * (1 - 1e-9))

@@ -11,11 +11,12 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker, require_attacker
@@ -23,9 +24,9 @@ from carvegbm.engines import Settings
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, shown
 from carvegbm.keeping.files import check_apart, check_output, naming, replacing
-from carvegbm.progress import Progress
+from carvegbm.progress import Progress, progress_bar
 from carvegbm.readers import load
-from carvegbm.reports.asking import Answers, ask
+from carvegbm.reports.asking import ask
 from carvegbm.reports.document import Subject, document_of
 from carvegbm.reports.proved import prove_and_check
 from carvegbm.reports.retraining import check_labels, measured
@@ -39,6 +40,8 @@ SAMPLE = 500
 """How many rows are judged unless more are asked for."""
 TIMEOUT = 2.0
 """Seconds per row and question, unless more are given."""
+_SEEDS = 1 << 31
+"""What LightGBM takes, with which retraining goes."""
 
 
 def report(
@@ -121,7 +124,7 @@ def report(
     against = _attackers(attackers, y)
     target = None if path is None else check_output(path, FORMATS)
     proofs = _proof_paths(proof, len(against))
-    read = dict(files or {})
+    read = {what: where for what, where in (files or {}).items() if where is not None}
     if isinstance(model, str | os.PathLike):
         read.setdefault("model", model)
     check_apart(
@@ -138,12 +141,12 @@ def report(
         _names(names, ensemble),
         _image(images, ensemble),
     )
-    _check_sample(sample)
+    most, seed = _checked_sample(sample), _checked_seed(seed)
     if retrain:
         check_labels(y)
-    if proof is not None and sample is not None and _length(X) > sample:
+    if proof is not None and most is not None and _length(X) > most:
         raise CarveError(
-            f"proof is of all rows, and of {_length(X)} rows a sample of {sample} would be judged; "
+            f"proof is of all rows, and of {_length(X)} rows a sample of {most} would be judged; "
             "give sample=None, or leave out proof"
         )
     answers = ask(
@@ -152,18 +155,29 @@ def report(
         y,
         against,
         settings,
-        most=sample,
+        most=most,
         seed=seed,
         with_witnesses=proof is not None,
         progress=progress,
     )
-    written = _proofs(answers, proofs, subject, progress)
+    written: list[Any] = [None] * len(against)
     trained: list[Any] = [None] * len(against)
     training_begun = time.perf_counter()
-    if retrain and not answers.interrupted:
-        trained = measured(
-            answers, X, y, seed=seed, timeout=timeout, threads=threads, progress=progress
-        )
+    try:
+        if not answers.interrupted:
+            for place, (to, case) in enumerate(zip(proofs, answers.cases, strict=False)):
+                for known in prove_and_check(to, case, answers, subject, progress):
+                    written[place] = known
+            training_begun = time.perf_counter()
+        if retrain and not answers.interrupted:
+            learned = measured(answers, X, y, seed=seed, timeout=timeout, threads=threads)
+            with progress_bar(progress, len(against), "training robust models") as tick:
+                for place, models in enumerate(learned):
+                    trained[place] = models
+                    if tick is not None:
+                        tick(place + 1)
+    except KeyboardInterrupt:
+        answers = replace(answers, interrupted=True)
     times = {
         "date": date.isoformat(timespec="seconds"),
         "verify": [case.seconds for case in answers.cases],
@@ -176,7 +190,7 @@ def report(
     document = document_of(
         answers,
         subject,
-        settings={"engine": "auto", "timeout": settings.timeout, "sample": sample, "seed": seed},
+        settings={"engine": "auto", "timeout": settings.timeout, "sample": most, "seed": seed},
         proofs=written,
         retraining=trained,
         times=times,
@@ -271,6 +285,8 @@ def _proof_paths(proof: Any, count: int) -> list[Path]:
 def _names(names: Sequence[str] | None, ensemble: Ensemble) -> tuple[str, ...] | None:
     if names is None:
         return None
+    if not isinstance(names, Iterable):
+        raise CarveError(f"names must be one per feature, got {shown(names)}")
     found = tuple(map(str, names))
     if len(found) != ensemble.n_features:
         raise CarveError(
@@ -285,7 +301,7 @@ def _image(size: Any, ensemble: Ensemble) -> tuple[int, int] | None:
         return None
     try:
         height, width = (int(side) for side in size)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise CarveError(f"images must be (height, width), got {shown(size)}") from None
     if height < 1 or width < 1 or height * width != ensemble.n_features:
         raise CarveError(
@@ -295,15 +311,29 @@ def _image(size: Any, ensemble: Ensemble) -> tuple[int, int] | None:
     return height, width
 
 
-def _check_sample(sample: Any) -> None:
-    if sample is not None and (isinstance(sample, bool) or int(sample) != sample or sample < 1):
+def _checked_sample(sample: Any) -> int | None:
+    if sample is not None and (not _is_whole(sample) or sample < 1):
         raise CarveError(
-            f"sample must be a whole number of rows from 1 on, or None, got {sample!r}"
+            f"sample must be a whole number of rows from 1 on, or None, got {shown(sample)}"
         )
+    return None if sample is None else int(sample)
+
+
+def _checked_seed(seed: Any) -> int:
+    if not _is_whole(seed) or not 0 <= seed < _SEEDS:
+        raise CarveError(f"seed must be a whole number from 0 to 2**31 - 1, got {shown(seed)}")
+    return int(seed)
+
+
+def _is_whole(number: Any) -> bool:
+    is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    return is_integer or (isinstance(number, float) and number.is_integer())
 
 
 def _length(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    """The number of rows; 0 for what has none, which is refused where it is read."""
+    shape = getattr(X, "shape", None)
+    return int(shape[0]) if shape else len(X) if hasattr(X, "__len__") else 0
 
 
 def _described(model: Any) -> str:
@@ -316,17 +346,3 @@ def _sha256(path: Any) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-# ── what else was asked for ──────────────────────────────────────────────────────────────────
-
-
-def _proofs(
-    answers: Answers, paths: Sequence[Path], subject: Subject, progress: Progress
-) -> list[dict[str, Any] | None]:
-    if not paths or answers.interrupted:
-        return [None] * len(answers.cases)
-    return [
-        prove_and_check(path, case, answers, subject, progress)
-        for path, case in zip(paths, answers.cases, strict=True)
-    ]

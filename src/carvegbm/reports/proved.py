@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,28 @@ __all__ = ["prove_and_check"]
 
 def prove_and_check(
     path: Path, case: Case, answers: Answers, subject: Subject, progress: Progress
-) -> dict[str, Any]:
-    """Write the proofs of a case, have them checked, and say what came of it."""
+) -> Iterator[dict[str, Any]]:
+    """Write the proofs of a case, have them checked, and say what came of it.
+
+    What is known comes twice: when the proofs are written, and when they are checked.
+    """
     import carvegbm_check
 
     rows = answers.ways[case.way].rows
     counts = write_proof(
         path, case.task, rows, case.decisions, own_labels=subject.own_labels, progress=progress
     )
+    content = path.read_bytes()
+    known = {
+        "file": path.name,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+        "proved": counts.proved,
+        "unproved": counts.unproved,
+        "checked": False,
+        "said": "the check was interrupted",
+    }
+    yield known
     given: list[list[float]] = []
     for _, part in case.task.problem.parts(rows):
         given += part.given.tolist()
@@ -40,13 +55,4 @@ def prove_and_check(
             checked, said = found.is_proved, str(found)
         except carvegbm_check.RefusedError as error:
             checked, said = False, str(error)
-    content = path.read_bytes()
-    return {
-        "file": path.name,
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-        "proved": counts.proved,
-        "unproved": counts.unproved,
-        "checked": checked,
-        "said": said,
-    }
+    yield known | {"checked": checked, "said": said}

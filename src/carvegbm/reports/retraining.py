@@ -8,7 +8,7 @@ training rows, and the model that the report is about, which may have seen the t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
-from carvegbm.progress import Progress, progress_bar
+from carvegbm.instances.columns import column_names, feature_position
 from carvegbm.reports.asking import Answers
 from carvegbm.verification import Verification, verify
 
@@ -25,6 +25,8 @@ __all__ = ["check_labels", "measured"]
 MOST_ROWS = 5000
 """Of more rows, so many are drawn: training is to take minutes."""
 _LEAST_ROWS = 50
+_TURNS = ("train", "test", "train", "valid", "train")
+"""Where the rows of a class go, by turns."""
 _THIS = "this model"
 
 
@@ -40,6 +42,8 @@ def check_labels(y: Any) -> None:
     """Refuse, before any work is done, labels that nothing can be trained on."""
     if y is None:
         raise CarveError("retrain needs labels, and none are given; leave it out")
+    if np.ndim(y) != 1:
+        return  # is refused where rows are read
     counts = Counter(np.asarray(y).tolist())
     if len(counts) < 2:
         raise CarveError(f"retrain needs two classes, all labels are {next(iter(counts), None)!r}")
@@ -48,48 +52,40 @@ def check_labels(y: Any) -> None:
             f"retrain needs {_LEAST_ROWS} rows to split, got {sum(counts.values())}; give more, or "
             "leave it out"
         )
+    if max(counts.values()) <= _TURNS.index("valid"):
+        raise CarveError("retrain needs a class of 4 rows or more to split; leave it out")
 
 
 def measured(
-    answers: Answers,
-    X: Any,
-    y: Any,
-    *,
-    seed: int,
-    timeout: float,
-    threads: int | None,
-    progress: Progress,
-) -> list[dict[str, Any] | None]:
-    """For every attacker, what the models come to."""
+    answers: Answers, X: Any, y: Any, *, seed: int, timeout: float, threads: int | None
+) -> Iterator[dict[str, Any] | None]:
+    """For every attacker in turn, what the models come to."""
     ensemble = answers.ways[0].problem.ensemble
     split = _split(X, y, seed)
-    attackers = [case.attacker for case in answers.cases]
     plain = _plain(split, ensemble, seed, threads)
-    found: list[dict[str, Any] | None] = []
-    with progress_bar(progress, len(attackers), "training robust models") as tick:
-        for number, attacker in enumerate(attackers):
-            if attacker.limits(ensemble).by_row:
-                found.append(None)  # bounds of its own for every row: no attacker on other rows
-                continue
-            robust = _robust(attacker, split, ensemble, seed, threads)
-            models = (("plain LightGBM", plain), ("robust training", robust), (_THIS, None))
-            lines = []
-            for name, model in models:
-                tested = verify(
-                    ensemble if model is None else model,
-                    *split.test,
-                    attacker,
-                    timeout=timeout,
-                    threads=threads,
-                    progress=False,
-                )
-                trees = ensemble.n_trees if model is None else model.booster_.num_trees()
-                lines.append(_line(name, tested, trees))
-            rows = {part: len(split[i][1]) for i, part in enumerate(split._fields)}
-            found.append({"rows": rows, "seed": seed, "models": lines})
-            if tick is not None:
-                tick(number + 1)
-    return found
+    for case in answers.cases:
+        if case.attacker.limits(ensemble).by_row:
+            yield None  # bounds of its own for every row: no attacker on other rows
+            continue
+        attacker = case.attacker
+        if column_names(X) is None:  # then only the report's model knows what features are called
+            attacker = _by_position(attacker, ensemble)
+        robust = _robust(attacker, split, ensemble, seed, threads)
+        models = (("plain LightGBM", plain), ("robust training", robust), (_THIS, None))
+        lines = []
+        for name, model in models:
+            tested = verify(
+                ensemble if model is None else model,
+                *split.test,
+                attacker,
+                timeout=timeout,
+                threads=threads,
+                progress=False,
+            )
+            trees = ensemble.n_trees if model is None else model.booster_.num_trees()
+            lines.append(_line(name, tested, trees))
+        rows = {part: len(split[i][1]) for i, part in enumerate(split._fields)}
+        yield {"rows": rows, "seed": seed, "models": lines}
 
 
 def _line(name: str, tested: Verification, trees: int) -> dict[str, Any]:
@@ -102,26 +98,44 @@ def _line(name: str, tested: Verification, trees: int) -> dict[str, Any]:
     }
 
 
+def _by_position(attacker: Attacker, ensemble: Ensemble) -> Attacker:
+    """The attacker with features by their positions."""
+
+    def position(feature: Any) -> int:
+        return feature_position(feature, ensemble.feature_names, ensemble.n_features)
+
+    given = attacker.arguments()
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            given[name] = {position(feature): entry for feature, entry in value.items()}
+        elif name == "features" and not all(isinstance(entry, bool) for entry in value):
+            given[name] = [position(feature) for feature in value]
+        elif name == "one_hot":
+            given[name] = [[position(feature) for feature in group] for group in value]
+    return Attacker(**given)
+
+
 def _split(X: Any, y: Any, seed: int) -> _Split:
-    """60, 20 and 20 % of the rows, with the classes in proportion where they are large enough."""
-    from sklearn.model_selection import train_test_split
+    """60, 20 and 20 % of the rows of every class; of a small one, training has the most."""
+    labels = np.asarray(y)
+    drawn = np.random.default_rng(seed).permutation(len(labels))[:MOST_ROWS]
+    parts: dict[str, list[int]] = {part: [] for part in _Split._fields}
+    seen: Counter[Any] = Counter()
+    for row, label in zip(drawn.tolist(), labels[drawn].tolist(), strict=True):
+        parts[_TURNS[seen[label] % len(_TURNS)]].append(row)
+        seen[label] += 1
+    return _Split(*((_taken(X, sorted(rows)), labels[sorted(rows)]) for rows in parts.values()))
 
-    def parted(rows: Any, labels: Any, **sizes: int) -> Sequence[Any]:
-        smallest = min(Counter(np.asarray(labels).tolist()).values())
-        several = smallest >= 2 and all(size >= 10 for size in sizes.values())
-        stratify = labels if several else None
-        found: Sequence[Any] = train_test_split(
-            rows, labels, random_state=seed, stratify=stratify, **sizes
-        )
-        return found
 
-    labels, rows = np.asarray(y), X if hasattr(X, "shape") else np.asarray(X)
-    if len(labels) > MOST_ROWS:
-        rows, _, labels, _ = parted(rows, labels, train_size=MOST_ROWS, test_size=1 + 9)
-    fifth = len(labels) // 5
-    rest, test, rest_y, test_y = parted(rows, labels, test_size=fifth)
-    train, valid, train_y, valid_y = parted(rest, rest_y, test_size=fifth)
-    return _Split((train, train_y), (valid, valid_y), (test, test_y))
+def _taken(X: Any, rows: list[int]) -> Any:
+    """Some rows, as what X is."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if hasattr(X, "tocsr"):
+        return X.tocsr()[rows]
+    if hasattr(X, "take") and column_names(X) is not None:
+        return X.take(rows)
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
 
 
 def _plain(split: _Split, ensemble: Ensemble, seed: int, threads: int | None) -> Any:

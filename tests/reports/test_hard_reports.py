@@ -1,0 +1,149 @@
+"""Reports of what is hard to report on: tiny radii, odd options, rare classes, Ctrl-C late."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from lightgbm import LGBMClassifier
+
+import carvegbm as cg
+
+STUMP = {"feature": 0, "threshold": 0.0, "left": {"score": -1}, "right": {"score": 1}}
+MODEL = cg.Ensemble.from_trees([STUMP], n_features=1)
+ATTACKER = cg.Attacker("inf", 0.1)
+
+
+def small(X: Any, y: Any = None, **options: Any) -> dict[str, Any]:
+    found = cg.report(MODEL, X, y, ATTACKER, progress=False, **options)
+    assert "<html" in found.html()
+    return json.loads(json.dumps(found.to_dict(), allow_nan=False))
+
+
+def test_radii_that_are_the_smallest_double_have_a_bar() -> None:
+    found = small([[0.0], [0.0]])["distances"][0]
+    assert found["largest"] == 5e-324
+    assert found["histogram"] == [{"from": 0.0, "to": 5e-324, "count": 2}]
+
+
+@pytest.mark.parametrize("sample", [np.int64(1), 1.0])
+def test_a_sample_or_seed_may_be_any_kind_of_whole_number(sample: Any) -> None:
+    found = small([[0.4], [0.5]], sample=sample, seed=np.int32(1))
+    assert found["settings"]["sample"] == found["settings"]["seed"] == 1
+    assert found["attackers"][0]["population"] is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sample": float("nan")}, "sample must be a whole number"),
+        ({"sample": "5"}, "sample must be a whole number"),
+        ({"sample": True}, "sample must be a whole number"),
+        ({"seed": -1}, "seed must be a whole number from 0 to 2**31 - 1, got -1"),
+        ({"seed": None}, "seed must be a whole number"),
+        ({"seed": 1 << 31}, "seed must be a whole number"),
+        ({"names": 5}, "names must be one per feature, got 5"),
+        ({"images": (float("inf"), 1)}, "images must be (height, width)"),
+        ({"y": [[1]] * 60, "X": [[0.5]] * 60, "retrain": True}, "make it flat"),
+        ({"y": range(60), "X": [[0.5]] * 60, "retrain": True}, "a class of 4 rows or more"),
+        ({"X": None, "proof": "x.proof"}, "X must have two dimensions"),
+    ],
+)
+def test_odd_options_are_one_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(cg.CarveError) as caught:
+        small(**{"X": [[0.5]], **options})
+    assert message in str(caught.value)
+
+
+def test_a_file_that_is_none_is_no_file() -> None:
+    assert small([[0.5]], files={"data": None})["data"]["file_sha256"] is None
+
+
+# ── retraining ───────────────────────────────────────────────────────────────────────────────
+
+ROWS = np.random.default_rng(0).random((120, 3))
+LABELS = (ROWS[:, 0] > ROWS[:, 1]).astype(int)
+
+
+def fitted(labels: Any, **options: Any) -> Any:
+    model = LGBMClassifier(n_estimators=2, num_leaves=3, verbose=-1)
+    return model.fit(ROWS, labels, **options)
+
+
+def trained(model: Any, y: Any, attacker: cg.Attacker = ATTACKER, **options: Any) -> Any:
+    options = {"sample": 3, "timeout": 0.5, "progress": False, **options}
+    found = cg.report(model, ROWS, y, attacker, retrain=True, **options)
+    return found.to_dict()["attackers"][0]["retraining"]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_class_of_one_row_is_trained_on_and_never_tested(seed: int) -> None:
+    labels = LABELS.copy()
+    labels[0] = 2
+    found = trained(fitted(np.where(np.arange(120) < 40, 2, LABELS)), labels, seed=seed)
+    assert sum(found["rows"].values()) == 120
+
+
+def test_there_may_be_more_classes_than_a_fifth_of_the_rows() -> None:
+    labels = np.arange(120) % 30
+    assert trained(fitted(labels), labels)["rows"] == {"train": 60, "valid": 30, "test": 30}
+
+
+def test_every_class_is_split_in_proportion() -> None:
+    labels = np.arange(120) % 3
+    assert trained(fitted(labels), labels)["rows"] == {"train": 72, "valid": 24, "test": 24}
+
+
+def test_an_attacker_may_name_features_that_only_the_model_has_names_for() -> None:
+    model = fitted(LABELS, feature_name=["a", "b", "c"])
+    attacker = cg.Attacker("inf", 0.05, features=["a"], scale={"b": (0, 2)})
+    assert trained(model, LABELS, attacker) == trained(
+        model, LABELS, cg.Attacker("inf", 0.05, features=[0], scale={1: (0, 2)})
+    )
+
+
+# ── Ctrl-C when all is decided ───────────────────────────────────────────────────────────────
+
+
+def interrupt(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_training_leaves_the_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("carvegbm.reports.retraining._robust", interrupt)
+    model = fitted(LABELS)
+    to = tmp_path / "page.json"
+    found = cg.report(model, ROWS, LABELS, ATTACKER, to, retrain=True, progress=False)
+    assert found.interrupted
+    (entry,) = json.loads(to.read_text("utf-8"))["attackers"]
+    assert entry["counts"]["unknown"] == 0
+    assert entry["retraining"] is None
+
+
+def test_ctrl_c_while_proving_leaves_the_page_and_no_proof(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("carvegbm.proofs.proving._records", interrupt)
+    made = cg.report(MODEL, [[0.5]], None, ATTACKER, proof=tmp_path / "p", progress=False)
+    assert made.interrupted
+    assert made.to_dict()["attackers"][0]["proof"] is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_while_checking_says_that_proofs_are_not_checked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("carvegbm_check.check", interrupt)
+    against = [ATTACKER, cg.Attacker(1, 0.1)]
+    made = cg.report(MODEL, [[0.5]], None, against, proof=tmp_path / "p", progress=False)
+    first, second = (entry["proof"] for entry in made.to_dict()["attackers"])
+    assert made.interrupted
+    assert (first["checked"], first["said"]) == (False, "the check was interrupted")
+    assert second is None
+    assert [path.name for path in tmp_path.iterdir()] == ["p"]
+    assert "the check was interrupted" in made.html()
