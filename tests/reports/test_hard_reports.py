@@ -147,3 +147,29 @@ def test_ctrl_c_while_checking_says_that_proofs_are_not_checked(
     assert second is None
     assert [path.name for path in tmp_path.iterdir()] == ["p"]
     assert "the check was interrupted" in made.html()
+
+
+# ── crowds ───────────────────────────────────────────────────────────────────────────────────
+
+
+def crowds(threshold: float, x: float, budget: float, **options: Any) -> Any:
+    stump = {**STUMP, "threshold": threshold}
+    model = cg.Ensemble.from_trees([stump], n_features=1, **options)
+    found = cg.report(model, [[x]], None, cg.Attacker("inf", budget), progress=False)
+    return found.to_dict()["attackers"][0]["crowds"]
+
+
+@pytest.mark.parametrize(("budget", "rows"), [(1e-9, 0), (1e-8, 1)])
+def test_the_side_of_a_float32_model_is_that_of_what_it_reads(budget: float, rows: int) -> None:
+    threshold = float(np.float32(0.1))
+    near = crowds(threshold, threshold + 1e-12, budget, input_precision="float32")["near"]
+    assert sum(crowd["rows"] for crowd in near) == rows
+
+
+def test_only_thresholds_beside_zero_are_the_trap_of_lightgbm() -> None:
+    beside = 1.0000000180025095e-35
+    assert crowds(beside, 0.0, 0.1)["zeros"] == {"thresholds": 1, "features": 1, "rows": 1}
+    for threshold in (0.0, -5e-324, 1e-30):
+        found = crowds(threshold, 0.0, 0.1)
+        assert found["zeros"] is None
+        assert found["near"][0]["rows"] == 1

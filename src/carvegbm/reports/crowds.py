@@ -78,7 +78,7 @@ class _Zeros:
 
     def look(self, feature: int, threshold: float, crossed: npt.NDArray[np.bool_]) -> None:
         """At the rows with zero that cross a threshold."""
-        if abs(threshold) <= 2 * ZERO and crossed.any():
+        if ZERO / 2 <= abs(threshold) <= 2 * ZERO and crossed.any():
             self.thresholds += 1
             self.features.add(feature)
             self.rows |= crossed
@@ -104,6 +104,10 @@ class _Crossing:
         self.unit = 1.0 if self.lattice is None else float(self.lattice.step)
         values = _column(problem, rows, feature)
         self.x = values if self.lattice is None else self.lattice.numbers(values)
+        self.read = self.x
+        if self.lattice is None and problem.ensemble.input_precision == "float32":
+            with np.errstate(over="ignore"):  # a distance is from what is given, a side is not
+                self.read = values.astype(np.float32).astype(np.float64)
         down = float(limits.scale[feature]) if len(limits.scale) else 1.0
         self.down, self.up = down, float(limits.scale_up[feature]) if len(limits.scale_up) else down
         lower, upper = translation.bounds
@@ -119,7 +123,7 @@ class _Crossing:
         """The rows."""
         x, budget = self.x, self.problem.attacker.budget
         last, first = self._sides(threshold)
-        left = x <= last
+        left = self.read <= last
         z, scale = np.where(left, first, last), np.where(left, self.up, self.down)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             cost = np.abs(z - x) * self.unit / scale
