@@ -11,6 +11,7 @@ import pytest
 from lightgbm import LGBMClassifier
 
 import carvegbm as cg
+from carvegbm.reports import asking
 
 STUMP = {"feature": 0, "threshold": 0.0, "left": {"score": -1}, "right": {"score": 1}}
 MODEL = cg.Ensemble.from_trees([STUMP], n_features=1)
@@ -173,3 +174,35 @@ def test_only_thresholds_beside_zero_are_the_trap_of_lightgbm() -> None:
         found = crowds(threshold, 0.0, 0.1)
         assert found["zeros"] is None
         assert found["near"][0]["rows"] == 1
+
+
+# ── time runs out ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("norm", [0, "inf"])
+def test_radii_that_are_not_found_lie_where_statuses_say(
+    norm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stumps = [{**STUMP, "threshold": threshold} for threshold in (0.0, 0.25, 1.0)]
+    model = cg.Ensemble.from_trees(stumps, n_features=1)
+    X, y = [[-5.0], [3.0], [0.1], [2.0]], [0, 1, 0, 0]
+    against = [cg.Attacker(norm, budget) for budget in (0, 1, 2, 4)]
+    whole = cg.report(model, X, y, against, progress=False).to_dict()["distances"][0]["radius"]
+
+    def undecided(found: Any, *_: Any) -> None:
+        found["radius_lower"][:] = 0
+        found["radius_upper"][:] = np.where(found["radius_upper"] > 0, np.inf, 0)
+
+    bounding = asking._bound_radii
+    monkeypatch.setattr(asking, "_bound_radii", lambda *of: (undecided(*of), bounding(*of)))
+    made = cg.report(model, X, y, against, progress=False)
+    found = made.to_dict()["distances"][0]
+    for number, right in enumerate(made.to_dict()["rows"]["right"]):
+        low, high = (found["radius"][side][number] for side in ("lower", "upper"))
+        assert low <= whole["lower"][number]
+        assert high is None or whole["upper"][number] <= high
+        assert (low > 0) == right
+    for entry in made.to_dict()["attackers"]:
+        at = found["curve"]["budgets"].index(entry["budget"])
+        ends = [found["curve"][side][at] for side in ("lower", "upper")]
+        assert ends == entry["robustness"]

@@ -137,7 +137,10 @@ def ask(
         task = Task(problem, settings, witness=with_witnesses, any_witness=with_witnesses)
         decided, seconds = asking.decided(task, rows[way], _described(attacker))
         cases.append(Case(task, way, decided, Verification.of(decided, problem.attacker), seconds))
-    ways = [asking.way(*of) for of in zip(problems, rows, strict=True)]
+    ways = [
+        asking.way(problem, rows[way], [case for case in cases if case.way == way])
+        for way, problem in enumerate(problems)
+    ]
     return Answers(sample, tuple(cases), tuple(ways), labels, asking.interrupted)
 
 
@@ -166,10 +169,11 @@ class _Asking:
         self.settings, self.progress = settings, progress
         self.interrupted = False
 
-    def way(self, problem: Problem, rows: Rows) -> Way:
-        """Radii and witnesses."""
+    def way(self, problem: Problem, rows: Rows, cases: Sequence[Case]) -> Way:
+        """Radii and witnesses; `cases` are those of attackers that go this way."""
         task = radius_task(problem, self.settings, None)
         found, measuring = self.decided(task, rows, f"measuring norm {problem.attacker.norm}")
+        _bound_radii(found, cases, problem.attacker.norm)
         radii = Radius.of(found, task.problem, None)
         minimal, begun = None, time.perf_counter()
         if not self.interrupted:
@@ -208,6 +212,22 @@ class _Asking:
             yield
         except KeyboardInterrupt:
             self.interrupted = True
+
+
+def _bound_radii(found: Decisions, cases: Sequence[Case], norm: int | float) -> None:
+    """Where time ran out: a radius is beyond the budgets that do not flip its row, and above 0."""
+    lower, upper = found["radius_lower"], found["radius_upper"]
+
+    def beyond(budget: float) -> float:
+        return budget + 1 if norm == 0 else float(np.nextafter(budget, np.inf))
+
+    open_ = lower < upper  # a wrong row has 0 for both
+    lower[open_] = np.maximum(lower[open_], beyond(0.0))
+    for case in cases:
+        status, budget = case.verification.status, case.attacker.budget
+        robust, fragile = open_ & (status == "robust"), open_ & (status == "fragile")
+        lower[robust] = np.maximum(lower[robust], beyond(budget))
+        upper[fragile] = np.minimum(upper[fragile], budget)
 
 
 def _unknown(
