@@ -564,9 +564,9 @@ def test_names_cannot_steer_a_terminal():
     found = cg.explain(model, [0.0, 0.0], norm=1)
     text = str(found)
     assert all(character.isprintable() or character == "\n" for character in text)
-    assert r"<b>\x1b[31m" in text
+    assert r"<b>\u001b[31m" in text
     assert "<b>" not in found._repr_html_()
-    assert r"\u202eevil\n\x9b2J" in text
+    assert r"\u202eevil\n\u009b2J" in text
 
 
 def test_many_trees_are_shown_as_one_line_and_still_add_up():

@@ -196,7 +196,7 @@ def test_names_cannot_steer_the_terminal(cli: Any, saved: Any) -> None:
     code, out, _ = cli(*given, "--row", "0")
     assert code == 0
     assert all(character.isprintable() or character == "\n" for character in out)
-    assert "<b>bold\\x1b[31m" in out
+    assert "<b>bold\\u001b[31m" in out
 
 
 # ── refusals ─────────────────────────────────────────────────────────────────────────────────

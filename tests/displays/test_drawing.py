@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.displays.drawing import SERIES, interval_text, literal, merged, percent
+from carvegbm.displays.drawing import SERIES, literal, merged
 from carvegbm.statuses import COLOURS, HATCHES, INKS, STATUSES
 from drawn import ATTACKER, radii, verification
 from plain_trees import ensemble, refused, stump
@@ -40,23 +40,6 @@ def test_displays_are_there_without_matplotlib():
         "assert 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.parametrize("share", [0, 1e-9, 0.0004, 0.5, 0.9996, 1 - 1e-9, 1])
-def test_all_and_nothing_are_said_of_nothing_else(share):
-    assert (percent(share) == "100 %") == (share == 1)
-    assert (percent(share) in ("0 %", "0.0 %")) == (share == 0)
-
-
-def test_intervals_are_rounded_outward():
-    rng = np.random.default_rng(0)
-    for n in (3, 7, 1000, 12345):
-        robust, open_ = rng.integers(0, n // 2, 2)
-        lower, upper = robust / n, (robust + open_ + 1) / n
-        low, high = interval_text(lower, upper).removesuffix(" %").split(" to ")
-        assert float(low) <= 100 * lower + 1e-6
-        assert float(high) >= 100 * upper - 1e-6
-        assert float(high) - float(low) <= 100 * (upper - lower) + 0.2
 
 
 @pytest.mark.parametrize("name", ["$x$", r"\$x\$", "a$", "x_1^2", r"\frac{1}{2}", "100 %", "∞"])

@@ -80,7 +80,7 @@ def test_everything_is_sound_html_with_names_escaped(what):
 def test_verification_says_counts_accuracy_and_robustness():
     result = verification(["robust"] * 6 + ["fragile", "broken", "vulnerable", "unknown"])
     words = Reader(result._repr_html_()).words
-    assert "accuracy 80.0 %, robustness 60.0 to 70.0 %" in words
+    assert "accuracy 80.0 %, robustness 60.0 % to 70.0 %" in words
     place = words.index("6")
     assert words[place + 1] == "60.0 %"
     assert "not decided" in words

@@ -40,7 +40,7 @@ def test_robustness_lies_between_the_ends_of_what_is_unknown():
     ends = (unknown.get_x(), unknown.get_x() + unknown.get_width())
     assert ends == pytest.approx(result.robustness)
     assert display.intervals_[0].get_xdata() == pytest.approx(result.robustness)
-    assert "accuracy 80.0 %, robustness 50.0 to 60.0 %" in shown_texts(display.ax_)
+    assert "accuracy 80.0 %, robustness 50.0 % to 60.0 %" in shown_texts(display.ax_)
 
 
 def test_unknown_and_wrong_instances_cannot_be_robust():
@@ -56,7 +56,7 @@ def test_unknown_and_wrong_instances_cannot_be_robust():
 def test_all_unknown_is_a_bar_from_end_to_end():
     display = verification(["unknown"] * 4).plot()
     assert display.bars_[0]["unknown"].get_width() == 1
-    assert "accuracy 100 %, robustness 0.0 to 100.0 %" in shown_texts(display.ax_)
+    assert "accuracy 100 %, robustness 0 % to 100 %" in shown_texts(display.ax_)
 
 
 def test_one_instance_is_a_bar():

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carvegbm.reports.page import html
-from carvegbm.reports.page.numbers import number, number_pair, percent, percent_interval
+from carvegbm.reports.page.numbers import number, number_pair
 from carvegbm.reports.page.text import shown_name
 from carvegbm.statuses import STATUSES
+from carvegbm.wording.shares import percent, percent_interval
 from outlines import Outline, check_references, check_that_nothing_is_loaded
 from reports.documents import document, everything, plain, with_images
 
@@ -398,14 +399,6 @@ def test_numbers_that_differ_never_look_alike(before: float, after: float) -> No
     texts = [t.replace(",", "").replace("−", "-") for t in (first, second)]
     for shown, value in zip(map(float, texts), (before, after), strict=True):
         assert shown == pytest.approx(value, rel=1e-4, abs=1e-320)
-
-
-@given(st.integers(0, 10**6), st.integers(1, 10**6))
-def test_a_share_is_all_or_nothing_only_if_it_is(part: int, whole: int) -> None:
-    part = min(part, whole)
-    shown = percent(part, whole)
-    assert (shown == "100 %") == (part == whole)
-    assert (shown == "0 %") == (part == 0)
 
 
 @given(st.text())

@@ -1,4 +1,4 @@
-"""What all displays share: axes to draw on, words for shares, text that is shown as it is.
+"""What all displays share: axes to draw on, words for norms, text that is shown as it is.
 
 Comes in: numbers, and names that users chose. Goes out: matplotlib's axes, made by pyplot where
 none are given, as scikit-learn's displays do; text in which no character means more than itself.
@@ -18,13 +18,11 @@ __all__ = [
     "axes_for",
     "check_drawable",
     "drawn_before",
-    "interval_text",
     "legend_below",
     "literal",
     "merged",
     "mix_of_norms",
     "norm_text",
-    "percent",
     "percent_axis",
     "plain_number",
     "text_colour",
@@ -89,36 +87,6 @@ def literal(name: object, longest: int = _LONGEST) -> str:
         text = text[: longest - 1].rstrip() + "…"
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
-
-
-def percent(share: float) -> str:
-    """A share in percent, to one decimal; only what is all or nothing is shown as 100 or 0.
-
-    Examples
-    --------
-    >>> percent(0.25), percent(1), percent(0.9999), percent(0.0001), percent(0)
-    ('25.0 %', '100 %', '> 99.9 %', '< 0.1 %', '0 %')
-    """
-    if share in (0, 1):
-        return f"{100 * share:.0f} %"
-    if share > 0.9995 or share < 0.0005:
-        return "> 99.9 %" if share > 0.5 else "< 0.1 %"
-    return f"{100 * share:.1f} %"
-
-
-def interval_text(lower: float, upper: float) -> str:
-    """A share that lies between two, rounded outward; or the one it is.
-
-    Examples
-    --------
-    >>> interval_text(0.5, 0.5), interval_text(0.70001, 0.71002)
-    ('50.0 %', '70.0 to 71.1 %')
-    """
-    if lower == upper:
-        return percent(lower)
-    # A share times 1000 is off by a rounding, which must not make a whole step of it.
-    low, high = math.floor(1000 * lower + 1e-9), math.ceil(1000 * upper - 1e-9)
-    return f"{low / 10:.1f} to {high / 10:.1f} %"
 
 
 def plain_number(value: float) -> str:

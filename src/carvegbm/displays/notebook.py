@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from carvegbm.displays.drawing import interval_text, percent
 from carvegbm.displays.verification import segments
 from carvegbm.statuses import COLOURS, MEANINGS
+from carvegbm.wording.shares import percent, percent_interval
 
 if TYPE_CHECKING:
     from carvegbm.attack import Attack
@@ -90,7 +90,7 @@ def verification_html(totals: VerificationTotals) -> str:
         if count or status != "unknown"
     ]
     facts = {"accuracy": percent(totals.accuracy)}
-    facts["robustness"] = interval_text(*totals.robustness)
+    facts["robustness"] = percent_interval(*totals.robustness)
     return (
         _heading("Verification", f"{n:,} instances")
         + _line(str(totals.attacker))
@@ -181,7 +181,7 @@ def _radius(radii: Radius) -> str:
 
 def _curve(curve: Curve) -> str:
     rows = [
-        (f"{budget:g}", interval_text(lower, upper))
+        (f"{budget:g}", percent_interval(lower, upper))
         for budget, lower, upper in islice(
             zip(curve.budgets, curve.lower, curve.upper, strict=True), _TRIALS
         )

@@ -17,6 +17,7 @@ from carvegbm.displays import drawing
 from carvegbm.errors import CarveError, DataError, shown
 from carvegbm.statuses import COLOURS, HATCHES, INKS, MEANINGS
 from carvegbm.totals import VerificationTotals
+from carvegbm.wording.shares import percent, percent_interval
 
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
@@ -224,7 +225,7 @@ class VerificationDisplay:
                 self.ax_.text(
                     start + share / 2,
                     place,
-                    drawing.percent(share),
+                    percent(share),
                     ha="center",
                     va="center",
                     fontsize="small",
@@ -264,8 +265,8 @@ class VerificationDisplay:
     def _label(self, names: Sequence[str]) -> None:
         ax, count = self.ax_, len(self.totals)
         for place, (name, totals) in enumerate(zip(names, self.totals, strict=True)):
-            accuracy = drawing.percent(totals.accuracy)
-            robustness = drawing.interval_text(*totals.robustness)
+            accuracy = percent(totals.accuracy)
+            robustness = percent_interval(*totals.robustness)
             called = drawing.literal(name)
             room = self._inches / _CHARACTER - len(called)
             numbers = f"robustness {robustness}"

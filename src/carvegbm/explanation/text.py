@@ -12,11 +12,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from carvegbm.statuses import MEANINGS
+from carvegbm.wording.hidden import on_one_line
 
 if TYPE_CHECKING:
     from carvegbm.explanation.result import ChangedFeature, ChangedTree, CrossedSplit, Explanation
 
-__all__ = ["TREES", "Block", "as_text", "blocks_of", "in_short", "printable", "told_apart"]
+__all__ = ["TREES", "Block", "as_text", "blocks_of", "in_short", "told_apart"]
 
 TREES = 20
 """Trees that are shown one by one, unless more are asked for."""
@@ -67,10 +68,10 @@ def blocks_of(told: Explanation, where: str = "", trees: int = TREES) -> list[Bl
         blocks += [_changes(told), _trees(told, trees)]
     return [
         Block(
-            printable(title),
-            [tuple(map(printable, row)) for row in rows],
+            on_one_line(title),
+            [tuple(map(on_one_line, row)) for row in rows],
             align,
-            [printable(note) for note in notes],
+            [on_one_line(note) for note in notes],
         )
         for title, rows, align, notes in blocks
     ]
@@ -231,17 +232,6 @@ def told_apart(one: float, other: float) -> tuple[str, str]:
         if texts[0] != texts[1]:
             break
     return texts
-
-
-def printable(text: str) -> str:
-    r"""The text on one line, with an escape for every character that is not to be printed.
-
-    Examples
-    --------
-    >>> print(printable("a\x1b[31mb\n"))
-    a\x1b[31mb\n
-    """
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _number(value: float) -> str:

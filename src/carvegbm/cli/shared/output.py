@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from carvegbm.keeping.files import naming
+from carvegbm.wording.hidden import visible
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
@@ -85,17 +85,6 @@ _STYLES = {
     "broken": "magenta",
     "unknown": "dim",
 }
-
-
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def visible(text: str) -> str:
-    r"""The text with control characters spelled out, as in JSON: \u001b.
-
-    Names and labels come from files, and a terminal obeys what it is sent.
-    """
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def say(text: str = "") -> None:

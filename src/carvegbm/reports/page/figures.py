@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from carvegbm.reports.page.numbers import number, percent
+from carvegbm.reports.page.numbers import number
 from carvegbm.reports.page.scales import Scale
 from carvegbm.reports.page.text import short
 from carvegbm.statuses import COLOURS, HATCHES, INKS, MEANINGS
+from carvegbm.wording.shares import percent
 
 __all__ = ["curve", "feature_bars", "histogram", "legend", "looks", "patterns", "status_bar"]
 

@@ -1,14 +1,13 @@
 """Numbers as people read them, and exact where it matters.
 
-Comes in: counts, shares, floats. Goes out: text. A share is 0 % or 100 % only if it is; the ends of
-an interval are rounded outward; two different numbers never look the same side by side.
+Comes in: counts, shares, floats. Goes out: text. Bounds are rounded outward; two different numbers
+never look the same side by side.
 """
 
 from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
-from fractions import Fraction
 from html import escape
 
 __all__ = [
@@ -16,9 +15,6 @@ __all__ = [
     "exactly",
     "number",
     "number_pair",
-    "of_rows",
-    "percent",
-    "percent_interval",
     "round_percent",
     "signed",
 ]
@@ -33,23 +29,6 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def percent(part: float, whole: float = 1) -> str:
-    """A share in percent with one decimal; all and nothing are said only of all and nothing.
-
-    >>> percent(181, 188), percent(5, 5), percent(99_999, 100_000), percent(1, 10_000), percent(0)
-    ('96.3 %', '100 %', '> 99.9 %', '< 0.1 %', '0 %')
-    """
-    if whole == 0:
-        return "–"
-    share = Fraction(part) / Fraction(whole)
-    if share in (0, 1):
-        return f"{100 * int(share)} %"
-    tenths = round(1000 * share)
-    if tenths in (0, 1000):
-        return "> 99.9 %" if tenths else "< 0.1 %"
-    return f"{tenths / 10:.1f} %"
-
-
 def round_percent(share: float) -> str:
     """A share that is round by choice.
 
@@ -57,32 +36,6 @@ def round_percent(share: float) -> str:
     ('95 %', '99.9 %')
     """
     return f"{number(100 * share)} %"
-
-
-def percent_interval(lower: float, upper: float) -> str:
-    """A share that lies between two, rounded outward; or the one it is.
-
-    >>> percent_interval(0.5, 0.5), percent_interval(0.70001, 0.71002), percent_interval(0, 0.2)
-    ('50.0 %', '70.0 % to 71.1 %', '0 % to 20.0 %')
-    """
-    if lower == upper:
-        return percent(lower)
-    # A share that was divided in floating point is off by a rounding: no step of a tenth for that.
-    low, high = math.floor(1000 * lower + 1e-9), math.ceil(1000 * upper - 1e-9)
-    return f"{_tenths(low)} to {_tenths(high)}"
-
-
-def _tenths(tenths: int) -> str:
-    return f"{tenths // 10} %" if tenths in (0, 1000) else f"{tenths / 10:.1f} %"
-
-
-def of_rows(part: int, whole: int) -> str:
-    """A count and its share.
-
-    >>> of_rows(181, 188)
-    '181 (96.3 %)'
-    """
-    return f"{part:,} ({percent(part, whole)})"
 
 
 _ROUNDINGS = {"nearest": ROUND_HALF_EVEN, "down": ROUND_FLOOR, "up": ROUND_CEILING}

@@ -19,7 +19,8 @@ from carvegbm.reports.page.sections.decided import how_it_was_decided, when
 from carvegbm.reports.page.sections.far import how_far_it_is
 from carvegbm.reports.page.sections.weak import where_it_is_weak
 from carvegbm.reports.page.sections.witnesses import what_an_attack_looks_like
-from carvegbm.reports.page.text import said, short, shown_name, visible
+from carvegbm.reports.page.text import said, short, shown_name
+from carvegbm.wording.hidden import on_one_line
 
 __all__ = ["html"]
 
@@ -35,7 +36,7 @@ _SECTIONS = (
 
 def html(document: Mapping[str, Any]) -> str:
     """The page of a report's document (see `carvegbm.reports.document`)."""
-    model, version = document["model"], visible(document["carvegbm"])
+    model, version = document["model"], on_one_line(document["carvegbm"])
     made = when(document["times"].get("date"))
     sections = "\n".join(
         f'<section aria-labelledby="{name}"><h2 id="{name}">{said(title)}</h2>\n'

@@ -11,14 +11,10 @@ import re
 from html import escape
 from typing import Any
 
-__all__ = ["quoted", "said", "short", "shown_name", "visible"]
+from carvegbm.wording.hidden import on_one_line
 
-# Controls, line and paragraph separators, marks and overrides of direction, marks without width,
-# and halves of a pair that UTF-8 cannot hold. The joiners of Arabic and Indic scripts stay.
-_HIDDEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
-    "\ufff9-\ufffb\ud800-\udfff]"
-)
+__all__ = ["quoted", "said", "short", "shown_name"]
+
 _LONGEST = 48  # characters of a name
 _LONGEST_TITLE = 1000
 
@@ -35,23 +31,13 @@ def said(text: str) -> str:
     return escape(_TIED.sub("\u00a0", text))
 
 
-def visible(text: Any) -> str:
-    r"""The text on one line, with what cannot be seen spelled out.
-
-    >>> visible("a\nb" + chr(0x202E) + "c")
-    'a\\nb\\u202ec'
-    """
-    spelled = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return _HIDDEN.sub(lambda at: spelled.get(at[0], f"\\u{ord(at[0]):04x}"), str(text))
-
-
 def short(text: Any, longest: int = _LONGEST) -> str:
     """At most `longest` characters of what can be seen; both ends stay, as names differ there.
 
     >>> short("x" * 30 + "17", 12)
     'xxxxxxxx…x17'
     """
-    whole = visible(text)
+    whole = on_one_line(text)
     if len(whole) <= longest:
         return whole
     tail = longest // 4
@@ -64,7 +50,7 @@ def shown_name(text: Any, longest: int = _LONGEST) -> str:
     >>> shown_name("<b>")
     '<bdi>&lt;b&gt;</bdi>'
     """
-    whole, some = visible(text), short(text, longest)
+    whole, some = on_one_line(text), short(text, longest)
     if not whole.strip():
         return '<bdi class="quiet">(empty)</bdi>'
     title = f' title="{escape(whole[:_LONGEST_TITLE])}"' if some != whole else ""

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from carvegbm.reports.page.attackers import does
-from carvegbm.reports.page.numbers import counted, number, percent, percent_interval
+from carvegbm.reports.page.numbers import counted, number
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.text import said
+from carvegbm.wording.shares import percent, percent_interval
 
 __all__ = ["answer", "hedge", "how_far", "is_sample"]
 

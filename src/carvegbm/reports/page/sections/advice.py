@@ -11,10 +11,12 @@ from html import escape
 from typing import Any
 
 from carvegbm.reports.page.attackers import asked_title, distance_title, is_limited
-from carvegbm.reports.page.numbers import counted, exactly, number, percent, percent_interval
+from carvegbm.reports.page.numbers import counted, exactly, number
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.tables import Table, opened
-from carvegbm.reports.page.text import said, shown_name, visible
+from carvegbm.reports.page.text import said, shown_name
+from carvegbm.wording.hidden import on_one_line
+from carvegbm.wording.shares import percent, percent_interval
 
 __all__ = ["what_to_do"]
 
@@ -99,7 +101,7 @@ def _retraining(document: Mapping[str, Any], every: list[Asked]) -> str:
 def _command(document: Mapping[str, Any], every: list[Asked]) -> list[str]:
     # What was never in a file has a name that no command can open.
     names = [
-        shlex.quote(visible(document[what]["name"]))
+        shlex.quote(on_one_line(document[what]["name"]))
         if document[what].get("file_sha256")
         else what.upper()
         for what in ("model", "data")

@@ -10,12 +10,13 @@ from typing import Any
 
 from carvegbm.reports.page.attackers import asked_title, limits, options
 from carvegbm.reports.page.figures import legend, status_bar
-from carvegbm.reports.page.numbers import counted, number, percent, percent_interval, round_percent
+from carvegbm.reports.page.numbers import counted, number, round_percent
 from carvegbm.reports.page.subjects import Asked
 from carvegbm.reports.page.tables import Table, folded, opened
 from carvegbm.reports.page.text import said, shown_name
 from carvegbm.reports.page.words import answer, is_sample
 from carvegbm.statuses import STATUSES
+from carvegbm.wording.shares import percent, percent_interval
 
 __all__ = ["notices", "the_answer"]
 

@@ -14,7 +14,8 @@ from carvegbm.reports.page.attackers import asked_title, distance_title
 from carvegbm.reports.page.numbers import counted, number
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.tables import Table, opened
-from carvegbm.reports.page.text import said, shown_name, visible
+from carvegbm.reports.page.text import said, shown_name
+from carvegbm.wording.hidden import on_one_line
 
 __all__ = ["how_it_was_decided", "when"]
 
@@ -143,7 +144,6 @@ def _facts(document: Mapping[str, Any]) -> str:
         ("Model", shown_name(model["name"], 200)),
         ("… SHA-256 of its content", _hash(model["sha256"])),
         ("… SHA-256 of its file", _hash(model.get("file_sha256"))),
-        ("… made by", shown_name(model["source"]) if model.get("source") else ""),
         (
             "… size",
             said(
@@ -158,8 +158,8 @@ def _facts(document: Mapping[str, Any]) -> str:
         ("… SHA-256 of the file", _hash(data.get("file_sha256"))),
         ("… rows", said(f"{data['rows']:,}, of which {data['judged']:,} were judged")),
         ("… missing values", f"{data['missing']:,}"),
-        *((f"Setting: {visible(name)}", _setting(name, value)) for name, value in settings.items()),
-        *((f"Version: {visible(name)}", shown_name(value)) for name, value in versions if value),
+        *((f"Setting: {name}", _setting(name, value)) for name, value in settings.items()),
+        *((f"Version: {name}", shown_name(value)) for name, value in versions if value),
     ]
     return opened(
         Table(
@@ -232,6 +232,6 @@ def when(date: str | None) -> str:
     try:
         at = datetime.fromisoformat(date.replace("Z", "+00:00"))
     except ValueError:
-        return f"on {visible(date)}"
+        return f"on {on_one_line(date)}"
     zone = " UTC" if at.utcoffset() is not None and not at.utcoffset() else ""
     return f"on {at.day} {at:%B %Y} at {at:%H:%M}{zone}"

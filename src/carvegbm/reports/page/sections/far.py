@@ -13,19 +13,13 @@ from typing import Any
 
 from carvegbm.reports.page.attackers import distance_title, limits, measure
 from carvegbm.reports.page.figures import curve, histogram
-from carvegbm.reports.page.numbers import (
-    counted,
-    exactly,
-    number,
-    percent,
-    percent_interval,
-    round_percent,
-)
+from carvegbm.reports.page.numbers import counted, exactly, number, round_percent
 from carvegbm.reports.page.scales import scale_for
 from carvegbm.reports.page.subjects import Distance
 from carvegbm.reports.page.tables import Table, folded, opened
 from carvegbm.reports.page.text import said
 from carvegbm.reports.page.words import how_far
+from carvegbm.wording.shares import percent, percent_interval
 
 __all__ = ["how_far_it_is"]
 

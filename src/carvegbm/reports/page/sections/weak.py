@@ -11,10 +11,11 @@ from typing import Any
 from carvegbm.reports.page.attackers import asked_title, distance_title
 from carvegbm.reports.page.changes import arrow, by_size
 from carvegbm.reports.page.figures import feature_bars
-from carvegbm.reports.page.numbers import counted, exactly, number, percent
+from carvegbm.reports.page.numbers import counted, exactly, number
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.tables import Table, folded, opened
 from carvegbm.reports.page.text import said, short, shown_name
+from carvegbm.wording.shares import percent
 
 __all__ = ["where_it_is_weak"]
 
