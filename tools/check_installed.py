@@ -1,4 +1,4 @@
-"""Check a carvegbm that was installed from a wheel: it answers, proves and trains.
+"""Check a carvegbm that was installed from a wheel: it answers, proves, reports and trains.
 
     python tools/check_installed.py
 
@@ -35,6 +35,9 @@ def main() -> None:
         assert json.loads(told)["counts"] == COUNTS, told
         checked = run(sys.executable, "-m", "carvegbm_check", proof, str(model), str(data))
         assert checked.rstrip().endswith("checked"), checked
+        page = Path(folder) / "sample.html"
+        run(str(command), "report", "sample", *question, "--output", str(page))
+        assert page.read_text("utf-8").startswith("<!doctype html>")
 
     table = cg.load_table(data)
     attacker = cg.Attacker(norm="inf", budget=0.02)
@@ -43,7 +46,7 @@ def main() -> None:
     robust = cg.RobustClassifier(norm="inf", budget=0.02, n_estimators=5, random_state=0)
     robust.fit(table.X, table.y)
     assert robust.robust_score(table.X, table.y) > 0.8
-    print(f"carvegbm {cg.__version__} in {package}: answers, proves and trains")
+    print(f"carvegbm {cg.__version__} in {package}: answers, proves, reports and trains")
 
 
 def run(*command: str) -> str:
