@@ -205,6 +205,19 @@ def test_budgets_to_live_with_are_rounded_down_and_say_what_is_not_known() -> No
     ]
 
 
+def test_no_row_is_said_to_flip_first_where_another_may() -> None:
+    decided = Outline(html(plain(radii={"inf": [0.1, 0.2, 0.3]}))).text
+    assert "flips first" in decided
+    assert "The rows that flip first" in decided
+    for known in ([0.1, 0.2], [0.1, 0.1], [0.1]):
+        text = Outline(html(plain(radii={"inf": [*known, (0.01, math.inf)]}))).text
+        assert "for which it is known exactly" in text
+        assert "The nearest witnesses found" in text
+        assert "the nearest witness found" in text
+        assert "The rows that flip first" not in text
+        assert ", the row that flips first" not in text
+
+
 def test_everything_is_escaped_and_nothing_hidden() -> None:
     nasty = '<b onclick="x">&\'\u202egnp.exe\n\x00\ud800</b>'
     names = [nasty, "x" * 5000, "", "\u05d0\u05d1", *(f"{nasty}{i}" for i in range(3))]

@@ -147,17 +147,17 @@ def how_far(distance: Distance) -> str:
     flips = "changes the answer of a row" if own else "turns a right row wrong"
     sentences = []
     if known and distance.norm == 0:
-        sentences.append(_fewest(document, known, flips))
+        sentences.append(
+            _fewest(document, flips, _each(known, undecided), _known(known, undecided))
+        )
     elif known and document["smallest"] == document["largest"]:
-        rows = "" if known == 1 else f" for each of {known:,} rows"
-        size = _size(document, "median")
+        size, rows = _size(document, "median"), _each(known, undecided)
         sentences.append(f"The smallest change that {flips} has size {size}{rows}.")
     elif known:
         sentences.append(
             f"The smallest change that {flips} has size {_size(document, 'smallest')} for the row "
             f"that flips first, {_size(document, 'median')} for the one in the middle, and "
-            f"{_size(document, 'largest')} for the last; this is known exactly for "
-            f"{counted(known, 'row')}."
+            f"{_size(document, 'largest')} for the last; {_known(known, undecided)}."
         )
     if never:
         rows = "row" if own else "right row"
@@ -175,18 +175,31 @@ def how_far(distance: Distance) -> str:
     return said(" ".join(sentences))
 
 
-def _fewest(document: Mapping[str, Any], known: int, flips: str) -> str:
+def _known(known: int, undecided: int) -> str:
+    """Which rows are spoken of: of others, one may flip before the first."""
+    if undecided:
+        return f"this speaks of the {known:,} rows for which it is known exactly"
+    return f"this is known exactly for {counted(known, 'row')}"
+
+
+def _each(known: int, undecided: int) -> str:
+    """The same, where all are alike."""
+    if undecided:
+        which = "the one row" if known == 1 else f"each of the {known:,} rows"
+        return f" for {which} for which it is known exactly"
+    return "" if known == 1 else f" for each of {known:,} rows"
+
+
+def _fewest(document: Mapping[str, Any], flips: str, each: str, known: str) -> str:
     """The same, of counts of features."""
     first, middle, last = (
         _features(document[which]) for which in ("smallest", "median", "largest")
     )
     if first == last:
-        rows = "" if known == 1 else f" for each of {known:,} rows"
-        return f"The smallest change that {flips} is one of {first}{rows}."
+        return f"The smallest change that {flips} is one of {first}{each}."
     return (
         f"To find a change that {flips}, {first} must change for the row that flips first, "
-        f"{middle} for the one in the middle, and {last} for the last; this is known exactly for "
-        f"{known:,} rows."
+        f"{middle} for the one in the middle, and {last} for the last; {known}."
     )
 
 

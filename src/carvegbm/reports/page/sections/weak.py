@@ -127,6 +127,8 @@ def _size(value: float | None) -> str:
 
 
 def _first_heading(distance: Distance) -> str:
+    if distance.undecided:  # another row may flip before them
+        return "The nearest witnesses found"
     return (
         "The row that flips" if len(distance.document["first"]) == 1 else "The rows that flip first"
     )
