@@ -21,6 +21,7 @@ from carvegbm.engines.blocks import ZERO, within_zero
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.radius import Radius
+from carvegbm.results import plain_labels
 from carvegbm.trees.labels import as_given
 from carvegbm.trees.link import class_indices, may_round_to_a_tie
 
@@ -136,7 +137,7 @@ class _Block:
         after = as_given(problem.ensemble, codes, some.given, some.source)
         before = as_given(problem.ensemble, some.given, some.given, some.source)
         moved = (codes != some.given) & ~np.isnan(some.given)
-        names = problem.ensemble.classes[answers].tolist()
+        names = plain_labels(problem.ensemble.classes[answers])
         distance = problem.core_attacker.distance
         distances = [distance(x, z[i]) for i, x in enumerate(np.asarray(some.X, dtype=np.float64))]
         return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from carvegbm.errors import CarveError
 from carvegbm.keeping.files import save_result
 
-__all__ = ["Result", "are_neighbours", "describe_interval", "plain_column"]
+__all__ = ["Result", "are_neighbours", "describe_interval", "plain_column", "plain_labels"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -84,4 +85,21 @@ def plain_column(column: npt.NDArray[Any]) -> list[Any]:
     return [
         value if finite else None
         for value, finite in zip(column.tolist(), np.isfinite(column), strict=True)
+    ]
+
+
+def plain_labels(labels: npt.NDArray[Any]) -> list[Any]:
+    """Labels as JSON can hold them: what is no text, truth value or finite number, as a text.
+
+    Examples
+    --------
+    >>> plain_labels(np.array([np.int64(3), "a", b"b"], dtype=object))
+    [3, 'a', "b'b'"]
+    """
+    found = (label.item() if isinstance(label, np.generic) else label for label in labels.tolist())
+    return [
+        label
+        if isinstance(label, str | int) or (isinstance(label, float) and math.isfinite(label))
+        else str(label)
+        for label in found
     ]

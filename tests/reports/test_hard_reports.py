@@ -206,3 +206,36 @@ def test_radii_that_are_not_found_lie_where_statuses_say(
         at = found["curve"]["budgets"].index(entry["budget"])
         ends = [found["curve"][side][at] for side in ("lower", "upper")]
         assert ends == entry["robustness"]
+
+
+# ── classes ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("classes", "told"),
+    [
+        (np.array(["a,b", "c"], dtype=object), ["a,b", "c"]),
+        (np.array([np.int64(-3), np.int64(4)], dtype=object), [-3, 4]),
+        (np.array([False, True], dtype=object), [False, True]),
+        (np.array([b"a", b"b"]), ["b'a'", "b'b'"]),
+        ([0.5, np.inf], [0.5, "inf"]),
+    ],
+)
+def test_classes_of_any_kind_are_told_as_json_can(classes: Any, told: list[Any]) -> None:
+    model = cg.Ensemble.from_trees([STUMP], n_features=1, classes=classes)
+    y = model.decide([[-0.01], [0.5]])
+    made = cg.report(model, [[-0.01], [0.5]], y, ATTACKER, progress=False)
+    found = json.loads(json.dumps(made.to_dict(), allow_nan=False))
+    assert found["model"]["classes"] == found["rows"]["label"] == found["rows"]["answer"] == told
+    assert [one["class"] for one in found["attackers"][0]["classes"]] == told
+    assert found["distances"][0]["witnesses"][0]["answer"] == told[1]
+    explained = cg.explain(model, [-0.01], norm=1).to_dict()
+    assert json.loads(json.dumps(explained, allow_nan=False))["witness"]["answer"] == told[1]
+
+
+def test_labels_may_come_from_a_frame() -> None:
+    pandas = pytest.importorskip("pandas")
+    y = pandas.Series(np.where(LABELS, "spam", "ham"), dtype="category")
+    model = LGBMClassifier(n_estimators=2, num_leaves=3, verbose=-1).fit(ROWS, y.astype(object))
+    made = cg.report(model, ROWS, y, ATTACKER, sample=5, progress=False)
+    assert [one["class"] for one in made.to_dict()["attackers"][0]["classes"]] == ["ham", "spam"]

@@ -21,6 +21,7 @@ from carvegbm.instances.sparse import changed_rows, is_sparse
 from carvegbm.minimal import MinimalWitness, minimal_witnesses
 from carvegbm.problem import Problem, Rows
 from carvegbm.radius import Radius, budgetless, radius_task
+from carvegbm.results import plain_labels
 from carvegbm.statuses import named
 from carvegbm.trees.labels import as_given
 
@@ -170,7 +171,7 @@ class _Telling:
         self.features = whole.compact[1].chosen if is_compact else np.arange(n)
         assert self.part.labels is not None
         self.label = int(self.part.labels[0])
-        self.names: list[Any] = self.ensemble.classes.tolist()
+        self.names: list[Any] = plain_labels(self.ensemble.classes)
         self.x = np.asarray(self.part.given[0], dtype=np.float64)
 
     def explanation(self, witness: MinimalWitness | None, **known: Any) -> Explanation:

@@ -22,6 +22,7 @@ from carvegbm.proofs.content import data_hash, model_hash
 from carvegbm.reports import distances, weakness
 from carvegbm.reports.asking import Answers, Case, Way
 from carvegbm.reports.crowds import crowds
+from carvegbm.results import plain_labels
 from carvegbm.totals import VerificationTotals
 from carvegbm.trees.categories import named_codes
 from carvegbm.trees.labels import names_of_codes
@@ -84,7 +85,7 @@ def document_of(
             "trees": ensemble.n_trees,
             "leaves": ensemble.n_leaves,
             "features": ensemble.n_features,
-            "classes": classes.tolist(),
+            "classes": plain_labels(classes),
         },
         "data": {
             "name": subject.data_name,
@@ -98,7 +99,7 @@ def document_of(
         },
         "rows": {
             "number": sample.numbers.tolist(),
-            "label": classes[answers.labels].tolist(),
+            "label": plain_labels(classes[answers.labels]),
             "answer": _answers(answers.ways[0], ensemble),
             "right": first.right.tolist(),
             "margin": first.margin.tolist(),
@@ -131,8 +132,7 @@ def _missing(given: Any) -> int:
 
 def _answers(way: Way, ensemble: Ensemble) -> list[Any]:
     """What the model says of the judged rows."""
-    found = ensemble.labels_of(ensemble.scores_of(way.rows.given))
-    return list(found.tolist())
+    return plain_labels(ensemble.labels_of(ensemble.scores_of(way.rows.given)))
 
 
 def _versions() -> dict[str, str]:
@@ -192,13 +192,13 @@ def _interval(part: int, whole: int) -> tuple[float, float]:
 def _classes(
     verification: Verification, labels: npt.NDArray[np.int32], ensemble: Ensemble
 ) -> list[dict[str, Any]]:
-    columns = verification.columns()
+    columns, names = verification.columns(), plain_labels(ensemble.classes)
     found = []
     for label in np.unique(labels).tolist():
         some = {name: column[labels == label] for name, column in columns.items()}
         totals = VerificationTotals.of(some, verification.attacker).to_dict()
         del totals["attacker"]
-        found.append({"class": ensemble.classes[label].item(), **totals})
+        found.append({"class": names[label], **totals})
     return found
 
 
