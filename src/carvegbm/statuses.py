@@ -5,10 +5,22 @@ Whatever draws statuses takes their looks from here, so that they are the same e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["COLOURS", "HATCHES", "INKS", "MEANINGS", "STATUSES", "UNKNOWN", "flipped", "named"]
+__all__ = [
+    "COLOURS",
+    "HATCHES",
+    "INKS",
+    "MEANINGS",
+    "STATUSES",
+    "UNKNOWN",
+    "flipped",
+    "in_a_bar",
+    "named",
+]
 
 MEANINGS = {
     "robust": "right, and stays right",
@@ -53,3 +65,27 @@ def named(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.str_]:
 def flipped(status: npt.NDArray[np.str_]) -> npt.NDArray[np.bool_]:
     """Where the attacker can change the decision: fragile and broken."""
     return np.asarray((status == "fragile") | (status == "broken"))
+
+
+def in_a_bar(counts: Mapping[str, int], undecided_right: int) -> list[tuple[str, int]]:
+    """Statuses and their counts as parts of a bar, from the left; none is empty.
+
+    Those decided rightly come first: robust, unknown (`undecided_right` of them), fragile. So
+    robustness lies between the ends of the first unknown part, and accuracy at the end of the
+    fragile.
+
+    Examples
+    --------
+    >>> counts = {"robust": 5, "fragile": 2, "vulnerable": 1, "broken": 0, "unknown": 3}
+    >>> in_a_bar(counts, 2)
+    [('robust', 5), ('unknown', 2), ('fragile', 2), ('unknown', 1), ('vulnerable', 1)]
+    """
+    parts = [
+        ("robust", counts["robust"]),
+        ("unknown", undecided_right),
+        ("fragile", counts["fragile"]),
+        ("broken", counts["broken"]),
+        ("unknown", counts["unknown"] - undecided_right),
+        ("vulnerable", counts["vulnerable"]),
+    ]
+    return [(status, count) for status, count in parts if count]

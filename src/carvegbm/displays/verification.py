@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from carvegbm.displays import drawing
 from carvegbm.errors import CarveError, DataError, shown
-from carvegbm.statuses import COLOURS, HATCHES, INKS, MEANINGS
+from carvegbm.statuses import COLOURS, HATCHES, INKS, MEANINGS, in_a_bar
 from carvegbm.totals import VerificationTotals
 from carvegbm.wording.shares import percent, percent_interval
 
@@ -310,26 +310,13 @@ class VerificationDisplay:
 
 
 def segments(totals: VerificationTotals) -> list[Segment]:
-    """The statuses of some instances as parts of a bar, from the left; none is empty.
-
-    Those decided rightly come first: robust, unknown, fragile. The unknown are beside the robust:
-    robustness lies between their ends.
-    """
-    counts, n = totals.counts, totals.instances
+    """The statuses of some instances as parts of a bar, see `in_a_bar`."""
+    n = totals.instances
     if n == 0:
         raise DataError("there are no instances to draw; verify some")
-    parts = [
-        ("robust", counts["robust"]),
-        ("unknown", totals.open),
-        ("fragile", counts["fragile"]),
-        ("broken", counts["broken"]),
-        ("unknown", counts["unknown"] - totals.open),
-        ("vulnerable", counts["vulnerable"]),
-    ]
     found, before = [], 0
-    for status, count in parts:
-        if count:
-            found.append(Segment(status, count, before / n, count / n))  # type: ignore[arg-type]
+    for status, count in in_a_bar(totals.counts, totals.open):
+        found.append(Segment(status, count, before / n, count / n))  # type: ignore[arg-type]
         before += count
     return found
 

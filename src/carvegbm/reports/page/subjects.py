@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from carvegbm.statuses import in_a_bar
+
 __all__ = ["Asked", "Distance"]
 
 Document = Mapping[str, Any]
@@ -58,20 +60,8 @@ class Asked:
 
     @cached_property
     def segments(self) -> list[tuple[str, int]]:
-        """The statuses as parts of a bar, from the left; none is empty.
-
-        The right ones come first, the undecided of them beside the robust: robustness lies between
-        their ends, and accuracy at the end of the fragile.
-        """
-        parts = [
-            ("robust", self.counts["robust"]),
-            ("unknown", self.open),
-            ("fragile", self.counts["fragile"]),
-            ("broken", self.counts["broken"]),
-            ("unknown", self.counts["unknown"] - self.open),
-            ("vulnerable", self.counts["vulnerable"]),
-        ]
-        return [(status, count) for status, count in parts if count]
+        """The statuses as parts of a bar."""
+        return in_a_bar(self.counts, self.open)
 
     @cached_property
     def engines(self) -> Counter[str]:
