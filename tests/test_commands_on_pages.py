@@ -11,10 +11,12 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from carvegbm.cli.app import run
+from carvegbm.cli.app import app, run
 from conftest import REPOSITORY
 from pages import PAGES, blocks
 
@@ -96,6 +98,22 @@ def test_what_a_command_prints_is_what_the_page_says(capsys: pytest.CaptureFixtu
     said = page[page.index("The first prints") :]
     shown = re.findall(r"^```text\n(.*?)^```", said, re.M | re.S)[0]
     assert run_line("carvegbm verify sample --norm inf --budget 0.02", capsys) == shown
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_text_right_below_a_command_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    form = re.compile(r"^```\n(carvegbm [^\n]+)\n```\n\n```text\n(.*?)^```", re.M | re.S)
+    told = [pair for page in PAGES for pair in form.findall(page.read_text("utf-8"))]
+    assert told
+    for line, shown in told:
+        assert run_line(line, capsys) == shown
+
+
+def test_the_guide_lists_every_command() -> None:
+    first = blocks(REPOSITORY / "docs" / "command-line.md", "")[0]
+    group: Any = typer.main.get_command(app)
+    listed = {line.split()[1] for line in first.splitlines()}
+    assert listed == {name for name, command in group.commands.items() if not command.hidden}
 
 
 @pytest.mark.usefixtures("folder")
