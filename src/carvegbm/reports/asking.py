@@ -19,7 +19,6 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.engines import Decisions, Listen, Settings, Task, decide
 from carvegbm.engines.decisions import Indices
-from carvegbm.errors import CarveError
 from carvegbm.minimal import Minimal, minimal_witnesses
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
@@ -123,8 +122,6 @@ def ask(
     for problem in problems:
         found = problem.rows(X, y, settings.threads)
         if sample is None:
-            if len(found) == 0:
-                raise CarveError("there are no rows to report on; give at least one")
             sample = Sample.of(len(found), most, seed)
         rows.append(found.take(sample.numbers))
     assert sample is not None
