@@ -56,6 +56,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             plt.close("all")
 
         monkeypatch.setattr(plt, "show", show)
+        plt.close("all")  # what other tests left open
         with redirect_stdout(io.StringIO()) as printed, warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             runpy.run_path(str(example), run_name="__main__")
