@@ -12,6 +12,9 @@ from lightgbm import LGBMClassifier
 
 import carvegbm as cg
 from carvegbm.reports import asking
+from carvegbm.reports.page import html
+from outlines import Outline
+from reports.documents import everything, plain
 
 STUMP = {"feature": 0, "threshold": 0.0, "left": {"score": -1}, "right": {"score": 1}}
 MODEL = cg.Ensemble.from_trees([STUMP], n_features=1)
@@ -239,3 +242,67 @@ def test_labels_may_come_from_a_frame() -> None:
     model = LGBMClassifier(n_estimators=2, num_leaves=3, verbose=-1).fit(ROWS, y.astype(object))
     made = cg.report(model, ROWS, y, ATTACKER, sample=5, progress=False)
     assert [one["class"] for one in made.to_dict()["attackers"][0]["classes"]] == ["ham", "spam"]
+
+
+# ── what the page says of what is not known ──────────────────────────────────────────────────
+
+
+def said(norm: Any, lower: Any, upper: Any) -> str:
+    made = plain(radii={norm: [1.0, 2.0]}, attackers=[(norm, 1)])
+    made["distances"][0]["stays"] = [{"share": 0.99, "lower": lower, "upper": upper}]
+    return Outline(html(made)).tables["far-1-stays"][1][1]
+
+
+def test_nothing_is_said_to_be_too_much_that_is_not_decided() -> None:
+    assert said(0, 1, 1) == "no budget: one changed feature is too many"
+    assert said(0, 1, None) == "budget 0; what lies above is not decided"
+    assert said(0, 1, 3) == "budget 0; what lies above is not decided, and not at 3 or more"
+    assert said(0, 3, None) == "up to 2 changed features; what lies above is not decided"
+    assert said("inf", 5e-324, None) == "budget 0; above, this is not decided"
+    assert said("inf", 5e-324, 5e-324) == "no budget above 0"
+
+
+def test_a_radius_below_all_budgets_makes_no_axis() -> None:
+    assert cg.report(MODEL, [[0.0]], None, cg.Attacker("inf", 0), progress=False).html()
+
+
+def test_no_row_is_said_to_flip_first_where_one_has_no_witness() -> None:
+    made = plain(radii={"inf": [0.1, 0.2, 0.3]})
+    made["distances"][0]["missed"] = 1
+    text = Outline(html(made)).text
+    assert "The nearest witnesses found" in text
+    assert ", the nearest witness found" in text
+    assert "The rows that flip first" not in text
+
+
+def test_the_time_limit_is_not_blamed_for_an_interruption() -> None:
+    made = plain(radii={"inf": [(0.1, np.inf), (0.2, np.inf)]})
+    assert "within the time limit" in Outline(html(made)).text
+    made["interrupted"] = True
+    text = Outline(html(made)).text
+    assert "before the work was cut short" in text
+    assert "within the time limit" not in text
+
+
+def test_equal_intervals_are_no_equal_robustness() -> None:
+    made = everything()
+    for model in made["attackers"][0]["retraining"]["models"]:
+        model["robustness"] = [0.5, 0.7]
+    text = Outline(html(made)).text
+    assert "leaves robustness as it is" not in text
+    assert "Too many rows are undecided" in text
+
+
+def test_a_category_that_the_model_does_not_know_is_told_as_such() -> None:
+    pandas = pytest.importorskip("pandas")
+    codes = np.arange(120) % 4
+    frame = pandas.DataFrame({"kind": pandas.Categorical.from_codes(codes, list("abcd"))})
+    model = LGBMClassifier(
+        n_estimators=2, min_child_samples=1, min_data_per_group=1, cat_smooth=0, verbose=-1
+    ).fit(frame, codes % 2)
+    rows = pandas.DataFrame({"kind": pandas.Categorical(["new"])})
+    made = cg.report(model, rows, None, cg.Attacker(0, 1), progress=False)
+    (witness,) = made.to_dict()["distances"][0]["witnesses"]
+    (change,) = witness["changes"]
+    assert change["before"] == "unknown category"
+    assert change["after"] in "abcd"

@@ -245,6 +245,8 @@ class _Telling:
     def value(self, feature: int, value: float) -> Any:
         """As plain a value as JSON can hold; missing is None."""
         if feature in self.names:
+            if not np.isnan(value) and value not in self.names[feature]:
+                return "unknown category"
             (label,) = named_codes(self.names[feature], [value])
             return label.item() if isinstance(label, np.generic) else label
         return None if np.isnan(value) else value

@@ -147,7 +147,7 @@ def report(
     if proof is not None and most is not None and _length(X) > most:
         raise CarveError(
             f"proof is of all rows, and of {_length(X)} rows a sample of {most} would be judged; "
-            "give sample=None, or leave out proof"
+            "give sample=None (--sample all), or leave out proof"
         )
     answers = ask(
         ensemble,

@@ -9,10 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Scale", "scale_for"]
+from carvegbm.attacker import LARGEST_BUDGET
+
+__all__ = ["SMALLEST_BUDGET", "Scale", "scale_for"]
 
 _STEPS = (1, 2, 2.5, 5, 10)
 _DECADES_AT_MOST = 12
+SMALLEST_BUDGET = 1 / LARGEST_BUDGET
+"""Above 0; a radius may be smaller."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ def scale_for(radii: Sequence[float], budgets: Sequence[float], *, whole: bool) 
     Where radii differ by orders of magnitude, the scale is logarithmic; of a long tail, the last
     part is cut off. `whole`: budgets are whole numbers.
     """
-    found = sorted(radius for radius in radii if radius > 0)
+    found = sorted(radius for radius in radii if radius >= SMALLEST_BUDGET)
     asked = [budget for budget in budgets if budget > 0]
     if not found and not asked:
         return Scale(0, 1)

@@ -128,9 +128,9 @@ def _measured(asked: Asked) -> str:
     if len(asked.whole["attackers"]) > 1:
         heading = f"<h4>{said(asked_title(asked))}</h4>"
     caption = said(
-        f"Measured on {tested} that no model was trained on, but perhaps "
-        f"“this model”; the others were trained on {int(split['train']):,} and chosen on "
-        f"{int(split['valid']):,} (seed {found['seed']})."
+        f"Measured on {tested} that no model was trained on, but perhaps “this model”; the others "
+        f"were trained on {int(split['train']):,}, and robust training was chosen on "
+        f"{int(split['valid']):,} more (seed {found['seed']})."
     )
     rows = [
         [
@@ -166,7 +166,7 @@ def _verdict(found: Mapping[str, Any]) -> str:
         outcome = "raises robustness"
     elif robust["robustness"][1] < other["robustness"][0]:
         outcome = "does not raise robustness"
-    elif robust["robustness"] == other["robustness"]:
+    elif len({*robust["robustness"], *other["robustness"]}) == 1:
         outcome = "leaves robustness as it is"
     else:
         return said(

@@ -57,8 +57,10 @@ def _proved(document: Mapping[str, Any], every: list[Asked]) -> list[str]:
         what = "verdict is" if unknown == 1 else "verdicts are"
         found.append(
             said(
-                f"{unknown:,} {what} unknown: the time limit ended the work. They count neither as "
-                "robust nor as fragile; every number they touch is given as an interval."
+                f"{unknown:,} {what} unknown: "
+                + ("the work was cut short." if document["interrupted"] else "time ran out.")
+                + " They count neither as robust nor as fragile; every number they touch is given "
+                "as an interval."
             )
         )
     if document["data"]["judged"] < document["data"]["rows"]:
@@ -119,7 +121,8 @@ def _proofs(every: list[Asked]) -> str:
         if proof is None:
             rows.append([*cells, *["–"] * 5, "not written"])
             continue
-        verdict = ("checked: " if proof["checked"] else "not checked: ") + str(proof["said"] or "")
+        verdict = "checked: " if proof["checked"] else "not all checked: "
+        verdict += str(proof["said"] or "")
         rows.append(
             [
                 *cells,

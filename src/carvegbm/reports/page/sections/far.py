@@ -14,7 +14,7 @@ from typing import Any
 from carvegbm.reports.page.attackers import distance_title, limits, measure
 from carvegbm.reports.page.figures import curve, histogram
 from carvegbm.reports.page.numbers import counted, exactly, number, round_percent
-from carvegbm.reports.page.scales import scale_for
+from carvegbm.reports.page.scales import SMALLEST_BUDGET, scale_for
 from carvegbm.reports.page.subjects import Distance
 from carvegbm.reports.page.tables import Table, folded, opened
 from carvegbm.reports.page.text import said
@@ -73,21 +73,18 @@ def _stays_below(entry: Mapping[str, Any], norm: Any) -> str:
         return said("every budget")
     if norm == 0:
         kept = int(lower) - 1
-        sure = (
-            f"up to {counted(kept, 'changed feature')}"
-            if kept > 0
-            else "no budget: one changed feature is too many"
-        )
+        sure = f"up to {counted(kept, 'changed feature')}"
         if upper == lower:
-            return said(sure)
+            return said(sure if kept > 0 else "no budget: one changed feature is too many")
         end = "" if upper is None else f", and not at {number(upper)} or more"
-        return said(f"{sure}; what lies above is not decided{end}")
+        return said(f"{sure if kept > 0 else 'budget 0'}; what lies above is not decided{end}")
     # What is said of the budgets below holds a little below as well, not above.
     below = exactly(lower, number(lower, 6, "down"))
+    is_budget = lower >= SMALLEST_BUDGET
     if upper == lower:
-        return f"every budget below {below}" if lower else said("no budget above 0")
+        return f"every budget below {below}" if is_budget else said("no budget above 0")
     end = "" if upper is None else f", and not from {exactly(upper, number(upper, 6, 'up'))} on"
-    sure = f"every budget below {below}" if lower else said("budget 0")
+    sure = f"every budget below {below}" if is_budget else said("budget 0")
     return f"{sure}; above, this is not decided{end}"
 
 

@@ -51,13 +51,13 @@ def _none(distance: Distance) -> str:
     missed = int(distance.document["missed"])
     if distance.right == 0:
         return "No row is right, so no witness was sought."
+    in_time = "before the work was cut short"
+    if not distance.whole["interrupted"]:
+        in_time = "within the time limit"
     if missed:
-        return (
-            f"{counted(missed, 'row')} can be flipped, but no witness was found within the time "
-            "limit."
-        )
+        return f"{counted(missed, 'row')} can be flipped, but no witness was found {in_time}."
     if distance.undecided:
-        return "No witness was found within the time limit."
+        return f"No witness was found {in_time}."
     return "There is no witness: no change that this attacker can make flips a row that is right."
 
 
@@ -127,7 +127,7 @@ def _size(value: float | None) -> str:
 
 
 def _first_heading(distance: Distance) -> str:
-    if distance.undecided:  # another row may flip before them
+    if distance.undecided or distance.document["missed"]:  # another row may flip before them
         return "The nearest witnesses found"
     return (
         "The row that flips" if len(distance.document["first"]) == 1 else "The rows that flip first"

@@ -85,7 +85,8 @@ def _witness(distance: Distance, place: int, name: str) -> str:
 def _why(distance: Distance, place: int) -> str:
     """Why this witness is shown: goes on from the number of its row."""
     why, witness = distance.document["shown"][place]["why"], _chosen(distance, place)
-    if distance.undecided and why != "typical":  # another row may flip before it
+    is_first_unsure = distance.undecided or distance.document["missed"]
+    if is_first_unsure and why != "typical":  # another row may flip before it
         return said(", the nearest witness found" + (" of its class" if why == "class" else ""))
     if why == "first":
         every = distance.document["witnesses"]
