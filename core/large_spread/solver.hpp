@@ -34,8 +34,9 @@ class LargeSpreadSolver final : public Solver {
     LargeSpreadSolver(const Ensemble& ensemble, const Attacker& attacker, const Mode& mode);
 
     bool load(Instance& instance) override;
-    // Norms 0, 1, 2, … are NP-hard even so, and may be undecided. On the grid, where costs are
-    // rounded down and the budget up, an alarm that is not backed by an attack is undecided.
+    // Norms 1, 2, … are NP-hard even so; they, and norm 0 in large trees, may be undecided. On the
+    // grid, where costs are rounded down and the budget up, an alarm that is not backed by an
+    // attack is undecided.
     Outcome attack(const Objective& objective, Goal goal, const Stopwatch& limit) override;
     void perturb(double* z, std::vector<std::int32_t>& changed) override;
     bool is_thorough() const override { return true; }
