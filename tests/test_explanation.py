@@ -585,3 +585,11 @@ def test_many_trees_are_shown_as_one_line_and_still_add_up():
     ]
     shown = [float(row[3]) for row in trees.rows[1:]]
     assert sum(shown[:-1]) == shown[-1] == float(found.witness_margin - found.margin)
+
+
+def test_a_value_just_above_a_threshold_does_not_look_like_the_threshold():
+    stump = {"feature": 0, "threshold": 0.6875, "left": {"score": -1}, "right": {"score": 1}}
+    model = cg.Ensemble.from_trees([stump], n_features=1)
+    line = str(cg.explain(model, [0.125], norm=1)).splitlines()[8]
+    assert line.split() == ["feature", "0", "0.125", "0.6875…", "+0.5625", ">", "0.6875"]
+    assert "0.6875…" not in str(cg.explain(model, [0.75], norm=1))

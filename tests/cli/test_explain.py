@@ -48,7 +48,7 @@ def test_the_text_holds_what_python_says(cli: Any, model: str, data: str) -> Non
     assert len(found.changes) > 1
     for change in found.changes:
         before, after = f"{change.before:.6g}", f"{change.after:.6g}"
-        assert re.search(rf"{change.name} +{before} +{after} +[+-]", out)
+        assert re.search(rf"{change.name} +{before} +{after}…? +[+-]", out)
     assert f"leaves: {len(found.trees)} of {cg.load(model).n_trees} trees" in out
     assert f"{found.unchanged_trees} others" in out
     assert "status" not in out
