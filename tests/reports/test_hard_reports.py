@@ -306,3 +306,12 @@ def test_a_category_that_the_model_does_not_know_is_told_as_such() -> None:
     (change,) = witness["changes"]
     assert change["before"] == "unknown category"
     assert change["after"] in "abcd"
+
+
+def test_a_name_that_is_no_unicode_can_be_written(tmp_path: Path) -> None:
+    name = "a\udcffb\u202e\n"
+    for ending in ("html", "json"):
+        to = tmp_path / f"page.{ending}"
+        cg.report(MODEL, [[0.5]], None, ATTACKER, to, names=[name], model_name=name, progress=False)
+        assert "\u202e" not in to.read_text("utf-8") or ending == "json"
+    assert json.loads(to.read_text("utf-8"))["model"]["name"] == name

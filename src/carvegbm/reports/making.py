@@ -242,7 +242,8 @@ class Report:
         else:
             text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n"
         with replacing(target) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            # Half of a surrogate pair, as in a name that is no UTF-8, is an escape in JSON.
+            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
     def __repr__(self) -> str:
         return f"<Report: {self}>"
