@@ -112,3 +112,13 @@ def test_many_rows_at_once_are_each_as_if_alone() -> None:
         replace(witness, row=i) for i, found in enumerate(alone) for witness in found
     ]
     assert len(together) > 10
+
+
+def test_progress_never_goes_back() -> None:
+    stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    model, X = cg.Ensemble.from_trees([stump], n_features=1), [[0.1], [0.4], [0.3], [0.1]]
+    attacker, seen = cg.Attacker("inf", 0), list[int]()
+    problem = Problem(model, attacker)
+    radii = cg.radius(model, X, None, attacker)
+    minimal_witnesses(problem, problem.rows(X, None), radii, SETTINGS, seen.append)
+    assert seen == [1, 2, 3, 4]

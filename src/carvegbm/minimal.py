@@ -90,6 +90,7 @@ def minimal_witnesses(
     budgets = np.where(radii.exact, radii.radius, radii.upper)
     wanted = np.flatnonzero((budgets > 0) & np.isfinite(budgets))
     found: list[MinimalWitness] = []
+    done = 0
     with progress_bar(progress, len(wanted), "finding witnesses") as tick:
         for which, part_of, part in problem.dense(rows):
             here = wanted[(wanted >= which.start) & (wanted < which.stop)]
@@ -97,8 +98,9 @@ def minimal_witnesses(
             for budget in np.unique(budgets[here]).tolist():
                 some = here[budgets[here] == budget]
                 found += block.witnesses(some, budget, radii, settings)
+                done += len(some)
                 if tick is not None:
-                    tick(int(np.searchsorted(wanted, some[-1])))
+                    tick(done)
     found.sort(key=lambda witness: witness.row)
     return Minimal(tuple(found), len(wanted) - len(found))
 
