@@ -593,3 +593,5 @@ def test_a_value_just_above_a_threshold_does_not_look_like_the_threshold():
     line = str(cg.explain(model, [0.125], norm=1)).splitlines()[8]
     assert line.split() == ["feature", "0", "0.125", "0.6875…", "+0.5625", ">", "0.6875"]
     assert "0.6875…" not in str(cg.explain(model, [0.75], norm=1))
+    below = cg.Ensemble.from_trees([{**stump, "threshold": -0.3}], n_features=1)
+    assert " -0.29999999999999993 " in str(cg.explain(below, [-0.5], norm=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from lightgbm import LGBMClassifier
 import carvegbm as cg
 from carvegbm.reports import asking
 from carvegbm.reports.page import html
+from carvegbm.reports.page.changes import before_and_after
 from outlines import Outline
 from reports.documents import everything, plain
 
@@ -315,3 +317,16 @@ def test_a_name_that_is_no_unicode_can_be_written(tmp_path: Path) -> None:
         cg.report(MODEL, [[0.5]], None, ATTACKER, to, names=[name], model_name=name, progress=False)
         assert "\u202e" not in to.read_text("utf-8") or ending == "json"
     assert json.loads(to.read_text("utf-8"))["model"]["name"] == name
+
+
+def test_a_value_just_above_a_threshold_does_not_look_like_it() -> None:
+    def told(before: float, after: float) -> list[str]:
+        change = {"feature": 0, "name": "a", "before": before, "after": after}
+        return [re.sub("<[^>]*>", "", text) for text in before_and_after(change)]
+
+    assert told(0.5, 0.8125000000000002) == ["0.5", "0.8125…"]
+    assert told(0.5, 1.0000000180025096e-35) == ["0.5", "1e−35"]
+    assert told(0, 1.0000000180025096e-35) == ["0", "1e−35…"]
+    assert told(-0.5, -0.29999999999999993) == ["−0.5", "−0.29999999999999993"]
+    assert told(0.9, 0.8125) == ["0.9", "0.8125"]
+    assert told(0.5, 2 / 3) == ["0.5", "0.66667"]

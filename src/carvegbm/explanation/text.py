@@ -153,7 +153,8 @@ def _change(change: ChangedFeature) -> tuple[str, ...]:
         return change.name, before, after, "", ""
     before, after = told_apart(change.before, change.after)
     if any(t < change.after and float(after) <= float(_number(t)) for t in change.thresholds):
-        after += "…"  # rounded to the threshold that it is just above
+        # Rounded to the threshold that it is just above; more digits take a negative number down.
+        after = f"{after}…" if change.after > 0 else repr(change.after)
     by = float(Fraction(change.after) - Fraction(change.before))
     return change.name, before, after, f"{by:+.6g}", _crossed(change)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from carvegbm.reports.page.numbers import exactly, number_pair, signed
+from carvegbm.reports.page.numbers import exactly, number, number_pair, signed
 from carvegbm.reports.page.text import quoted, said, shown_name
 
 __all__ = ["arrow", "before_and_after", "by_size", "change_size", "in_words"]
@@ -38,8 +38,15 @@ def before_and_after(change: Change) -> tuple[str, str]:
     before, after = change["before"], change["after"]
     if _is_number(before) and _is_number(after):
         first, second = number_pair(before, after)
+        if after > before and _value(second) < after:  # perhaps rounded to what it is just above
+            second = f"{second}…" if after > 0 else number(after, 17)
         return exactly(before, first), exactly(after, second)
     return _told(before), _told(after)
+
+
+def _value(text: str) -> float:
+    """Of a number as the page writes it."""
+    return float(text.replace(",", "").replace("−", "-"))
 
 
 def _told(value: Any) -> str:
