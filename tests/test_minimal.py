@@ -56,7 +56,26 @@ def check(case: Case) -> bool:
     for part in parts_changed(case, witness.changes):
         back = [old if f in part else new for f, (old, new) in enumerate(zip(x, z, strict=True))]
         assert oracle.decide(ensemble, oracle.raw_score(ensemble, back)) == label
+    check_sizes(case, z, witness.changes)
     return True
+
+
+def check_sizes(case: Case, z: list[float], changes: Any) -> None:
+    """No change could end at a threshold, or just beyond one, that is nearer."""
+    ensemble, attacker = case.ensemble, case.attacker
+    grouped = set().union(*(attacker.one_hot or [()]))
+    for feature, before, after in changes:
+        if feature in ensemble.categories or feature in grouped or attacker.step is not None:
+            continue
+        trees = ensemble.to_trees()
+        cuts = {t for tree in trees for t in oracle.thresholds(tree, feature)}
+        number = np.float32 if ensemble.input_precision == "float32" else np.float64
+        beyond = {float(np.nextafter(number(t), number(np.inf))) for t in cuts}
+        for value in beyond if after > before else cuts:
+            if min(before, after) < value < max(before, after):
+                nearer = [value if f == feature else old for f, old in enumerate(z)]
+                raw = oracle.raw_score(ensemble, nearer)
+                assert oracle.decide(ensemble, raw) == case.label, (feature, value)
 
 
 def parts_changed(case: Case, changes: Any) -> list[set[int]]:

@@ -2,13 +2,13 @@
 
 Comes in: a problem, its rows, and their radii. Goes out: for every row that is right and can be
 flipped, what the nearest witness changes, as it was given. Two things are minimal about it: its
-distance is the radius, where that is known, and none of its changes can be taken back without
-losing the flip (other witnesses may change fewer features).
+distance is the radius, where that is known, and none of its changes can be taken back, or made
+smaller, without losing the flip (other witnesses may change fewer features).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.radius import Radius
 from carvegbm.results import plain_labels
+from carvegbm.trees.core import FINITE
 from carvegbm.trees.labels import as_given
 from carvegbm.trees.link import class_indices, may_round_to_a_tie
 
@@ -125,7 +126,7 @@ class _Block:
         if len(flipped) == 0:
             return []
         numbers, some, problem = numbers[flipped], some.take(flipped), self.problem
-        z = _needed_changes(problem, some, decided["witness"][flipped], settings.threads)
+        z = _nearest(problem, some, decided["witness"][flipped], settings.threads)
         if self.is_compact:
             z = within_zero(problem, z, some)
         margins = _judged(problem, some, z, settings.threads).margin
@@ -157,6 +158,75 @@ class _Block:
             )
             for i, row in enumerate(numbers.tolist())
         ]
+
+
+def _nearest(problem: Problem, rows: Rows, found: Floats, threads: int | None) -> Floats:
+    """Witnesses with changes taken back, and others made smaller, till no more can be.
+
+    Every step brings z nearer to x in some feature and further away in none.
+    """
+    z, thresholds = found, _thresholds(problem)
+    while True:
+        needed = _needed_changes(problem, rows, z, threads)
+        z = _smaller_changes(problem, rows, needed, thresholds, threads)
+        if np.array_equal(z, needed, equal_nan=True):
+            return z
+
+
+def _thresholds(problem: Problem) -> dict[int, Floats]:
+    """The thresholds of every feature that has any, ascending, in the core's numbers."""
+    sets = problem.translation.sets
+    nodes = sets.nodes[sets.nodes["feature"] >= 0]
+    features = np.unique(nodes["feature"]).tolist()
+    if len(sets.grid):
+        features = [f for f in features if sets.grid[f] != FINITE]
+    found = {f: np.unique(nodes["threshold"][nodes["feature"] == f]) for f in features}
+    return {f: np.asarray(values, dtype=np.float64) for f, values in found.items()}
+
+
+def _smaller_changes(
+    problem: Problem,
+    rows: Rows,
+    found: Floats,
+    thresholds: Mapping[int, Floats],
+    threads: int | None,
+) -> Floats:
+    """Witnesses whose values are as near to those of the rows as the flip allows, one by one.
+
+    A value matters by the thresholds that it is beyond, so those are tried, nearest first.
+    """
+    x, z = np.asarray(rows.X, dtype=np.float64), np.array(found, dtype=np.float64)
+    moved = (z != x) & ~np.isnan(x)
+    assert rows.labels is not None
+    for row, label in enumerate(rows.labels):
+        for feature in np.flatnonzero(moved[row]).tolist():
+            if feature not in thresholds:
+                continue
+            values = _between(problem, feature, thresholds[feature], x[row], z[row])
+            if len(values) == 0:
+                continue
+            trial = np.tile(z[row], (len(values), 1))
+            trial[:, feature] = values
+            many = Rows(trial, trial, np.repeat(label, len(values)))
+            flips = np.flatnonzero(~problem.unattacked(many, threads).right)
+            if len(flips):
+                z[row] = trial[flips[0]]
+    return z
+
+
+def _between(problem: Problem, feature: int, cuts: Floats, x: Floats, z: Floats) -> Floats:
+    """The first value beyond each threshold between x and z of a feature, but z; nearest first."""
+    here, there = x[feature], z[feature]
+    if there < here:
+        return np.asarray(cuts[(cuts > there) & (cuts < here)][::-1])
+    inside = cuts[(cuts >= here) & (cuts < there)]
+    if feature in problem.translation.lattices:
+        values = inside + 1
+    elif problem.ensemble.input_precision == "float32":
+        values = np.nextafter(inside.astype(np.float32), np.float32(np.inf)).astype(np.float64)
+    else:
+        values = np.nextafter(inside, np.inf)
+    return np.asarray(values[values < there])
 
 
 def _needed_changes(problem: Problem, rows: Rows, found: Floats, threads: int | None) -> Floats:

@@ -172,8 +172,12 @@ def test_a_share_of_the_right_rows_stays_robust_below_its_budget_and_not_beyond(
 
 
 def test_witnesses_flip_and_weak_features_are_counted_from_them(made: Made) -> None:
-    for found in made.document["distances"]:
+    for place, found in enumerate(made.document["distances"]):
         lower, upper = bounds(found)
+        asked = [e["budget"] for e in made.document["attackers"] if e["distance"] == place]
+        within = [w for w in found["witnesses"] if w["distance"] <= max(asked)]
+        assert found["weak_budget"] == max(asked)
+        assert found["weak_witnesses"] == len(within) > 0
         flipped = [i for i, u in enumerate(upper) if 0 < u < math.inf]
         assert [w["row"] for w in found["witnesses"]] == flipped
         assert found["missed"] == 0
@@ -188,9 +192,10 @@ def test_witnesses_flip_and_weak_features_are_counted_from_them(made: Made) -> N
                 f = change["feature"]
                 assert change["before"] == x[f]
                 z[f] = change["after"]
-                counts[f] += 1
-                sizes.setdefault(f, []).append(change["after"] - change["before"])
-            if len(witness["changes"]) == 1:
+                if witness in within:
+                    counts[f] += 1
+                    sizes.setdefault(f, []).append(change["after"] - change["before"])
+            if len(witness["changes"]) == 1 and witness in within:
                 alone[witness["changes"][0]["feature"]] += 1
             told = made.model.predict([z]).item()
             assert witness["borderline"] or told == witness["answer"]
@@ -207,7 +212,7 @@ def test_witnesses_flip_and_weak_features_are_counted_from_them(made: Made) -> N
             assert weak["smallest"] == min(map(abs, moves))
             assert weak["largest"] == max(map(abs, moves))
             assert weak["median"] == np.median(np.abs(moves))
-            assert weak["share"] == weak["rows"] / len(found["witnesses"])
+            assert weak["share"] == weak["rows"] / len(within)
         order = [found["witnesses"][i]["distance"] for i in found["first"]]
         assert order == sorted(lower[i] for i in flipped)[:10]
         shown = [entry["witness"] for entry in found["shown"]]
@@ -339,6 +344,28 @@ def test_bounds_of_rows_go_with_the_rows_that_are_drawn(made: Made) -> None:
         assert one["crowds"] == other["crowds"]
 
 
+def test_units_say_what_a_budget_is_beside_the_range_of_features(made: Made) -> None:
+    used = {s["feature"] for s in cg.load(made.model).nodes if s["feature"] >= 0}
+    X = made.X[made.rows["number"]]
+    for entry in made.document["attackers"]:
+        if entry["norm"] == 0:
+            assert entry["units"] is None
+            continue
+        ranges = {f: X[:, f].max() - X[:, f].min() for f in used}
+        shares = {f: entry["budget"] / width for f, width in ranges.items() if width > 0}
+        units = entry["units"]
+        assert units["features"] == len(shares)
+        assert units["median"] == np.median(list(shares.values()))
+        for name, end in (("smallest", min), ("largest", max)):
+            assert units[name]["share"] == end(shares.values()) == shares[units[name]["feature"]]
+
+
+def test_where_no_witness_is_within_the_budget_weak_features_are_those_of_all() -> None:
+    found = small([[0.1], [0.9]], [0, 1])["distances"][0]
+    assert (found["weak_budget"], found["weak_witnesses"]) == (None, 2)
+    assert found["weak"][0]["rows"] == 2
+
+
 def test_images_show_what_witnesses_change() -> None:
     X, y = load_digits(return_X_y=True)
     model = LGBMClassifier(n_estimators=5, num_leaves=7, verbose=-1).fit(X, y)
@@ -351,7 +378,7 @@ def test_images_show_what_witnesses_change() -> None:
         witness = found["witnesses"][entry["witness"]]
         assert picture["before"] == X[witness["row"]].tolist()
         for change in witness["changes"]:
-            assert change["name"] == f"pixel {change['feature'] // 8}, {change['feature'] % 8}"
+            assert change["name"] == f"pixel ({change['feature'] // 8}, {change['feature'] % 8})"
         changed = {c["feature"]: c["after"] for c in witness["changes"]}
         expected = [changed.get(f, v) for f, v in enumerate(picture["before"])]
         assert picture["after"] == expected
@@ -417,6 +444,8 @@ def test_retraining_measures_three_models_on_the_same_rows() -> None:
     ]
     assert [line["note"] is None for line in trained["models"]] == [True, True, False]
     for line in trained["models"]:
+        assert line["robust"] == round(line["robustness"][0] * trained["rows"]["test"])
+        assert line["interval"][0] <= line["robustness"][0] <= line["interval"][1]
         assert 0 <= line["robustness"][0] <= line["robustness"][1] <= line["accuracy"] <= 1
         assert line["trees"] > 0
 

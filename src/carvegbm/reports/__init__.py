@@ -4,6 +4,8 @@ asking       what is asked of the engines, and when the work is cut short
 distances    what radii say of all rows together
 weakness     what witnesses change
 crowds       thresholds that rows crowd at
+units        what a budget is beside what features hold
+shares       shares of all rows, from a sample
 proved       proofs of the verdicts, written and checked
 retraining   what robust training would give, measured
 document     all of it as plain values

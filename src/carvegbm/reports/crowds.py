@@ -15,7 +15,7 @@ from carvegbm.engines.blocks import ZERO
 from carvegbm.problem import Problem, Rows
 from carvegbm.reports.weakness import Named
 
-__all__ = ["crowds"]
+__all__ = ["column", "crowds"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -102,7 +102,7 @@ class _Crossing:
         translation, limits = problem.translation, problem.limits
         self.lattice = translation.lattices.get(feature)
         self.unit = 1.0 if self.lattice is None else float(self.lattice.step)
-        values = _column(problem, rows, feature)
+        values = column(problem, rows, feature)
         self.x = values if self.lattice is None else self.lattice.numbers(values)
         self.read = self.x
         if self.lattice is None and problem.ensemble.input_precision == "float32":
@@ -114,10 +114,10 @@ class _Crossing:
         self.lower: Any = lower[feature] if len(lower) else -np.inf
         self.upper: Any = upper[feature] if len(upper) else np.inf
         if rows.bounds is not None:
-            column = feature
+            place = feature
             if rows.is_sparse:  # their bounds are those of the compact problem
-                column = int(np.flatnonzero(problem.compact[1].chosen == feature)[0])
-            self.lower, self.upper = rows.bounds[0][:, column], rows.bounds[1][:, column]
+                place = int(np.flatnonzero(problem.compact[1].chosen == feature)[0])
+            self.lower, self.upper = rows.bounds[0][:, place], rows.bounds[1][:, place]
 
     def of(self, threshold: float) -> npt.NDArray[np.bool_]:
         """The rows."""
@@ -150,12 +150,12 @@ class _Crossing:
         return float(self.problem.core_attacker.distance(here, there))
 
 
-def _column(problem: Problem, rows: Rows, feature: int) -> Floats:
+def column(problem: Problem, rows: Rows, feature: int) -> Floats:
     """The values of a feature, as they are given."""
     if not rows.is_sparse:
         return np.asarray(rows.given[:, feature], dtype=np.float64)
     found = np.full(len(rows), 0.0 if problem.ensemble.absent == "zero" else np.nan)
     matrix: Any = rows.given
-    column = matrix[:, [feature]].tocoo()
-    found[column.row] = column.data
+    stored = matrix[:, [feature]].tocoo()
+    found[stored.row] = stored.data
     return found

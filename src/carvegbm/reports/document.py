@@ -22,6 +22,8 @@ from carvegbm.proofs.content import data_hash, model_hash
 from carvegbm.reports import distances, weakness
 from carvegbm.reports.asking import Answers, Case, Way
 from carvegbm.reports.crowds import crowds
+from carvegbm.reports.shares import CONFIDENCE, interval
+from carvegbm.reports.units import units
 from carvegbm.results import plain_labels
 from carvegbm.totals import VerificationTotals
 from carvegbm.trees.categories import named_codes
@@ -29,9 +31,6 @@ from carvegbm.trees.labels import names_of_codes
 from carvegbm.verification import Verification
 
 __all__ = ["Subject", "document_of"]
-
-CONFIDENCE = 0.95
-"""Of the intervals for all rows, where some were drawn."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Subject:
             return self.feature_names[feature]
         if self.image is not None:
             line, column = divmod(feature, self.image[1])
-            return f"pixel {line}, {column}"
+            return f"pixel ({line}, {column})"
         return self.ensemble.feature_name(feature)
 
 
@@ -163,6 +162,7 @@ def _attacker(case: Case, answers: Answers, subject: Subject) -> dict[str, Any]:
         "population": None if answers.sample.is_whole else _population(totals),
         "classes": _classes(verification, answers.labels, subject.ensemble),
         "large_spread": case.task.problem.is_large_spread,
+        "units": units(case.task.problem, way.rows, subject.feature),
         "crowds": crowds(case.task.problem, way.rows, subject.feature),
     }
 
@@ -177,16 +177,9 @@ def _population(totals: Mapping[str, Any]) -> dict[str, Any]:
     robust, possible = (round(share * count) for share in totals["robustness"])
     return {
         "confidence": CONFIDENCE,
-        "accuracy": [_interval(right, count)[0], _interval(right, count)[1]],
-        "robustness": [_interval(robust, count)[0], _interval(possible, count)[1]],
+        "accuracy": list(interval(right, count)),
+        "robustness": [interval(robust, count)[0], interval(possible, count)[1]],
     }
-
-
-def _interval(part: int, whole: int) -> tuple[float, float]:
-    from scipy.stats import binomtest
-
-    found = binomtest(part, whole).proportion_ci(CONFIDENCE, method="exact")
-    return float(found.low), float(found.high)
 
 
 def _classes(
@@ -218,7 +211,7 @@ def _distance(place: int, answers: Answers, subject: Subject) -> dict[str, Any]:
             weakness.plain_witness(witness, subject.feature, told.value) for witness in way.minimal
         ],
         "missed": way.minimal.missed,
-        "weak": weakness.weak_features(way.minimal, subject.feature, list(ensemble.categories)),
+        **weakness.weak_features(way.minimal, budgets, subject.feature, ensemble.categories),
         "first": weakness.first(way.minimal),
         "shown": shown,
         "images": _images(way, [way.minimal.witnesses[s["witness"]] for s in shown], subject),

@@ -3,21 +3,27 @@
 Comes in: all rows and labels, and the attackers. Goes out: for each, accuracy and robustness of
 three models on the same test rows: plain LightGBM and robust training, both fitted to the same
 training rows, and the model that the report is about, which may have seen the test rows before.
+
+New models get rows as the report's model reads them, and features by position: names that LightGBM
+would refuse, and the types of a frame's columns, play no part.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
-from carvegbm.ensemble import Ensemble
+from carvegbm.attackers.compact import compact_options
+from carvegbm.engines import Settings, Task, decide
 from carvegbm.errors import CarveError
-from carvegbm.instances.columns import column_names, feature_position
-from carvegbm.reports.asking import Answers
+from carvegbm.problem import Problem, Rows
+from carvegbm.reports.asking import Answers, Case
+from carvegbm.reports.shares import interval
 from carvegbm.verification import Verification, verify
 
 __all__ = ["check_labels", "measured"]
@@ -30,12 +36,15 @@ _TURNS = ("train", "test", "train", "valid", "train")
 _THIS = "this model"
 
 
-class _Split(NamedTuple):
-    """Rows of features and labels, by what they are for."""
+Indices = npt.NDArray[np.int64]
 
-    train: tuple[Any, Any]
-    valid: tuple[Any, Any]
-    test: tuple[Any, Any]
+
+class _Split(NamedTuple):
+    """Rows by what they are for."""
+
+    train: Indices
+    valid: Indices
+    test: Indices
 
 
 def check_labels(y: Any) -> None:
@@ -59,104 +68,112 @@ def check_labels(y: Any) -> None:
 def measured(
     answers: Answers, X: Any, y: Any, *, seed: int, timeout: float, threads: int | None
 ) -> Iterator[dict[str, Any] | None]:
-    """For every attacker in turn, what the models come to."""
-    ensemble = answers.ways[0].problem.ensemble
-    split = _split(X, y, seed)
-    plain = _plain(split, ensemble, seed, threads)
+    """For every attacker in turn, what the models come to, or why nothing was trained."""
+    from lightgbm.basic import LightGBMError
+
+    settings = Settings(timeout=timeout, threads=threads)
+    trials = _Trials(answers.ways[0].problem, X, y, seed, settings)
     for case in answers.cases:
-        if case.attacker.limits(ensemble).by_row:
-            yield None  # bounds of its own for every row: no attacker on other rows
-            continue
-        attacker = case.attacker
-        if column_names(X) is None:  # then only the report's model knows what features are called
-            attacker = _by_position(attacker, ensemble)
-        robust = _robust(attacker, split, ensemble, seed, threads)
-        models = (("plain LightGBM", plain), ("robust training", robust), (_THIS, None))
-        lines = []
-        for name, model in models:
-            tested = verify(
-                ensemble if model is None else model,
-                *split.test,
-                attacker,
-                timeout=timeout,
-                threads=threads,
-                progress=False,
-            )
-            trees = ensemble.n_trees if model is None else model.booster_.num_trees()
-            lines.append(_line(name, tested, trees))
-        rows = {part: len(split[i][1]) for i, part in enumerate(split._fields)}
-        yield {"rows": rows, "seed": seed, "models": lines}
+        try:
+            yield trials.of(case, answers.ways[case.way].problem.rows(X, y, threads))
+        except (CarveError, LightGBMError) as error:
+            yield {"refused": " ".join(str(error).split())}
+
+
+class _Trials:
+    """The rows, split, and the models that are fitted to them."""
+
+    def __init__(self, problem: Problem, X: Any, y: Any, seed: int, settings: Settings) -> None:
+        rows = problem.rows(X, y, settings.threads)
+        assert rows.labels is not None
+        self.ensemble, self.seed, self.settings = problem.ensemble, seed, settings
+        self.given: Any = rows.given
+        self.labels = problem.ensemble.classes[rows.labels]
+        self.split = _split(self.labels, seed)
+        self.plain: Any = None
+
+    def of(self, case: Case, rows: Rows) -> dict[str, Any]:
+        """What three models come to against an attacker; `rows` are all that there are."""
+        attacker = _by_position(case.task.problem)
+        if self.plain is None:
+            self.plain = _plain(*self._part("train"), **self._options())
+        robust = _robust(attacker, self._part("train"), self._part("valid"), **self._options())
+        test = self._part("test")
+        lines = [
+            _line(name, self._verified(model, test, attacker), model.booster_.num_trees())
+            for name, model in (("plain LightGBM", self.plain), ("robust training", robust))
+        ]
+        own = decide(Task(case.task.problem, self.settings), rows.take(self.split.test))
+        lines.append(_line(_THIS, Verification.of(own, attacker), self.ensemble.n_trees))
+        counts = {part: len(of) for part, of in self.split._asdict().items()}
+        return {"rows": counts, "seed": self.seed, "models": lines}
+
+    def _part(self, name: str) -> tuple[Any, Any]:
+        some = getattr(self.split, name)
+        return self.given[some], self.labels[some]
+
+    def _options(self) -> dict[str, Any]:
+        categorical = sorted(self.ensemble.categories) or "auto"
+        return {"seed": self.seed, "threads": self.settings.threads, "categorical": categorical}
+
+    def _verified(self, model: Any, test: tuple[Any, Any], attacker: Attacker) -> Verification:
+        limits = {"timeout": self.settings.timeout, "threads": self.settings.threads}
+        return verify(model, *test, attacker, progress=False, **limits)  # type: ignore[arg-type]
 
 
 def _line(name: str, tested: Verification, trees: int) -> dict[str, Any]:
+    robust, possible = (round(share * len(tested)) for share in tested.robustness)
     return {
         "name": name,
         "accuracy": tested.accuracy,
         "robustness": list(tested.robustness),
+        "robust": robust,
+        "interval": [interval(robust, len(tested))[0], interval(possible, len(tested))[1]],
         "trees": int(trees),
         "note": None if name != _THIS else "may have been trained on these rows",
     }
 
 
-def _by_position(attacker: Attacker, ensemble: Ensemble) -> Attacker:
-    """The attacker with features by their positions."""
-
-    def position(feature: Any) -> int:
-        return feature_position(feature, ensemble.feature_names, ensemble.n_features)
-
-    given = attacker.arguments()
-    for name, value in given.items():
-        if isinstance(value, Mapping):
-            given[name] = {position(feature): entry for feature, entry in value.items()}
-        elif name == "features" and not all(isinstance(entry, bool) for entry in value):
-            given[name] = [position(feature) for feature in value]
-        elif name == "one_hot":
-            given[name] = [[position(feature) for feature in group] for group in value]
-    return Attacker(**given)
+def _by_position(problem: Problem) -> Attacker:
+    """The attacker with features by their positions, and categories by their codes."""
+    limits, ensemble = problem.limits, problem.ensemble
+    if limits.by_row:
+        raise CarveError("every row has bounds of its own, which no model can be trained for")
+    options = compact_options(limits, ensemble, np.arange(ensemble.n_features))
+    if "categories" in options:
+        options["categories"] = {f: list(codes) for f, codes in limits.categories.items()}
+    return Attacker(problem.attacker.norm, problem.attacker.budget, **options)
 
 
-def _split(X: Any, y: Any, seed: int) -> _Split:
+def _split(labels: npt.NDArray[Any], seed: int) -> _Split:
     """60, 20 and 20 % of the rows of every class; of a small one, training has the most."""
-    labels = np.asarray(y)
     drawn = np.random.default_rng(seed).permutation(len(labels))[:MOST_ROWS]
     parts: dict[str, list[int]] = {part: [] for part in _Split._fields}
     seen: Counter[Any] = Counter()
     for row, label in zip(drawn.tolist(), labels[drawn].tolist(), strict=True):
         parts[_TURNS[seen[label] % len(_TURNS)]].append(row)
         seen[label] += 1
-    return _Split(*((_taken(X, sorted(rows)), labels[sorted(rows)]) for rows in parts.values()))
+    return _Split(*(np.array(sorted(rows), dtype=np.int64) for rows in parts.values()))
 
 
-def _taken(X: Any, rows: list[int]) -> Any:
-    """Some rows, as what X is."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if hasattr(X, "tocsr"):
-        return X.tocsr()[rows]
-    if hasattr(X, "take") and column_names(X) is not None:
-        return X.take(rows)
-    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
-
-
-def _plain(split: _Split, ensemble: Ensemble, seed: int, threads: int | None) -> Any:
+def _plain(X: Any, y: Any, *, seed: int, threads: int | None, categorical: Any) -> Any:
     """LightGBM as it comes."""
     from lightgbm import LGBMClassifier
 
     model = LGBMClassifier(random_state=seed, n_jobs=threads or 0, verbose=-1)
-    return model.fit(*split.train, **_categorical(ensemble, split))
+    return model.fit(X, y, categorical_feature=categorical)
 
 
 def _robust(
-    attacker: Attacker, split: _Split, ensemble: Ensemble, seed: int, threads: int | None
+    attacker: Attacker,
+    train: tuple[Any, Any],
+    valid: tuple[Any, Any],
+    *,
+    seed: int,
+    threads: int | None,
+    categorical: Any,
 ) -> Any:
     from carvegbm.training.estimators import RobustClassifier
 
     model = RobustClassifier(**attacker.arguments(), random_state=seed, n_jobs=threads)
-    return model.fit(*split.train, eval_set=[split.valid], **_categorical(ensemble, split))
-
-
-def _categorical(ensemble: Ensemble, split: _Split) -> dict[str, Any]:
-    """Which columns hold categories, where the columns do not tell by their types."""
-    if not ensemble.categories or hasattr(split.train[0], "columns"):
-        return {}
-    return {"categorical_feature": list(ensemble.categories)}
+    return model.fit(*train, eval_set=[valid], categorical_feature=categorical)

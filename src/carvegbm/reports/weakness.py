@@ -5,7 +5,8 @@ Comes in: witnesses. Goes out: features, and which witnesses to look at, as plai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,35 +22,45 @@ _FIRST = 10
 _SHOWN = 8
 
 
-def weak_features(minimal: Minimal, named: Named, categorical: Sequence[int]) -> list[Any]:
-    """The features that witnesses change: how often, and by how much; the most frequent first."""
-    sizes: dict[int, list[float]] = {}
-    alone: dict[int, int] = {}
-    for witness in minimal:
+def weak_features(
+    minimal: Minimal, budgets: Sequence[float], named: Named, categorical: Collection[int]
+) -> dict[str, Any]:
+    """The features that witnesses change: how often, and by how much; the most frequent first.
+
+    Of witnesses within the largest of the budgets; if there are none, of all of them.
+    """
+    within = [witness for witness in minimal if witness.distance <= max(budgets)]
+    some = within or list(minimal)
+    moves: dict[int, list[float]] = {}
+    alone: Counter[int] = Counter()
+    for witness in some:
         for change in witness.changes:
-            sizes.setdefault(change.feature, []).append(change.after - change.before)
+            moves.setdefault(change.feature, []).append(change.after - change.before)
         if len(witness.changes) == 1:
-            feature = witness.changes[0].feature
-            alone[feature] = alone.get(feature, 0) + 1
+            alone[witness.changes[0].feature] += 1
     found = []
-    for feature in sorted(sizes, key=lambda f: (-len(sizes[f]), f)):
-        moves, is_number = np.array(sizes[feature]), feature not in categorical
-        size = np.abs(moves)
+    for feature in sorted(moves, key=lambda f: (-len(moves[f]), f)):
+        by, is_number = np.array(moves[feature]), feature not in categorical
+        size = np.abs(by)
         found.append(
             {
                 "feature": feature,
                 "name": named(feature),
-                "rows": len(moves),
-                "share": len(moves) / len(minimal),
-                "alone": alone.get(feature, 0),
-                "up": int(np.count_nonzero(moves > 0)) if is_number else None,
-                "down": int(np.count_nonzero(moves < 0)) if is_number else None,
+                "rows": len(by),
+                "share": len(by) / len(some),
+                "alone": alone[feature],
+                "up": int(np.count_nonzero(by > 0)) if is_number else None,
+                "down": int(np.count_nonzero(by < 0)) if is_number else None,
                 "smallest": float(size.min()) if is_number else None,
                 "median": float(np.median(size)) if is_number else None,
                 "largest": float(size.max()) if is_number else None,
             }
         )
-    return found
+    return {
+        "weak": found,
+        "weak_budget": max(budgets) if within else None,
+        "weak_witnesses": len(some),
+    }
 
 
 def first(minimal: Minimal) -> list[int]:
