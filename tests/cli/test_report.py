@@ -50,6 +50,17 @@ def test_json_is_the_document_of_the_page(cli: Any, here: Path, model: str, data
         assert document[what]["file_sha256"] == digest.stdout.split()[0]
 
 
+def test_json_alone_prints_and_writes_nothing_and_output_may_be_the_document(
+    cli: Any, here: Path
+) -> None:
+    code, out, err = cli("report", "sample", "--budget", "0.02", "--rows", "9", "--json")
+    assert (code, err, list(here.iterdir())) == (0, "", [])
+    code, _, err = cli("report", "sample", "--budget", "0.02", "--rows", "9", "-o", "a.json")
+    assert (code, err) == (0, "wrote a.json\n")
+    printed, written = json.loads(out), json.loads((here / "a.json").read_text("utf-8"))
+    assert printed["attackers"] == written["attackers"]
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -97,10 +108,10 @@ def test_proofs_stand_beside_the_page_and_can_be_checked(cli: Any, model: str, d
         ("--budget 1 --sample 0", "--sample must be a whole number of rows from 1 on"),
         ("--budget 1 --images 28", "--images must be HEIGHTxWIDTH"),
         ("--budget 1 --images 2x2", "images of 2 x 2 have 4 pixels"),
-        ("--budget 1 -o report.json", "end the name in .html"),
+        ("--budget 1 -o report.pdf", "end the name in .html or .json"),
         ("--budget 1 -o none/report.html", "there is no folder none"),
         ("--budget 1 --proof report.html", "would overwrite"),
-        ("--budget 1 --proof p --sample 3", "proof is of all rows"),
+        ("--budget 1 --proof p --sample 3", "give --sample all, or fewer --rows"),
         ("--budget -1", "budget must be >= 0, got -1"),
     ],
 )

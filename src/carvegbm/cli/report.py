@@ -43,8 +43,15 @@ AttackerFiles = Annotated[
     ),
 ]
 Output = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="FILE", help="Where to write the page: a .html file."),
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to write the page (.html), or the document that it is made of (.json); "
+        "by default report.html, unless --json prints the document.",
+        show_default=False,
+    ),
 ]
 Images = Annotated[
     str | None,
@@ -92,7 +99,7 @@ def report(
     model: options.Model,
     data: options.Data = None,
     *,
-    out: Output = Path("report.html"),
+    out: Output = None,
     attacker: AttackerFiles = None,
     norm: Norms = None,
     budget: Budgets = None,
@@ -121,8 +128,12 @@ def report(
     network. Ctrl-C ends the work early: the page is written then with what is known.
     """
     import carvegbm
+    from carvegbm.reports.making import FORMATS
 
-    check_output(out, (".html",))
+    if out is None and not json:
+        out = Path("report.html")
+    if out is not None:
+        check_output(out, FORMATS)
     attacking = _attacking(attacker or [], norm or [], budget or [], scale, features, bounds)
     read = inputs.files_read(model=model, data=data, label=label)
     for each in attacking:
@@ -131,6 +142,11 @@ def report(
     reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
     most, size = _sample(sample), _size(images)
     given = inputs.load_inputs(model, data, reading)
+    if proof is not None and most is not None and len(given.y) > most:
+        raise CarveError(
+            f"--proof is of all rows, and of {len(given.y)} rows {most} would be drawn; give "
+            "--sample all, or fewer --rows"
+        )
     found = carvegbm.report(
         given.model,
         given.X,
@@ -193,8 +209,8 @@ def _attacking(
     counts = {len(norms), len(budgets)} - {0, 1}
     if len(counts) > 1:
         raise CarveError(
-            f"{len(norms)} --norm and {len(budgets)} --budget make no pairs; give as many of one "
-            "as of the other, or one for all"
+            f"{len(norms)} --norm and {len(budgets)} --budget make no pairs, the first with the "
+            "first and so on; give as many of one as of the other, or one for all"
         )
     count = max(counts, default=1)
     pairs = [

@@ -262,7 +262,7 @@ class Explanation:
         return f"<Explanation: {in_short(self)}>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return f'<pre style="font-family: monospace">{escape(str(self))}</pre>'
 
 
 def _finite(number: float) -> float | None:

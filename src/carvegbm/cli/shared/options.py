@@ -38,7 +38,7 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="LightGBM, XGBoost, .silva or carvegbm JSON file, or the word sample.",
+        help="LightGBM, XGBoost, CatBoost, ONNX, .silva or carvegbm JSON file, or the word sample.",
         show_default=False,
     ),
 ]
