@@ -147,7 +147,7 @@ def test_ctrl_c_writes_a_page_with_what_is_known(
         return decide(task, rows, told)
 
     monkeypatch.setattr("carvegbm.reports.asking.decide", pressed_when_some_rows_are_known)
-    code, out, err = cli("report", "sample", "--budget", "0.02", "--json")
+    code, out, err = cli("report", "sample", "--budget", "0.02", "--json", "-o", "report.html")
     assert code == 130
     assert "wrote report.html\ninterrupted: " in err
     document = json.loads(out)

@@ -173,7 +173,7 @@ def report(
     written = [] if folder is None else [folder / entry["file"] for entry in proofs]
     output.say_written(out, *written)
     if found.interrupted:
-        output.note("interrupted: what nobody had looked at by then is unknown on the page")
+        output.note("interrupted: what nobody had looked at by then is unknown")
         raise typer.Exit(130)
 
 
