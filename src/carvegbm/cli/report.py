@@ -128,7 +128,7 @@ def report(
     network. Ctrl-C ends the work early: the page is written then with what is known.
     """
     import carvegbm
-    from carvegbm.reports.making import FORMATS
+    from carvegbm.reports.result import FORMATS
 
     if out is None and not json:
         out = Path("report.html")

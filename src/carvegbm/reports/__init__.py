@@ -10,9 +10,12 @@ proved       proofs of the verdicts, written and checked
 retraining   what robust training would give, measured
 document     all of it as plain values
 page/        the document as a page
-making       the function and the result that users see
+given        what a user gave, checked
+making       the function that users call
+result       what it gives back
 """
 
-from carvegbm.reports.making import Report, report
+from carvegbm.reports.making import report
+from carvegbm.reports.result import Report
 
 __all__ = ["Report", "report"]

@@ -26,7 +26,7 @@ from carvegbm.radius import Radius, radius_task
 from carvegbm.statuses import UNKNOWN
 from carvegbm.verification import Verification
 
-__all__ = ["Answers", "Case", "Sample", "Way", "ask"]
+__all__ = ["Answers", "Asked", "Distance", "How", "Sample", "ask"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Way:
+class Distance:
     """A way to attack, whatever the budget, and how far the judged rows are from being flipped."""
 
     problem: Problem
@@ -74,12 +74,12 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Case:
+class Asked:
     """An attacker, and what was decided."""
 
     task: Task
-    way: int
-    """Its place among the ways."""
+    distance: int
+    """Its place among the distances: attackers that differ in their budget share one."""
     decisions: Decisions
     verification: Verification
     seconds: float
@@ -95,50 +95,54 @@ class Answers:
     """All that was asked, in the order of the attackers given."""
 
     sample: Sample
-    cases: tuple[Case, ...]
-    ways: tuple[Way, ...]
+    asked: tuple[Asked, ...]
+    distances: tuple[Distance, ...]
     labels: npt.NDArray[np.int32]
     """Of the judged rows, as places among the classes."""
     interrupted: bool
 
 
-def ask(
-    model: Any,
-    X: Any,
-    y: Any,
-    attackers: Sequence[Attacker],
-    settings: Settings,
-    *,
-    most: int | None,
-    seed: int,
-    with_witnesses: bool,
-    progress: Progress,
-) -> Answers:
-    """Ask everything; with `with_witnesses`, verdicts that can be proved."""
-    kinds = _kinds(attackers)
+@dataclass(frozen=True)
+class How:
+    """How everything is asked."""
+
+    settings: Settings
+    most: int | None
+    """Rows to judge; None: all."""
+    seed: int
+    with_witnesses: bool
+    """Ask for verdicts that can be proved."""
+    progress: Progress
+
+
+def ask(model: Any, X: Any, y: Any, attackers: Sequence[Attacker], how: How) -> Answers:
+    """Ask everything."""
+    settings, kinds = how.settings, _kinds(attackers)
     problems = [Problem(model, kind.with_budget(0)) for kind in kinds]
-    asking = _Asking(settings, progress)
+    asking = _Asking(settings, how.progress)
     rows, sample = [], None
     for problem in problems:
         found = problem.rows(X, y, settings.threads)
         if sample is None:
-            sample = Sample.of(len(found), most, seed)
+            sample = Sample.of(len(found), how.most, how.seed)
         rows.append(found.take(sample.numbers))
     assert sample is not None
     labels = rows[0].labels
     assert labels is not None
-    cases = []
+    every: list[Asked] = []
     for attacker in attackers:
-        way = next(i for i, kind in enumerate(kinds) if _is_alike(kind, attacker))
-        problem = problems[way].with_budget(attacker.budget)
-        task = Task(problem, settings, witness=with_witnesses, any_witness=with_witnesses)
-        decided, seconds = asking.decided(task, rows[way], _described(attacker))
-        cases.append(Case(task, way, decided, Verification.of(decided, problem.attacker), seconds))
-    ways = [
-        asking.way(problem, rows[way], [case for case in cases if case.way == way])
-        for way, problem in enumerate(problems)
+        place = next(i for i, kind in enumerate(kinds) if _is_alike(kind, attacker))
+        problem = problems[place].with_budget(attacker.budget)
+        proved = how.with_witnesses
+        task = Task(problem, settings, witness=proved, any_witness=proved)
+        decided, seconds = asking.decided(task, rows[place], _described(attacker))
+        verification = Verification.of(decided, problem.attacker)
+        every.append(Asked(task, place, decided, verification, seconds))
+    distances = [
+        asking.distance(problem, rows[place], [asked for asked in every if asked.distance == place])
+        for place, problem in enumerate(problems)
     ]
-    return Answers(sample, tuple(cases), tuple(ways), labels, asking.interrupted)
+    return Answers(sample, tuple(every), tuple(distances), labels, asking.interrupted)
 
 
 def _kinds(attackers: Sequence[Attacker]) -> list[Attacker]:
@@ -166,11 +170,11 @@ class _Asking:
         self.settings, self.progress = settings, progress
         self.interrupted = False
 
-    def way(self, problem: Problem, rows: Rows, cases: Sequence[Case]) -> Way:
-        """Radii and witnesses; `cases` are those of attackers that go this way."""
+    def distance(self, problem: Problem, rows: Rows, every: Sequence[Asked]) -> Distance:
+        """Radii and witnesses; `every` are the attackers that go this way."""
         task = radius_task(problem, self.settings, None)
         found, measuring = self.decided(task, rows, f"measuring norm {problem.attacker.norm}")
-        _bound_radii(found, cases, problem.attacker.norm)
+        _bound_radii(found, every, problem.attacker.norm)
         radii = Radius.of(found, task.problem, None)
         minimal, begun = None, time.perf_counter()
         if not self.interrupted:
@@ -179,7 +183,7 @@ class _Asking:
         if minimal is None:
             flipped = (radii.upper > 0) & np.isfinite(radii.upper)
             minimal = Minimal((), int(np.count_nonzero(flipped)))
-        return Way(problem, rows, radii, minimal, (measuring, time.perf_counter() - begun))
+        return Distance(problem, rows, radii, minimal, (measuring, time.perf_counter() - begun))
 
     def decided(self, task: Task, rows: Rows, title: str) -> tuple[Decisions, float]:
         """What is known of every row in the end, and the seconds that it took."""
@@ -211,7 +215,7 @@ class _Asking:
             self.interrupted = True
 
 
-def _bound_radii(found: Decisions, cases: Sequence[Case], norm: int | float) -> None:
+def _bound_radii(found: Decisions, every: Sequence[Asked], norm: int | float) -> None:
     """Where time ran out: a radius is beyond the budgets that do not flip its row, and above 0."""
     lower, upper = found["radius_lower"], found["radius_upper"]
 
@@ -220,8 +224,8 @@ def _bound_radii(found: Decisions, cases: Sequence[Case], norm: int | float) -> 
 
     open_ = lower < upper  # a wrong row has 0 for both
     lower[open_] = np.maximum(lower[open_], beyond(0.0))
-    for case in cases:
-        status, budget = case.verification.status, case.attacker.budget
+    for asked in every:
+        status, budget = asked.verification.status, asked.attacker.budget
         robust, fragile = open_ & (status == "robust"), open_ & (status == "fragile")
         lower[robust] = np.maximum(lower[robust], beyond(budget))
         upper[fragile] = np.minimum(upper[fragile], budget)

@@ -20,7 +20,7 @@ from carvegbm.instances.sparse import is_sparse
 from carvegbm.minimal import MinimalWitness
 from carvegbm.proofs.content import data_hash, model_hash
 from carvegbm.reports import distances, weakness
-from carvegbm.reports.asking import Answers, Case, Way
+from carvegbm.reports.asking import Answers, Asked, Distance
 from carvegbm.reports.crowds import crowds
 from carvegbm.reports.shares import CONFIDENCE, interval
 from carvegbm.reports.units import units
@@ -71,8 +71,8 @@ def document_of(
     from carvegbm import __version__
 
     ensemble, classes = subject.ensemble, subject.ensemble.classes
-    sample, first = answers.sample, answers.cases[0].verification
-    rows = answers.ways[0].rows
+    sample, first = answers.sample, answers.asked[0].verification
+    rows = answers.distances[0].rows
     return {
         "report": 1,
         "carvegbm": __version__,
@@ -88,7 +88,7 @@ def document_of(
         },
         "data": {
             "name": subject.data_name,
-            "sha256": _data_hash(answers.ways[0]),
+            "sha256": _data_hash(answers.distances[0]),
             "file_sha256": subject.files.get("data"),
             "rows": sample.rows,
             "judged": len(sample.numbers),
@@ -99,15 +99,17 @@ def document_of(
         "rows": {
             "number": sample.numbers.tolist(),
             "label": plain_labels(classes[answers.labels]),
-            "answer": _answers(answers.ways[0], ensemble),
+            "answer": _answers(answers.distances[0], ensemble),
             "right": first.right.tolist(),
             "margin": first.margin.tolist(),
         },
         "attackers": [
-            _attacker(case, answers, subject) | {"proof": proof, "retraining": trained}
-            for case, proof, trained in zip(answers.cases, proofs, retraining, strict=True)
+            _attacker(asked, answers, subject) | {"proof": proof, "retraining": trained}
+            for asked, proof, trained in zip(answers.asked, proofs, retraining, strict=True)
         ],
-        "distances": [_distance(place, answers, subject) for place in range(len(answers.ways))],
+        "distances": [
+            _distance(place, answers, subject) for place in range(len(answers.distances))
+        ],
         "settings": dict(settings),
         "versions": _versions(),
         "interrupted": answers.interrupted,
@@ -115,9 +117,9 @@ def document_of(
     }
 
 
-def _data_hash(way: Way) -> str:
+def _data_hash(distance: Distance) -> str:
     def parts() -> Any:
-        for _, part in way.problem.parts(way.rows):
+        for _, part in distance.problem.parts(distance.rows):
             assert part.labels is not None
             yield part.given, part.labels
 
@@ -129,9 +131,9 @@ def _missing(given: Any) -> int:
     return int(np.count_nonzero(np.isnan(values)))
 
 
-def _answers(way: Way, ensemble: Ensemble) -> list[Any]:
+def _answers(distance: Distance, ensemble: Ensemble) -> list[Any]:
     """What the model says of the judged rows."""
-    return plain_labels(ensemble.labels_of(ensemble.scores_of(way.rows.given)))
+    return plain_labels(ensemble.labels_of(ensemble.scores_of(distance.rows.given)))
 
 
 def _versions() -> dict[str, str]:
@@ -149,21 +151,21 @@ def _versions() -> dict[str, str]:
 # ── attackers ────────────────────────────────────────────────────────────────────────────────
 
 
-def _attacker(case: Case, answers: Answers, subject: Subject) -> dict[str, Any]:
-    verification, way = case.verification, answers.ways[case.way]
+def _attacker(asked: Asked, answers: Answers, subject: Subject) -> dict[str, Any]:
+    verification, distance = asked.verification, answers.distances[asked.distance]
     totals = verification.totals()
     return {
         **totals,
         "norm": totals["attacker"]["norm"],
-        "budget": case.attacker.budget,
-        "distance": case.way,
+        "budget": asked.attacker.budget,
+        "distance": asked.distance,
         "status": verification.status.tolist(),
         "engine": verification.engine.tolist(),
         "population": None if answers.sample.is_whole else _population(totals),
         "classes": _classes(verification, answers.labels, subject.ensemble),
-        "large_spread": case.task.problem.is_large_spread,
-        "units": units(case.task.problem, way.rows, subject.feature),
-        "crowds": crowds(case.task.problem, way.rows, subject.feature),
+        "large_spread": asked.task.problem.is_large_spread,
+        "units": units(asked.task.problem, distance.rows, subject.feature),
+        "crowds": crowds(asked.task.problem, distance.rows, subject.feature),
     }
 
 
@@ -199,23 +201,24 @@ def _classes(
 
 
 def _distance(place: int, answers: Answers, subject: Subject) -> dict[str, Any]:
-    way, ensemble = answers.ways[place], subject.ensemble
-    budgets = [case.attacker.budget for case in answers.cases if case.way == place]
-    shown = weakness.shown(way.minimal, answers.labels)
+    distance, ensemble = answers.distances[place], subject.ensemble
+    minimal = distance.minimal
+    budgets = [asked.attacker.budget for asked in answers.asked if asked.distance == place]
+    shown = weakness.shown(minimal, answers.labels)
     told = _Telling(ensemble)
     return {
-        "attacker": _without_budget(way.attacker),
-        "norm": _without_budget(way.attacker)["norm"],
-        **distances.described(way.radius, budgets),
+        "attacker": _without_budget(distance.attacker),
+        "norm": _without_budget(distance.attacker)["norm"],
+        **distances.described(distance.radius, budgets),
         "witnesses": [
-            weakness.plain_witness(witness, subject.feature, told.value) for witness in way.minimal
+            weakness.plain_witness(witness, subject.feature, told.value) for witness in minimal
         ],
-        "missed": way.minimal.missed,
-        **weakness.weak_features(way.minimal, budgets, subject.feature, ensemble.categories),
-        "first": weakness.first(way.minimal),
+        "missed": minimal.missed,
+        **weakness.weak_features(minimal, budgets, subject.feature, ensemble.categories),
+        "first": weakness.first(minimal),
         "shown": shown,
-        "images": _images(way, [way.minimal.witnesses[s["witness"]] for s in shown], subject),
-        "largest_budget": _finite(way.problem.largest_budget),
+        "images": _images(distance, [minimal.witnesses[s["witness"]] for s in shown], subject),
+        "largest_budget": _finite(distance.problem.largest_budget),
     }
 
 
@@ -246,13 +249,13 @@ class _Telling:
 
 
 def _images(
-    way: Way, witnesses: Sequence[MinimalWitness], subject: Subject
+    distance: Distance, witnesses: Sequence[MinimalWitness], subject: Subject
 ) -> dict[str, Any] | None:
     if subject.image is None or not witnesses:
         return None
     height, width = subject.image
     rows = np.array([witness.row for witness in witnesses])
-    given = way.rows.given[rows]
+    given = distance.rows.given[rows]
     before = np.asarray(given.toarray() if is_sparse(given) else given, dtype=np.float64)
     before = np.nan_to_num(before)
     pictures = []

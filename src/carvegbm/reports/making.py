@@ -6,42 +6,32 @@ that needs nothing else (.html), or as the document that the page is made of (.j
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker, require_attacker
+from carvegbm.attacker import Attacker
 from carvegbm.engines import Settings
-from carvegbm.ensemble import Ensemble
-from carvegbm.errors import CarveError, shown
-from carvegbm.keeping.files import check_apart, check_output, naming, replacing
+from carvegbm.errors import CarveError
+from carvegbm.keeping.files import check_apart, check_output
 from carvegbm.progress import Progress, progress_bar
-from carvegbm.readers import load
-from carvegbm.reports.asking import ask
-from carvegbm.reports.document import Subject, document_of
+from carvegbm.reports import given
+from carvegbm.reports.asking import How, ask
+from carvegbm.reports.document import document_of
 from carvegbm.reports.proved import prove_and_check
+from carvegbm.reports.result import FORMATS, Report
 from carvegbm.reports.retraining import check_labels, measured
-from carvegbm.verification import Verification
 
-__all__ = ["FORMATS", "SAMPLE", "Report", "report"]
+__all__ = ["SAMPLE", "TIMEOUT", "report"]
 
-FORMATS = (".html", ".json")
-"""What `Report.save` can write."""
 SAMPLE = 500
 """How many rows are judged unless more are asked for."""
 TIMEOUT = 2.0
 """Seconds per row and question, unless more are given."""
-_SEEDS = 1 << 31
-"""What LightGBM takes, with which retraining goes."""
 
 
 def report(
@@ -121,52 +111,35 @@ def report(
     """
     begun, date = time.perf_counter(), datetime.now(timezone.utc)
     settings = Settings(timeout=timeout, threads=threads)
-    against = _attackers(attackers, y)
+    against = given.attackers_of(attackers, y)
     target = None if path is None else check_output(path, FORMATS)
-    proofs = _proof_paths(proof, len(against))
-    read = {what: where for what, where in (files or {}).items() if where is not None}
-    if isinstance(model, str | os.PathLike):
-        read.setdefault("model", model)
+    proofs = given.proof_paths(proof, len(against))
+    read = given.files_read(model, files)
     check_apart(
         {"the report": target, **{f"proof {i + 1}": p for i, p in enumerate(proofs)}},
         {f"the {what}": where for what, where in read.items()},
     )
-    ensemble = load(model)
-    subject = Subject(
-        ensemble,
-        model_name or (Path(read["model"]).name if "model" in read else _described(model)),
-        data_name or (Path(read["data"]).name if "data" in read else "data given in memory"),
-        y is None,
-        {what: _sha256(where) for what, where in read.items()},
-        _names(names, ensemble),
-        _image(images, ensemble),
+    called = {"model": model_name, "data": data_name}
+    subject = given.subject_of(
+        model, read, called=called, names=names, images=images, own_labels=y is None
     )
-    most, seed = _checked_sample(sample), _checked_seed(seed)
+    most, seed = given.checked_sample(sample), given.checked_seed(seed)
     if retrain:
         check_labels(y)
-    if proof is not None and most is not None and _length(X) > most:
+    if proofs and most is not None and (rows := given.rows_of(X)) > most:
         raise CarveError(
-            f"proof is of all rows, and of {_length(X)} rows a sample of {most} would be judged; "
+            f"proof is of all rows, and of {rows} rows a sample of {most} would be judged; "
             "give sample=None (--sample all), or leave out proof"
         )
-    answers = ask(
-        ensemble,
-        X,
-        y,
-        against,
-        settings,
-        most=most,
-        seed=seed,
-        with_witnesses=proof is not None,
-        progress=progress,
-    )
+    how = How(settings, most, seed, with_witnesses=bool(proofs), progress=progress)
+    answers = ask(subject.ensemble, X, y, against, how)
     written: list[Any] = [None] * len(against)
     trained: list[Any] = [None] * len(against)
     training_begun = time.perf_counter()
     try:
         if not answers.interrupted:
-            for place, (to, case) in enumerate(zip(proofs, answers.cases, strict=False)):
-                for known in prove_and_check(to, case, answers, subject, progress):
+            for place, (to, asked) in enumerate(zip(proofs, answers.asked, strict=False)):
+                for known in prove_and_check(to, asked, answers, subject, progress):
                     written[place] = known
             training_begun = time.perf_counter()
         if retrain and not answers.interrupted:
@@ -180,10 +153,10 @@ def report(
         answers = replace(answers, interrupted=True)
     times = {
         "date": date.isoformat(timespec="seconds"),
-        "verify": [case.seconds for case in answers.cases],
-        "slowest": [float(case.verification.seconds.max()) for case in answers.cases],
-        "measure": [way.seconds[0] for way in answers.ways],
-        "witnesses": [way.seconds[1] for way in answers.ways],
+        "verify": [asked.seconds for asked in answers.asked],
+        "slowest": [float(asked.verification.seconds.max()) for asked in answers.asked],
+        "measure": [distance.seconds[0] for distance in answers.distances],
+        "witnesses": [distance.seconds[1] for distance in answers.distances],
         "retraining": time.perf_counter() - training_begun if retrain else None,
         "seconds": time.perf_counter() - begun,
     }
@@ -195,155 +168,7 @@ def report(
         retraining=trained,
         times=times,
     )
-    found = Report(document, tuple(case.verification for case in answers.cases))
+    found = Report(document, tuple(asked.verification for asked in answers.asked))
     if target is not None:
         found.save(target)
     return found
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Report:
-    """A report: the results behind it, and the document that the page is made of.
-
-    Examples
-    --------
-    >>> import carvegbm as cg
-    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
-    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
-    >>> made = cg.report(model, [[0.1], [0.45]], [0, 0], cg.Attacker("inf", 0.1), progress=False)
-    >>> made.verifications[0].status.tolist(), made.interrupted
-    (['robust', 'fragile'], False)
-    """
-
-    document: Mapping[str, Any] = field(repr=False)
-    verifications: tuple[Verification, ...]
-    """One per attacker, of the rows that were judged."""
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the work was cut short; rows that nobody looked at are unknown."""
-        return bool(self.document["interrupted"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document, ready for JSON; docs/reports.md describes it."""
-        return dict(self.document)
-
-    def html(self) -> str:
-        """The page."""
-        from carvegbm.reports.page import html
-
-        return html(self.document)
-
-    def save(self, path: Any) -> None:
-        """Write the page (.html) or its document (.json); never half a file."""
-        target = check_output(path, FORMATS)
-        if target.suffix == ".html":
-            text = self.html()
-        else:
-            text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n"
-        with replacing(target) as temporary:
-            # Half of a surrogate pair, as in a name that is no UTF-8, is an escape in JSON.
-            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-    def __repr__(self) -> str:
-        return f"<Report: {self}>"
-
-    def _repr_html_(self) -> str:
-        """The answers, as a notebook shows them."""
-        return "".join(verification._repr_html_() for verification in self.verifications)
-
-    def __str__(self) -> str:
-        judged = self.document["data"]["judged"]
-        found = [
-            f"norm {v.attacker.norm}, budget {v.attacker.budget:g}: {v.summary()}"
-            for v in self.verifications
-        ]
-        return f"report on {judged} row{'s' * (judged != 1)}: " + "; ".join(found)
-
-
-# ── what was given ───────────────────────────────────────────────────────────────────────────
-
-
-def _attackers(given: Any, y: Any) -> list[Attacker]:
-    if given is None or isinstance(given, Attacker):
-        return [require_attacker(given, y)]
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise CarveError(f"attackers must be an Attacker or several, got {shown(given)}")
-    found = [require_attacker(attacker) for attacker in given]
-    if not found:
-        raise CarveError("attackers must name at least one attacker")
-    return found
-
-
-def _proof_paths(proof: Any, count: int) -> list[Path]:
-    if proof is None:
-        return []
-    path = Path(proof)
-    rest = [path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(2, count + 1)]
-    return [check_output(target, None) for target in (path, *rest)]
-
-
-def _names(names: Sequence[str] | None, ensemble: Ensemble) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    if not isinstance(names, Iterable):
-        raise CarveError(f"names must be one per feature, got {shown(names)}")
-    found = tuple(map(str, names))
-    if len(found) != ensemble.n_features:
-        raise CarveError(
-            f"names has {len(found)} entries, the model has {ensemble.n_features} features; give "
-            "one per feature"
-        )
-    return found
-
-
-def _image(size: Any, ensemble: Ensemble) -> tuple[int, int] | None:
-    if size is None:
-        return None
-    try:
-        height, width = (int(side) for side in size)
-    except (TypeError, ValueError, OverflowError):
-        raise CarveError(f"images must be (height, width), got {shown(size)}") from None
-    if height < 1 or width < 1 or height * width != ensemble.n_features:
-        raise CarveError(
-            f"images of {height} x {width} have {height * width} pixels, the model has "
-            f"{ensemble.n_features} features; give the size that rows have"
-        )
-    return height, width
-
-
-def _checked_sample(sample: Any) -> int | None:
-    if sample is not None and (not _is_whole(sample) or sample < 1):
-        raise CarveError(
-            f"sample must be a whole number of rows from 1 on, or None, got {shown(sample)}"
-        )
-    return None if sample is None else int(sample)
-
-
-def _checked_seed(seed: Any) -> int:
-    if not _is_whole(seed) or not 0 <= seed < _SEEDS:
-        raise CarveError(f"seed must be a whole number from 0 to 2**31 - 1, got {shown(seed)}")
-    return int(seed)
-
-
-def _is_whole(number: Any) -> bool:
-    is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    return is_integer or (isinstance(number, float) and number.is_integer())
-
-
-def _length(X: Any) -> int:
-    """The number of rows; 0 for what has none, which is refused where it is read."""
-    shape = getattr(X, "shape", None)
-    return int(shape[0]) if shape else len(X) if hasattr(X, "__len__") else 0
-
-
-def _described(model: Any) -> str:
-    return type(model).__name__
-
-
-def _sha256(path: Any) -> str:
-    with naming(path), open(path, "rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

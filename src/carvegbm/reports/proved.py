@@ -1,6 +1,7 @@
 """Proofs of a report's verdicts: written, and checked by the checker that shares nothing with us.
 
-Comes in: a case with witnesses. Goes out: a file of proofs, and what the checker says of it.
+Comes in: an attacker that was asked about, with witnesses. Goes out: a file of proofs, and what the
+checker says of it.
 """
 
 from __future__ import annotations
@@ -13,24 +14,24 @@ from typing import Any
 
 from carvegbm.progress import Progress
 from carvegbm.proofs.proving import write_proof
-from carvegbm.reports.asking import Answers, Case
+from carvegbm.reports.asking import Answers, Asked
 from carvegbm.reports.document import Subject
 
 __all__ = ["prove_and_check"]
 
 
 def prove_and_check(
-    path: Path, case: Case, answers: Answers, subject: Subject, progress: Progress
+    path: Path, asked: Asked, answers: Answers, subject: Subject, progress: Progress
 ) -> Iterator[dict[str, Any]]:
-    """Write the proofs of a case, have them checked, and say what came of it.
+    """Write the proofs of an attacker, have them checked, and say what came of it.
 
     What is known comes twice: when the proofs are written, and when they are checked.
     """
     import carvegbm_check
 
-    rows = answers.ways[case.way].rows
+    rows = answers.distances[asked.distance].rows
     counts = write_proof(
-        path, case.task, rows, case.decisions, own_labels=subject.own_labels, progress=progress
+        path, asked.task, rows, asked.decisions, own_labels=subject.own_labels, progress=progress
     )
     content = path.read_bytes()
     known = {
@@ -44,7 +45,7 @@ def prove_and_check(
     }
     yield known
     given: list[list[float]] = []
-    for _, part in case.task.problem.parts(rows):
+    for _, part in asked.task.problem.parts(rows):
         given += part.given.tolist()
     labels = None if subject.own_labels else subject.ensemble.classes[answers.labels].tolist()
     with tempfile.TemporaryDirectory() as folder:

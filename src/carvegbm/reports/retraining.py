@@ -22,7 +22,7 @@ from carvegbm.attackers.compact import compact_options
 from carvegbm.engines import Settings, Task, decide
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem, Rows
-from carvegbm.reports.asking import Answers, Case
+from carvegbm.reports.asking import Answers, Asked
 from carvegbm.reports.shares import interval
 from carvegbm.verification import Verification, verify
 
@@ -72,10 +72,10 @@ def measured(
     from lightgbm.basic import LightGBMError
 
     settings = Settings(timeout=timeout, threads=threads)
-    trials = _Trials(answers.ways[0].problem, X, y, seed, settings)
-    for case in answers.cases:
+    trials = _Trials(answers.distances[0].problem, X, y, seed, settings)
+    for asked in answers.asked:
         try:
-            yield trials.of(case, answers.ways[case.way].problem.rows(X, y, threads))
+            yield trials.of(asked, answers.distances[asked.distance].problem.rows(X, y, threads))
         except (CarveError, LightGBMError) as error:
             yield {"refused": " ".join(str(error).split())}
 
@@ -92,9 +92,9 @@ class _Trials:
         self.split = _split(self.labels, seed)
         self.plain: Any = None
 
-    def of(self, case: Case, rows: Rows) -> dict[str, Any]:
+    def of(self, asked: Asked, rows: Rows) -> dict[str, Any]:
         """What three models come to against an attacker; `rows` are all that there are."""
-        attacker = _by_position(case.task.problem)
+        attacker = _by_position(asked.task.problem)
         if self.plain is None:
             self.plain = _plain(*self._part("train"), **self._options())
         robust = _robust(attacker, self._part("train"), self._part("valid"), **self._options())
@@ -103,7 +103,7 @@ class _Trials:
             _line(name, self._verified(model, test, attacker), model.booster_.num_trees())
             for name, model in (("plain LightGBM", self.plain), ("robust training", robust))
         ]
-        own = decide(Task(case.task.problem, self.settings), rows.take(self.split.test))
+        own = decide(Task(asked.task.problem, self.settings), rows.take(self.split.test))
         lines.append(_line(_THIS, Verification.of(own, attacker), self.ensemble.n_trees))
         counts = {part: len(of) for part, of in self.split._asdict().items()}
         return {"rows": counts, "seed": self.seed, "models": lines}
