@@ -88,6 +88,17 @@ class VerificationTotals(Totals):
             float(columns["seconds"].max(initial=0.0)),
         )
 
+    @classmethod
+    def by_label(
+        cls, columns: Columns, labels: npt.NDArray[Any], attacker: Attacker
+    ) -> dict[Any, VerificationTotals]:
+        """Of the instances of each label, in the order of the labels."""
+        found = {}
+        for label in np.unique(labels):
+            some = {name: column[labels == label] for name, column in columns.items()}
+            found[label] = cls.of(some, attacker)
+        return found
+
     def plus(self, other: VerificationTotals) -> VerificationTotals:
         """The totals of both groups of instances together."""
         return VerificationTotals(

@@ -359,8 +359,5 @@ def _by_class(verification: Any, y: npt.ArrayLike) -> dict[str, VerificationTota
             f"y has shape {labels.shape}, {len(verification)} instances were verified; give a "
             "label for each"
         )
-    found = {}
-    for label in np.unique(labels):
-        columns = {name: c[labels == label] for name, c in verification.columns().items()}
-        found[str(label)] = VerificationTotals.of(columns, verification.attacker)
-    return found
+    found = VerificationTotals.by_label(verification.columns(), labels, verification.attacker)
+    return {str(label): totals for label, totals in found.items()}

@@ -187,14 +187,12 @@ def _population(totals: Mapping[str, Any]) -> dict[str, Any]:
 def _classes(
     verification: Verification, labels: npt.NDArray[np.int32], ensemble: Ensemble
 ) -> list[dict[str, Any]]:
-    columns, names = verification.columns(), plain_labels(ensemble.classes)
-    found = []
-    for label in np.unique(labels).tolist():
-        some = {name: column[labels == label] for name, column in columns.items()}
-        totals = VerificationTotals.of(some, verification.attacker).to_dict()
-        del totals["attacker"]
-        found.append({"class": names[label], **totals})
-    return found
+    names = plain_labels(ensemble.classes)
+    found = VerificationTotals.by_label(verification.columns(), labels, verification.attacker)
+    return [
+        {"class": names[label], **{k: v for k, v in of.to_dict().items() if k != "attacker"}}
+        for label, of in found.items()
+    ]
 
 
 # ── distances ────────────────────────────────────────────────────────────────────────────────
