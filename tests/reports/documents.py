@@ -55,18 +55,35 @@ def everything() -> dict[str, Any]:
         "rows": {"train": 600, "valid": 200, "test": 200},
         "seed": 0,
         "models": [
-            {"name": name, "accuracy": accuracy, "robustness": ends, "trees": trees, "note": note}
-            for name, accuracy, ends, trees, note in (
-                ("plain LightGBM", 0.95, [0.5, 0.5], 100, None),
-                ("robust training", 0.94, [0.81, 0.82], 120, "stopped early"),
-                ("this model", 0.96, [0.52, 0.525], 80, None),
+            retrained(name, accuracy, counts, trees, note)
+            for name, accuracy, counts, trees, note in (
+                ("plain LightGBM", 0.95, (100, 100), 100, None),
+                ("robust training", 0.94, (162, 164), 120, "stopped early"),
+                ("this model", 0.96, (104, 105), 80, None),
             )
         ],
     }
+    made["attackers"][1]["retraining"] = {"refused": "nothing can be trained on <this>"}
     made["distances"][0]["largest_budget"] = 0.0123
     made["distances"][1]["largest_budget"] = None
     made["times"]["retraining"] = 12.5
     return made
+
+
+def retrained(
+    name: str, accuracy: float, counts: tuple[int, int], trees: int, note: str | None
+) -> dict[str, Any]:
+    """A model tested on 200 rows; `counts` of rows that are robust, and that may be."""
+    low, high = (count / 200 for count in counts)
+    return {
+        "name": name,
+        "accuracy": accuracy,
+        "robust": counts[0],
+        "robustness": [low, high],
+        "interval": [max(0.0, low - 0.07), min(1.0, high + 0.07)],
+        "trees": trees,
+        "note": note,
+    }
 
 
 def with_images() -> dict[str, Any]:
@@ -232,11 +249,26 @@ def _attacker(
         else None,
         "classes": found,
         "large_spread": False,
+        "units": None if norm == 0 else _units(budget, names),
         "crowds": None
         if norm == 0
         else {"thresholds": 5 * len(names), "near": near, "zeros": None},
         "proof": None,
         "retraining": None,
+    }
+
+
+def _units(budget: float, names: Sequence[str]) -> dict[str, Any]:
+    """The range of feature i is i + 1."""
+    shares = [budget / (i + 1) for i in range(len(names))]
+    smallest, largest = (
+        {"feature": i, "name": names[i], "share": shares[i]} for i in (len(names) - 1, 0)
+    )
+    return {
+        "features": len(names),
+        "median": sorted(shares)[len(names) // 2],
+        "smallest": smallest,
+        "largest": largest,
     }
 
 
@@ -293,7 +325,7 @@ def _distance(
         ],
         "witnesses": witnesses,
         "missed": 0,
-        "weak": _weak(witnesses),
+        **_weak(witnesses, budgets),
         "first": near[:10],
         "shown": shown,
         "images": None,
@@ -335,7 +367,10 @@ def _witness(
     }
 
 
-def _weak(witnesses: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _weak(every: Sequence[Mapping[str, Any]], budgets: Sequence[float]) -> dict[str, Any]:
+    """Features that witnesses within the largest budget change; without such, all witnesses."""
+    within = [witness for witness in every if witness["distance"] <= max(budgets)]
+    witnesses = within or every
     sizes: dict[int, list[float]] = {}
     names, alone = {}, Counter[int]()
     for witness in witnesses:
@@ -344,7 +379,7 @@ def _weak(witnesses: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             sizes.setdefault(change["feature"], []).append(change["before"] - change["after"])
         if len(witness["changes"]) == 1:
             alone[witness["changes"][0]["feature"]] += 1
-    return [
+    weak = [
         {
             "feature": f,
             "name": names[f],
@@ -359,3 +394,8 @@ def _weak(witnesses: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         }
         for f, found in sorted(sizes.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
+    return {
+        "weak": weak,
+        "weak_budget": max(budgets) if within else None,
+        "weak_witnesses": len(witnesses),
+    }

@@ -20,7 +20,7 @@ from carvegbm.reports.page.text import shown_name
 from carvegbm.statuses import STATUSES
 from carvegbm.wording.shares import percent, percent_interval
 from outlines import Outline, check_references, check_that_nothing_is_loaded
-from reports.documents import document, everything, plain, with_images
+from reports.documents import document, everything, plain, retrained, with_images
 
 INF = math.inf
 DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -107,20 +107,19 @@ def test_the_counts_of_every_class_are_those_of_the_document(name: str) -> None:
     tables = Outline(html(made)).tables
     own = made["data"]["labels"] == "own"
     for place, asked in enumerate(made["attackers"], 1):
-        header, first, *others = tables[f"classes-{place}"]
-        assert header[2:7] == list(STATUSES)
+        header, *lines = tables[f"classes-{place}"]
+        some = [status for status in STATUSES if asked["counts"][status]]  # others have no column
+        assert header == ["Class", "rows", *([] if own else ["accuracy"]), "robustness", *some]
         n, right = made["data"]["judged"], sum(made["rows"]["right"])
-        assert first[1] == f"{n:,}"
-        assert first[2:7] == [f"{asked['counts'][status]:,}" for status in STATUSES]
-        if not own:
-            assert first[7] == percent(right, n)
-        assert first[-1] == percent_interval(*asked["robustness"])
-        for line, entry in zip(others, asked["classes"], strict=True):
-            assert line[0] == str(entry["class"])
-            assert line[1] == f"{entry['instances']:,}"
-            assert line[2:7] == [f"{entry['counts'][status]:,}" for status in STATUSES]
-            assert line[-1] == percent_interval(*entry["robustness"])
-            assert own or line[7] == percent(entry["accuracy"])
+        everything_ = {**asked, "class": "all", "instances": n, "accuracy": right / n}
+        for line, entry in zip(lines, [everything_, *asked["classes"]], strict=True):
+            assert line == [
+                str(entry["class"]),
+                f"{entry['instances']:,}",
+                *([] if own else [percent(entry["accuracy"])]),
+                percent_interval(*entry["robustness"]),
+                *(f"{entry['counts'][status]:,}" for status in some),
+            ]
 
 
 def test_bars_are_as_wide_as_their_counts(whole: dict[str, Any], text: str) -> None:
@@ -165,15 +164,19 @@ def test_curves_histograms_and_features_have_their_numbers_in_tables(
         assert [row[0] for row in firsts] == [f"{numbers[i]:,}" for i in rows_of]
 
 
-def test_budgets_that_would_look_alike_are_told_in_full() -> None:
+def test_budgets_that_would_look_alike_are_told_apart() -> None:
     near = [0.03125, math.nextafter(0.03125, 1), math.nextafter(0.03126, 1)]
     made = document(radii={"inf": near}, attackers=[("inf", 0.03125)])
     assert Outline(html(made)).tables["far-1-curve"][1:] == [
         ["0", "100 %"],
         ["0.03125", "66.7 %"],
-        [repr(near[1]), "33.3 %"],
+        ["0.0312501", "33.3 %"],  # as it is there, too
         ["0.03126", "0 %"],
     ]
+    close = [0.03125, math.nextafter(0.03125, 1), 0.03125 + 1e-9, 0.031250005]
+    made = document(radii={"inf": close}, attackers=[("inf", 0.1)])
+    assert ["0.031250005", "0 %"] not in Outline(html(made)).tables["far-1-curve"]
+    assert Outline(html(made)).tables["far-1-curve"][-2] == ["0.0312501", "0 %"]
 
 
 def test_a_curve_falls_where_the_radii_are() -> None:
@@ -193,12 +196,15 @@ def test_budgets_to_live_with_are_rounded_down_and_say_what_is_not_known() -> No
     made = plain()
     distance = made["distances"][0]
     distance["stays"] = [
+        {"share": 0.999, "lower": 0.47 - 0.45, "upper": 0.47 - 0.45},
         {"share": 0.99, "lower": 0.012345678, "upper": 0.012345678},
         {"share": 0.95, "lower": 0.5, "upper": None},
         {"share": 0.9, "lower": None, "upper": None},
     ]
     rows = Outline(html(made)).tables["far-1-stays"][1:]
+    assert 0.47 - 0.45 < 0.02
     assert rows == [
+        ["99.9 %", "every budget below 0.02, up to a rounding"],
         ["99 %", "every budget below 0.0123456"],
         ["95 %", "every budget below 0.5; above, this is not decided"],
         ["90 %", "every budget"],
@@ -325,12 +331,17 @@ def test_witnesses_are_told_in_words_and_numbers() -> None:
     distance = made["distances"][0]
     witness = distance["witnesses"][0]
     distance["shown"] = [{"witness": 0, "why": "first"}]
-    witness["changes"] = [{"feature": 0, "name": "src_bytes", "before": 1032.0, "after": 1029.5}]
+    one = {"feature": 0, "name": "src_bytes", "before": 1032.0, "after": 1029.5}
+    two = {"feature": 1, "name": "count", "before": 1.0, "after": 2.0}
+    witness["changes"] = [one]
     before, after = made["rows"]["answer"][witness["row"]], witness["answer"]
     text = sentences(made)
     assert f"src_bytes 1,032 → 1,029.5: that alone turns “{before}” into “{after}”." in text
+    assert "witnesses-1-1" not in Outline(html(made)).tables  # the sentence says it all
+    witness["changes"] = [one, two]
     assert Outline(html(made)).tables["witnesses-1-1"][1:] == [
-        ["src_bytes", "1,032", "1,029.5", "−2.5"]
+        ["src_bytes", "1,032", "1,029.5", "−2.5"],
+        ["count", "1", "2", "+1"],
     ]
     witness["changes"] = [
         {"feature": i, "name": f"f{i}", "before": float(i), "after": i + 2.0**-i} for i in range(43)
@@ -371,17 +382,50 @@ def test_images_outline_the_pixels_that_changed() -> None:
             assert places == [i for i, (after, before) in sides if is_it(after, before)]
 
 
-def test_advice_is_what_was_measured_or_the_command_that_would(whole: dict[str, Any]) -> None:
-    command = "carvegbm report model.txt data.csv --norm inf --budget 0.02 --retrain -o report.html"
-    assert command in sentences(plain())
+def test_advice_is_what_was_measured_or_how_to_measure_it(whole: dict[str, Any]) -> None:
+    again = "Run the same command again with --retrain (in Python: retrain=True) to measure it"
+    assert again in sentences(plain())
     measured = sentences(whole)
     assert (
-        "Compared with this model, robust training raises robustness: 52.0 % to 52.5 % → 81.0 % to "
-        "82.0 %; accuracy is 2 percentage points lower." in measured
+        "Compared with this model, robust training raises robustness: 104 to 105 → 162 to 164 of "
+        "200 test rows stay right. Accuracy is 2 percentage points lower." in measured
     )
+    assert "This could not be measured: nothing can be trained on <this>." in measured
+    assert "This was not measured for the other 2 attackers." in measured
+    table = Outline(html(whole)).tables["retraining-1"]
+    assert table[2][:5] == [
+        "robust training", "94.0 %", "162 to 164 of 200", "81.0 % to 82.0 %", "74.0 % to 89.0 %",
+    ]  # fmt: skip
     made = plain(own=True, radii={"inf": [0.01]})
-    assert "Retraining needs labels" in sentences(made)
-    assert "--retrain -o" not in sentences(made)
+    assert "This was not measured, as it needs labels." in sentences(made)
+
+
+@pytest.mark.parametrize(
+    ("robust", "expected"),
+    [
+        ((160, 160), "robust training raises robustness: 100 → 160 of 200 test rows stay right."),
+        ((40, 40), "robust training lowers robustness: 100 → 40 of 200 test rows stay right."),
+        ((100, 100), "robust training leaves robustness as it is: 100 → 100 of 200 test rows"),
+        ((110, 110), "this may be chance, and is no proof of a gain."),
+        ((90, 90), "this may be chance, and is no proof of a loss."),
+        ((90, 200), "100 → 90 to 200 of 200 test rows stay right with robust training."),
+    ],
+)
+def test_a_gain_is_claimed_only_where_the_intervals_do_not_overlap(
+    robust: tuple[int, int], expected: str
+) -> None:
+    made = plain()
+    models = [
+        retrained("robust training", 0.9, robust, 9, None),
+        retrained("this model", 0.9, (100, 100), 9, None),
+    ]
+    rows = {"train": 600, "valid": 200, "test": 200}
+    made["attackers"][0]["retraining"] = {"rows": rows, "seed": 0, "models": models}
+    text = sentences(made)
+    assert expected in text
+    assert ("The intervals overlap" in text) == ("raises" not in text and "lowers" not in text) or (
+        robust == (100, 100)
+    )
 
 
 def test_the_trap_beside_zero_is_told_once() -> None:

@@ -13,7 +13,17 @@ from carvegbm.reports.page.numbers import counted, number
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.text import said, shown_name
 
-__all__ = ["asked_title", "distance_title", "does", "is_limited", "limits", "measure", "options"]
+__all__ = [
+    "asked_title",
+    "distance_title",
+    "does",
+    "in_short",
+    "is_limited",
+    "limits",
+    "listed",
+    "measure",
+    "options",
+]
 
 _LIMITS = ("scale", "features", "bounds", "step", "categories", "one_hot")
 _NAMED = 8  # features in one sentence
@@ -66,13 +76,14 @@ def options(attacker: Attacker) -> str:
 def asked_title(asked: Asked) -> str:
     """The attacker as a heading; a number tells several apart."""
     attacker = asked.attacker
-    text = _in_short(attacker)
-    limited = ", limited" if is_limited(attacker) else ""
+    text = in_short(attacker)
+    limited = "; with limits" if is_limited(attacker) else ""
     first = f"Attacker {asked.place + 1}: " if len(asked.whole["attackers"]) > 1 else ""
     return f"{first}{text if first else text[0].upper() + text[1:]}{limited}"
 
 
-def _in_short(attacker: Attacker) -> str:
+def in_short(attacker: Attacker) -> str:
+    """What it may do, in a few words."""
     if attacker["budget"] == 0:
         return "no change at all"
     text = _changes({**attacker, "scale": None}).removeprefix("changes ")
@@ -97,7 +108,7 @@ def measure(norm: Any) -> str:
 
 _WAYS: dict[Any, str] = {
     "inf": "each feature by at most the budget",
-    0: "at most so many features, to any values",
+    0: "a number of features, to any value",
     1: "all changes together at most the budget",
 }
 
@@ -106,11 +117,11 @@ def distance_title(distance: Distance) -> str:
     """The distance as a heading."""
     title = f"Norm {distance.norm}: {_WAYS.get(distance.norm, measure(distance.norm))}"
     if is_limited(distance.attacker):
-        title += ", limited"
+        title += "; with limits"
     if distance.alike:
         places = [str(asked.place + 1) for asked in distance.asked]
         if places:
-            title += f": attacker{'s' if len(places) > 1 else ''} {_and(places)}"
+            title += f" (attacker{'s' if len(places) > 1 else ''} {listed(places)})"
     return title
 
 
@@ -147,7 +158,7 @@ def _features(features: Any) -> str:
     if more:
         names.append(f"{more:,} more")
     only = said(f"It can change {counted(len(features), 'feature')} only: ")
-    return f"{only}{_and(names)}."
+    return f"{only}{listed(names)}."
 
 
 def _bounds(bounds: Any) -> str:
@@ -192,7 +203,12 @@ def _scale(scale: Any) -> str:
     return text
 
 
-def _and(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["1", "2", "4"])
+    '1, 2 and 4'
+    """
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from carvegbm.attacker import LARGEST_BUDGET
 
-__all__ = ["SMALLEST_BUDGET", "Scale", "scale_for"]
+__all__ = ["NEXT_TO_NOTHING", "SMALLEST_BUDGET", "Scale", "scale_for"]
 
 _STEPS = (1, 2, 2.5, 5, 10)
 _DECADES_AT_MOST = 12
 SMALLEST_BUDGET = 1 / LARGEST_BUDGET
 """Above 0; a radius may be smaller."""
+NEXT_TO_NOTHING = 1e-30
+"""Above what separates LightGBM's zero from the next number."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,17 @@ __all__ = ["Asked", "Distance"]
 Document = Mapping[str, Any]
 
 
+def _told(attacker: Document, whole: Document) -> Document:
+    """The attacker without a limit that is none: all features."""
+    features, count = attacker.get("features"), int(whole["model"]["features"])
+    if features is None or len(features) != count or not features:
+        return attacker
+    kinds = {type(entry) for entry in features}
+    named = len(kinds) == 1 and len(set(features)) == count  # all by name, or all by position
+    is_all = all(features) if kinds == {bool} else named
+    return {**attacker, "features": None} if is_all else attacker
+
+
 @dataclass(frozen=True)
 class Asked:
     """An attacker that was asked about, and the answer."""
@@ -35,7 +46,7 @@ class Asked:
     @property
     def attacker(self) -> Document:
         """Norm, budget and limits."""
-        return self.document["attacker"]  # type: ignore[no-any-return]
+        return _told(self.document["attacker"], self.whole)
 
     @property
     def rows(self) -> int:
@@ -84,7 +95,7 @@ class Distance:
     @property
     def attacker(self) -> Document:
         """Norm and limits."""
-        return self.document["attacker"]  # type: ignore[no-any-return]
+        return _told(self.document["attacker"], self.whole)
 
     @property
     def norm(self) -> Any:

@@ -14,6 +14,8 @@ from carvegbm.reports.page.text import said
 
 __all__ = ["Table", "folded", "opened"]
 
+_TALL = 11  # rows
+
 
 @dataclass(frozen=True)
 class Table:
@@ -39,6 +41,10 @@ class Table:
 def opened(table: Table) -> str:
     """The table, with its caption above."""
     box = "scroll narrow" if table.is_narrow else "scroll"
+    if (
+        len(table.header) == 2 > table.numeric and len(table.rows) > _TALL
+    ):  # on paper, in several columns
+        box = "scroll tall"
     return (
         f'<p class="caption" id="{table.id}-caption">{table.caption}</p>'
         f'<div class="{box}" tabindex="0" role="region" aria-labelledby="{table.id}-caption">'

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from carvegbm.reports.page.attackers import does
-from carvegbm.reports.page.numbers import counted, number
+from carvegbm.reports.page.numbers import counted, exactly, number
+from carvegbm.reports.page.scales import SMALLEST_BUDGET
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.text import said
 from carvegbm.wording.shares import percent, percent_interval
 
-__all__ = ["answer", "hedge", "how_far", "is_sample"]
+__all__ = ["answer", "budgets_below", "hedge", "how_far", "is_sample"]
+
+_ROUNDING = 1e-9  # of a number: what nobody means
 
 
 def is_sample(asked: Asked | Distance) -> bool:
@@ -218,3 +221,35 @@ def _which(count: int, right: int, own: bool) -> str:
     if count == right:
         return f"All {count:,} {rows}" if count > 1 else f"The one {rows[:-1]}"
     return f"{count:,} of the {right:,} {rows}"
+
+
+def budgets_below(entry: Mapping[str, Any], norm: Any) -> str:
+    """The budgets at which so many rows stay robust: an entry of `stays`."""
+    lower, upper = entry["lower"], entry["upper"]
+    if lower is None:
+        return said("every budget")
+    if norm == 0:
+        kept = int(lower) - 1
+        sure = f"up to {counted(kept, 'changed feature')}"
+        if upper == lower:
+            return said(sure if kept > 0 else "no budget: one changed feature is too many")
+        end = "" if upper is None else f", and not at {number(upper)} or more"
+        return said(f"{sure if kept > 0 else 'budget 0'}; what lies above is not decided{end}")
+    is_budget = lower >= SMALLEST_BUDGET
+    if upper == lower:
+        return f"every budget below {_below(lower)}" if is_budget else said("no budget above 0")
+    end = "" if upper is None else f", and not from {exactly(upper, number(upper, 6, 'up'))} on"
+    sure = f"every budget below {_below(lower)}" if is_budget else said("budget 0")
+    return f"{sure}; above, this is not decided{end}"
+
+
+def _below(bound: float) -> str:
+    """A bound that holds: rounded down, unless what is next to it is what people would call it.
+
+    A radius is often a rounding less than the number it stands for: 0.47 - 0.45 is not 0.02.
+    """
+    near = number(bound, 6)
+    named = float(near.replace(",", "").replace("−", "-"))
+    if bound < named <= bound * (1 + _ROUNDING):
+        return exactly(bound, f"{near}, up to a rounding")
+    return exactly(bound, number(bound, 6, "down"))

@@ -1,24 +1,26 @@
-"""Section 5, what to do about it: large-spread or not, and what retraining gives, or would tell.
+"""Section 5, what to do about it: what retraining gives, or would tell, and what else helps.
 
 Comes in: the document. Goes out: HTML. What was not measured is not promised.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
-from carvegbm.reports.page.attackers import asked_title, distance_title, is_limited
-from carvegbm.reports.page.numbers import counted, exactly, number
+from carvegbm.reports.page.attackers import asked_title, distance_title
+from carvegbm.reports.page.numbers import counted, number, round_percent
+from carvegbm.reports.page.scales import SMALLEST_BUDGET
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.tables import Table, opened
 from carvegbm.reports.page.text import said, shown_name
+from carvegbm.reports.page.words import budgets_below
 from carvegbm.wording.hidden import on_one_line
 from carvegbm.wording.shares import percent, percent_interval
 
 __all__ = ["what_to_do"]
+
+_MOST = 0.95  # of the rows
 
 
 def what_to_do(document: Mapping[str, Any]) -> str:
@@ -26,159 +28,116 @@ def what_to_do(document: Mapping[str, Any]) -> str:
     distances = [Distance(document, place) for place in range(len(document["distances"]))]
     every = [Asked(document, place) for place in range(len(document["attackers"]))]
     return (
-        f'<article><h3 id="large-spread">Is the model easy to verify?</h3>{_spread(distances)}'
-        f'</article><article><h3 id="retraining">What would robust training give?</h3>'
+        f'<article><h3 id="retraining">What would robust training give?</h3>'
         f"{_retraining(document, every)}</article>"
         '<article><h3 id="next">What else helps</h3>'
         f"<ul>{_next(document, distances)}</ul></article>"
     )
 
 
-def _spread(distances: list[Distance]) -> str:
-    intro = said(
-        "A model is large-spread for an attacker if no value of a feature can be taken across "
-        "thresholds of two different trees within the budget. Then its robustness is decided "
-        "exactly and quickly, row by row, without a search. Any other model is decided by search: "
-        "as exactly, but a hard row can run out of time."
-    )
-    items = [_spread_of(distance, len(distances) > 1) for distance in distances]
-    return f"<p>{intro}</p><ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
-
-
-def _spread_of(distance: Distance, is_one_of_many: bool) -> str:
-    largest, asked = distance.document["largest_budget"], distance.asked
-    if largest is None:
-        told = [said("this model is large-spread, whatever the budget.")]
-    elif largest == 0:
-        told = [said("this model is large-spread for no budget.")]
-    else:
-        size = exactly(largest, number(largest, 6, "down"))
-        told = [f"{said('this model is large-spread for budgets up to')} {size}."]
-        told += [
-            said(
-                f"For the budget {number(float(one.document['budget']), 17)}, it "
-                f"{'is' if one.document['large_spread'] else 'is not'}."
-            )
-            for one in asked
-        ]
-    unknown = sum(int(one.counts["unknown"]) for one in asked)
-    if unknown:
-        verdicts = "1 verdict is" if unknown == 1 else f"{unknown:,} verdicts are"
-        told.append(said(f"{verdicts} not decided."))
-    elif all(one.document["large_spread"] for one in asked):
-        told.append(said("Every row was decided."))
-    else:
-        told.append(said("Every row was decided all the same."))
-    text = " ".join(told)
-    if is_one_of_many:
-        return f"<b>{said(distance_title(distance))}</b>: {text}"
-    return text[0].upper() + text[1:]
-
-
 def _retraining(document: Mapping[str, Any], every: list[Asked]) -> str:
-    measured = [asked for asked in every if asked.document["retraining"] is not None]
-    tables = "".join(_measured(asked) for asked in measured)
-    missing = len(every) - len(measured)
-    if not missing:
-        return tables
-    not_measured = "This was not measured"
-    if measured:
-        not_measured += f" for the other {counted(missing, 'attacker')}"
+    asked_for = [asked for asked in every if asked.document["retraining"] is not None]
+    parts = [_measured(asked) for asked in asked_for]
+    missing = len(every) - len(asked_for)
+    if missing:
+        parts.append(f"<p>{said(_not_measured(document, missing, bool(asked_for)))}</p>")
+    return "".join(parts)
+
+
+def _not_measured(document: Mapping[str, Any], missing: int, is_for_others: bool) -> str:
+    if is_for_others:
+        cut = ": the work was cut short" if document["interrupted"] else ""
+        return f"This was not measured for the other {counted(missing, 'attacker')}{cut}."
     if document["data"]["labels"] == "own":
-        text = said(
-            f"{not_measured}. Retraining needs labels: give them, and add --retrain to the "
-            "command (retrain=True in Python)."
+        return (
+            "This was not measured, as it needs labels. Give them, and run the same command again "
+            "with --retrain (in Python: retrain=True)."
         )
-        return f"{tables}<p>{text}</p>"
-    text = said(
-        f"{not_measured}. The command below trains a plain and a robust model on one part of "
-        "the data and verifies both, and this one, on another part:"
+    return (
+        "This was not measured. Run the same command again with --retrain (in Python: "
+        "retrain=True) to measure it: a plain and a robust model are trained on one part of the "
+        "data, and both, and this one, are verified on another."
     )
-    command = " ".join(_command(document, every))
-    return f'{tables}<p>{text}</p><pre class="command"><code>{command}</code></pre>'
-
-
-def _command(document: Mapping[str, Any], every: list[Asked]) -> list[str]:
-    # What was never in a file has a name that no command can open.
-    names = [
-        shlex.quote(on_one_line(document[what]["name"]))
-        if document[what].get("file_sha256")
-        else what.upper()
-        for what in ("model", "data")
-    ]
-    words = ["carvegbm", "report", *names]
-    if any(is_limited(asked.attacker) for asked in every):
-        words += ["--attacker", "FILE"] * len(every)
-    else:
-        for asked in every:
-            budget = number(float(asked.attacker["budget"]), 17)
-            words += ["--norm", str(asked.attacker["norm"]), "--budget", _plain(budget)]
-    return [escape(word) for word in [*words, "--retrain", "-o", "report.html"]]
-
-
-def _plain(text: str) -> str:
-    return text.replace(",", "").replace("−", "-")
 
 
 def _measured(asked: Asked) -> str:
     found = asked.document["retraining"]
-    split = found["rows"]
-    tested = counted(int(split["test"]), "row")
     heading = ""
     if len(asked.whole["attackers"]) > 1:
         heading = f"<h4>{said(asked_title(asked))}</h4>"
+    if (refused := found.get("refused")) is not None:
+        why = said(f"This could not be measured: {on_one_line(refused)}")
+        return f"{heading}<p>{why}{'' if why.endswith(('.', '!', '?')) else '.'}</p>"
+    split = found["rows"]
+    tests, models = int(split["test"]), found["models"]
     caption = said(
-        f"Measured on {tested} that no model was trained on, but perhaps “this model”; the others "
-        f"were trained on {int(split['train']):,}, and robust training was chosen on "
-        f"{int(split['valid']):,} more (seed {found['seed']})."
+        f"Measured on {counted(tests, 'row')} that no model was trained on, but perhaps “this "
+        f"model”; the others were trained on {int(split['train']):,}, and robust training was "
+        f"chosen on {int(split['valid']):,} more (seed {found['seed']}). The intervals say what so "
+        "few rows tell of others like them, with 95 % confidence."
     )
     rows = [
         [
             shown_name(model["name"]),
             said(percent(model["accuracy"])),
+            said(f"{_stay(model, tests)} of {tests:,}"),
             said(percent_interval(*model["robustness"])),
+            said(percent_interval(*_interval(model))),
             "–" if model["trees"] is None else f"{model['trees']:,}",
             shown_name(model["note"], 200) if model["note"] else "",
         ]
-        for model in found["models"]
+        for model in models
     ]
-    header = ["Model", "accuracy", "robustness", "trees", "note"]
-    table = Table(f"retraining-{asked.place + 1}", caption, header, rows, texts=frozenset({4}))
+    header = ["Model", "accuracy", "robust", "robustness", "95 % interval", "trees", "note"]
+    table = Table(f"retraining-{asked.place + 1}", caption, header, rows, texts=frozenset({6}))
     return f"{heading}<p>{_verdict(found)}</p>{opened(table)}"
 
 
+def _interval(model: Mapping[str, Any]) -> tuple[float, float]:
+    """Where the share lies among rows like those tested."""
+    low, high = model["interval"]
+    return float(low), float(high)
+
+
+def _stay(model: Mapping[str, Any], tests: int) -> str:
+    """How many test rows are robust, from what is proved to what may be."""
+    robust, most = int(model["robust"]), round(model["robustness"][1] * tests)
+    return f"{robust:,}" if most <= robust else f"{robust:,} to {most:,}"
+
+
 def _verdict(found: Mapping[str, Any]) -> str:
-    """Robust training against this model, in a sentence; only what the intervals allow."""
+    """Robust training against this model, in words; no gain that may be chance is called one."""
     models = {model["name"]: model for model in found["models"]}
     robust = models.get("robust training")
     other = models.get("this model") or models.get("plain LightGBM")
     if robust is None or other is None:
         return said("What the models reach:")
     which = "this model" if other is models.get("this model") else "plain LightGBM"
+    tests = int(found["rows"]["test"])
     change = 100 * (robust["accuracy"] - other["accuracy"])
     points = f"{number(abs(change), 2)} percentage points"
-    accuracy = (
-        f"accuracy is {points} {'higher' if change > 0 else 'lower'}"
-        if change
-        else ("accuracy is the same")
-    )
-    if robust["robustness"][0] > other["robustness"][1]:
-        outcome = "raises robustness"
-    elif robust["robustness"][1] < other["robustness"][0]:
-        outcome = "does not raise robustness"
-    elif len({*robust["robustness"], *other["robustness"]}) == 1:
-        outcome = "leaves robustness as it is"
+    accuracy = f"Accuracy is {points} {'higher' if change > 0 else 'lower'}."
+    if not change:
+        accuracy = "Accuracy is the same."
+    mine, theirs = _interval(robust), _interval(other)
+    ends = f"{_stay(other, tests)} → {_stay(robust, tests)} of {counted(tests, 'test row')}"
+    if mine[0] > theirs[1]:
+        outcome = f"robust training raises robustness: {ends} stay right. {accuracy}"
+    elif mine[1] < theirs[0]:
+        outcome = f"robust training lowers robustness: {ends} stay right. {accuracy}"
+    elif robust["robust"] == other["robust"] and robust["robustness"] == other["robustness"]:
+        outcome = f"robust training leaves robustness as it is: {ends} stay right. {accuracy}"
     else:
-        return said(
-            "Too many rows are undecided to tell whether robust training raises robustness; "
-            f"{accuracy} than that of {which}."
-            if change
-            else "Too many rows are undecided to tell."
+        outcome = (
+            f"{ends} stay right with robust training. The intervals overlap: on so few rows, this "
+            f"may be chance, and is no proof of a {'gain' if _more(robust, other) else 'loss'}. "
+            f"{accuracy}"
         )
-    ends = (percent_interval(*one["robustness"]) for one in (other, robust))
-    return said(
-        f"Compared with {which}, robust training {outcome}: {' → '.join(ends)}; {accuracy}."
-    )
+    return said(f"Compared with {which}, {outcome}")
+
+
+def _more(robust: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return bool(robust["robustness"][1] >= other["robustness"][1])
 
 
 def _next(document: Mapping[str, Any], distances: list[Distance]) -> str:
@@ -193,6 +152,8 @@ def _next(document: Mapping[str, Any], distances: list[Distance]) -> str:
                 "attacker's features (--attacker FILE) and ask again."
             )
         )
+    if budgets := _budgets(distances):
+        items.append(budgets)
     if any(asked["counts"]["unknown"] for asked in document["attackers"]):
         items.append(said("Give undecided rows more time: --timeout SECONDS."))
     if document["data"]["judged"] < document["data"]["rows"]:
@@ -211,3 +172,21 @@ def _next(document: Mapping[str, Any], distances: list[Distance]) -> str:
         said("Keep this report with the model: its hashes say which model and data it speaks of.")
     )
     return "".join(f"<li>{item}</li>" for item in items)
+
+
+def _budgets(distances: list[Distance]) -> str:
+    """Up to where most rows need no help."""
+    found = []
+    for distance in distances:
+        for one in distance.document["stays"]:
+            least = 1 if distance.norm == 0 else SMALLEST_BUDGET
+            if one["share"] != _MOST or one["lower"] is None or one["lower"] <= least:
+                continue
+            way = f" ({distance_title(distance)})" if len(distances) > 1 else ""
+            found.append(f"{budgets_below(one, distance.norm)}{said(way)}")
+    if not found:
+        return ""
+    own = distances[0].whole["data"]["labels"] == "own"
+    rows = f"{round_percent(_MOST)} of the {'rows' if own else 'right rows'}"
+    start = f"See that changes stay below what most rows withstand: {rows} stay robust at"
+    return f"{said(start)} {said(', and at ').join(found)}."

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from carvegbm.reports.page.attackers import asked_title, limits, options
+from carvegbm.reports.page.concluding import alike, conclusion, in_units, weakest
 from carvegbm.reports.page.figures import legend, status_bar
 from carvegbm.reports.page.numbers import counted, number, round_percent
 from carvegbm.reports.page.subjects import Asked
@@ -69,28 +70,29 @@ def the_answer(document: Mapping[str, Any]) -> str:
     """The section's contents."""
     every = [Asked(document, place) for place in range(len(document["attackers"]))]
     statuses = {status for asked in every for status, _ in asked.segments}
-    parts = [_overview(every)] if len(every) > 1 else []
-    parts.append(
-        legend(
-            sorted(statuses, key=STATUSES.index), with_accuracy=document["data"]["labels"] != "own"
-        )
+    keys = legend(
+        sorted(statuses, key=STATUSES.index), with_accuracy=document["data"]["labels"] != "own"
     )
-    parts += [_article(asked, len(every)) for asked in every]
-    return "".join(parts)
+    if len(every) == 1:
+        return _article(every[0], 1, keys)
+    parts = [f'<p class="conclusion">{conclusion(every)}</p>', _overview(every), alike(every), keys]
+    return "".join([*parts, *(_article(asked, len(every)) for asked in every)])
 
 
 def _overview(every: list[Asked]) -> str:
     own = every[0].whole["data"]["labels"] == "own"
     sampled = is_sample(every[0])
-    header = ["Attacker", *([] if own else ["accuracy"]), "robustness", "robust", "fragile"]
-    header += ["unknown", *(["robustness of all rows, 95 %"] if sampled else [])]
+    statuses = ["robust", "fragile", "unknown"]
+    header = ["Attacker", *([] if own else ["accuracy"]), "robustness"]
+    statuses = [status for status in statuses if any(one.counts[status] for one in every)]
+    header += [*statuses, *(["robustness of all rows, 95 %"] if sampled else [])]
     rows = []
     for asked in every:
         cells = [f'<a href="#attacker-{asked.place + 1}">{said(asked_title(asked))}</a>']
         if not own:
             cells.append(said(percent(asked.right, asked.rows)))
         cells.append(said(_robustness(asked)))
-        cells += [f"{asked.counts[status]:,}" for status in ("robust", "fragile", "unknown")]
+        cells += [f"{asked.counts[status]:,}" for status in statuses]
         if sampled:
             cells.append(said(percent_interval(*asked.document["population"]["robustness"])))
         rows.append(cells)
@@ -109,22 +111,27 @@ def _robustness(asked: Asked) -> str:
     return percent_interval(robust / asked.rows, (robust + asked.open) / asked.rows)
 
 
-def _article(asked: Asked, many: int) -> str:
+def _article(asked: Asked, many: int, keys: str = "") -> str:
     name = f"attacker-{asked.place + 1}"
     own = asked.whole["data"]["labels"] == "own"
     told = ", ".join(f"{count:,} {status}" for status, count in _by_status(asked))
     label = f"{asked_title(asked)}: of {counted(asked.rows, 'row')}, {told}"
     if not own:
         label += f"; accuracy {percent(asked.right, asked.rows)}"
+    more = [said_of for said_of in (weakest(asked), in_units(asked)) if said_of]
+    under = f"<p>{' '.join(more)}</p>" if more else ""
+    if many == 1:
+        under += alike([asked])
     notes = [f"<p>{_population(asked)}</p>"] if asked.document["population"] else []
     held = limits(asked.attacker)
     given = said(f"This is the attacker with {options(asked.attacker)}.")
     notes.append(f'<p class="caption">{" ".join([given, *held])}</p>')
     is_open = many <= 2 and len(asked.document["classes"]) <= _FEW_CLASSES
+    bar = status_bar(asked.segments, None if own else asked.right, label)
     return (
         f'<article><h3 id="{name}">{said(asked_title(asked))}</h3>'
         f'<p class="answer">{answer(asked)}</p>'
-        f"<figure>{status_bar(asked.segments, None if own else asked.right, label)}</figure>"
+        f"{under}{keys}<figure>{bar}</figure>"
         f"{''.join(notes)}{folded(_classes(asked, own), 'By class', is_open=is_open)}</article>"
     )
 
@@ -151,7 +158,8 @@ def _between(ends: tuple[float, float]) -> str:
 
 def _classes(asked: Asked, own: bool) -> Table:
     document = asked.document
-    header = ["Class", "rows", *STATUSES, *([] if own else ["accuracy"]), "robustness"]
+    statuses = [status for status in STATUSES if asked.counts[status]]
+    header = ["Class", "rows", *([] if own else ["accuracy"]), "robustness", *statuses]
     everything = {
         "instances": asked.rows,
         "counts": asked.counts,
@@ -162,9 +170,9 @@ def _classes(asked: Asked, own: bool) -> Table:
         [
             name,
             f"{one['instances']:,}",
-            *(f"{one['counts'][status]:,}" for status in STATUSES),
             *([] if own else [said(percent(one["accuracy"]))]),
             said(percent_interval(*one["robustness"])),
+            *(f"{one['counts'][status]:,}" for status in statuses),
         ]
         for name, one in [
             ("all", everything),

@@ -12,6 +12,7 @@ from typing import Any
 
 from carvegbm.reports.page.attackers import asked_title, distance_title
 from carvegbm.reports.page.numbers import counted, number
+from carvegbm.reports.page.sections.spread import is_it_easy
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.tables import Table, opened
 from carvegbm.reports.page.text import said, shown_name
@@ -34,6 +35,8 @@ def how_it_was_decided(document: Mapping[str, Any]) -> str:
         f'<article><h3 id="proved">What is proved, and what is not</h3>'
         f"<ul>{''.join(f'<li>{item}</li>' for item in _proved(document, every))}</ul></article>"
         f'<article><h3 id="engines">Who decided</h3>{_engines(every)}</article>'
+        f'<article><h3 id="large-spread">Is the model easy to verify?</h3>{is_it_easy(document)}'
+        "</article>"
         f'<article><h3 id="proofs">Proofs</h3>{_proofs(every)}</article>'
         f'<article><h3 id="inputs">Inputs, settings and versions</h3>{_facts(document)}</article>'
         f"{_times(document)}"
@@ -225,7 +228,7 @@ def _at(values: Any, place: int) -> Any:
 
 
 def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.2f}" if value >= 0.01 else "< 0.01"
+    return "–" if value is None else f"{value:,.2f}" if value >= 0.01 else "&lt; 0.01"
 
 
 def when(date: str | None) -> str:

@@ -14,11 +14,12 @@ from typing import Any
 from carvegbm.reports.page.attackers import distance_title, limits, measure
 from carvegbm.reports.page.figures import curve, histogram
 from carvegbm.reports.page.numbers import counted, exactly, number, round_percent
-from carvegbm.reports.page.scales import SMALLEST_BUDGET, scale_for
+from carvegbm.reports.page.scales import NEXT_TO_NOTHING, scale_for
+from carvegbm.reports.page.sections.weak import TRAP
 from carvegbm.reports.page.subjects import Distance
 from carvegbm.reports.page.tables import Table, folded, opened
 from carvegbm.reports.page.text import said
-from carvegbm.reports.page.words import how_far
+from carvegbm.reports.page.words import budgets_below, how_far
 from carvegbm.wording.shares import percent, percent_interval
 
 __all__ = ["how_far_it_is"]
@@ -41,9 +42,22 @@ def _article(distance: Distance) -> str:
         figures.append(_histogram(distance, name))
     return (
         f'<article><h3 id="{name}">{said(title)}</h3>{note}<p>{how_far(distance)}</p>'
+        f"{_next_to_nothing(distance)}"
         f"{_stays(distance, name)}"
-        f'<div class="figures">{"".join(figures)}</div></article>'
+        f'<div class="figures charts">{"".join(figures)}</div></article>'
     )
+
+
+def _next_to_nothing(distance: Distance) -> str:
+    """Why a size is as small as no change that anybody would make."""
+    tiny = [lower for lower, upper in distance.bounds if 0 < lower == upper < NEXT_TO_NOTHING]
+    if not tiny:
+        return ""
+    why = said("that is a step from exactly 0 to the smallest number that LightGBM tells from it")
+    if any((one.document["crowds"] or {}).get("zeros") for one in distance.asked):
+        why += f': <a href="#{TRAP}">{said("the trap beside zero")}</a>'
+    rows = f"{counted(len(tiny), 'row')} {'flips' if len(tiny) == 1 else 'flip'}"
+    return f"<p>{said(f'{rows} at a size of about {number(min(tiny), 1)}:')} {why}.</p>"
 
 
 def _stays(distance: Distance, name: str) -> str:
@@ -58,34 +72,13 @@ def _stays(distance: Distance, name: str) -> str:
             said(f"How large a budget may be for most {rows} to stay robust."),
             [f"At least so many {rows}", "stay robust at"],
             [
-                [said(round_percent(one["share"])), _stays_below(one, distance.norm)]
+                [said(round_percent(one["share"])), budgets_below(one, distance.norm)]
                 for one in entries
             ],
             numeric=2,
             is_narrow=True,
         )
     )
-
-
-def _stays_below(entry: Mapping[str, Any], norm: Any) -> str:
-    lower, upper = entry["lower"], entry["upper"]
-    if lower is None:
-        return said("every budget")
-    if norm == 0:
-        kept = int(lower) - 1
-        sure = f"up to {counted(kept, 'changed feature')}"
-        if upper == lower:
-            return said(sure if kept > 0 else "no budget: one changed feature is too many")
-        end = "" if upper is None else f", and not at {number(upper)} or more"
-        return said(f"{sure if kept > 0 else 'budget 0'}; what lies above is not decided{end}")
-    # What is said of the budgets below holds a little below as well, not above.
-    below = exactly(lower, number(lower, 6, "down"))
-    is_budget = lower >= SMALLEST_BUDGET
-    if upper == lower:
-        return f"every budget below {below}" if is_budget else said("no budget above 0")
-    end = "" if upper is None else f", and not from {exactly(upper, number(upper, 6, 'up'))} on"
-    sure = f"every budget below {below}" if is_budget else said("budget 0")
-    return f"{sure}; above, this is not decided{end}"
 
 
 def _curve(distance: Distance, name: str) -> str:
@@ -115,9 +108,9 @@ def _curve(distance: Distance, name: str) -> str:
     beyond = sum(value > scale.high for value in finite)
     tail = " The last steps lie further to the right." if beyond else ""
     return (
-        f"<div><h4>Robustness over the budget</h4><figure>"
+        '<div><div class="chart-box"><h4>Robustness over the budget</h4><figure>'
         f"{curve(sure, possible, scale, marks, axis, label)}"
-        f"<figcaption>{said(caption + '.' + tail)}</figcaption></figure>"
+        f"<figcaption>{said(caption + '.' + tail)}</figcaption></figure></div>"
         f"{folded(_curve_data(distance, name))}</div>"
     )
 
@@ -170,19 +163,35 @@ _Step = tuple[float, float, float]
 
 
 def _told_apart(steps: Sequence[_Step], asked: set[float]) -> tuple[list[tuple[str, _Step]], bool]:
-    """Steps with their budgets in six digits; of those that would look alike, the last in full.
+    """Steps with their budgets in six digits; of those that would look alike, the last.
 
-    Budgets asked about stay. Also: whether there were such.
+    Budgets asked about stay, in full. Also: whether there were such.
     """
     found: list[tuple[str, _Step]] = []
-    for text, group in itertools.groupby(steps, key=lambda step: number(step[0], 6)):
-        alike = list(group)
-        if len(alike) == 1:
-            found.append((text, alike[0]))
+    groups = [
+        list(group) for _, group in itertools.groupby(steps, key=lambda step: number(step[0], 6))
+    ]
+    for alike, after in itertools.zip_longest(groups, groups[1:]):
+        some = [step for step in alike[:-1] if float(step[0]) in asked]
+        found += [(number(step[0], 17), step) for step in some]
+        budget = float(alike[-1][0])
+        if budget in asked:
+            text = number(budget, 17)
+        elif len(alike) == 1:
+            text = number(budget, 6)
         else:
-            some = [step for step in alike[:-1] if float(step[0]) in asked]
-            found += [(number(step[0], 17), step) for step in [*some, alike[-1]]]
+            text = _above(budget, math.inf if after is None else float(after[0][0]))
+        found.append((text, alike[-1]))
     return found, len(found) < len(steps)
+
+
+def _above(budget: float, end: float) -> str:
+    """The shortest number at which what is said of the budget holds: below the next step."""
+    for digits in range(6, 17):
+        text = number(budget, digits, "up")
+        if float(text.replace(",", "").replace("−", "-")) < end:
+            return text
+    return number(budget, 17)
 
 
 def _bold(text: str, really: bool) -> str:
@@ -220,8 +229,9 @@ def _histogram(distance: Distance, name: str) -> str:
     )
     axis = f"radius: {measure(distance.norm)}"
     return (
-        f"<div><h4>The smallest changes that flip rows</h4><figure>{histogram(bars, axis, label)}"
-        f"<figcaption>{said(caption)}</figcaption></figure>{folded(data)}</div>"
+        '<div><div class="chart-box"><h4>The smallest changes that flip rows</h4><figure>'
+        f"{histogram(bars, axis, label)}"
+        f"<figcaption>{said(caption)}</figcaption></figure></div>{folded(data)}</div>"
     )
 
 

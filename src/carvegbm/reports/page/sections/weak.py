@@ -5,6 +5,7 @@ Comes in: the document. Goes out: HTML.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,8 +18,10 @@ from carvegbm.reports.page.tables import Table, folded, opened
 from carvegbm.reports.page.text import said, short, shown_name
 from carvegbm.wording.shares import percent
 
-__all__ = ["where_it_is_weak"]
+__all__ = ["TRAP", "where_it_is_weak"]
 
+TRAP = "trap"
+"""Where it is told."""
 _FEATURES = 15
 
 
@@ -62,18 +65,10 @@ def _none(distance: Distance) -> str:
 
 
 def _features_in_words(distance: Distance) -> str:
-    document = distance.document
-    count, weak = len(document["witnesses"]), document["weak"]
-    nearest = sum(bool(witness["nearest"]) for witness in document["witnesses"])
-    text = f"{counted(count, 'row')} can be flipped and {'has' if count == 1 else 'have'} a witness"
-    if nearest == count:
-        text += ", the nearest there is." if count == 1 else ", each the nearest there is."
-    else:
-        text += f"; {nearest:,} of them {'is' if nearest == 1 else 'are'} proved to be the nearest."
-    most = weak[0] if weak else None
-    sentences = [said(text)]
-    if most is not None:
-        share = percent(most["share"])
+    document, weak = distance.document, distance.document["weak"]
+    sentences = [said(_how_many(distance))]
+    if weak:
+        most, share = weak[0], percent(weak[0]["share"])
         alone = f", in {most['alone']:,} of these as the only change" if most["alone"] else ""
         sentences.append(
             f"{shown_name(most['name'])} {said('is changed most often: in')} "
@@ -81,9 +76,38 @@ def _features_in_words(distance: Distance) -> str:
             f"{said(f'({share}){alone}.')}"
         )
     if document["missed"]:
-        missed = counted(int(document["missed"]), "more row")
-        sentences.append(said(f"{missed} can be flipped, but no witness was found in time."))
+        missed = counted(int(document["missed"]), "row")
+        sentences.append(said(f"For {missed} that can be flipped, no witness was found in time."))
     return " ".join(sentences)
+
+
+def _how_many(distance: Distance) -> str:
+    """Which rows can be flipped, and within which budget: features are counted over these."""
+    document = distance.document
+    budget, count = document["weak_budget"], int(document["weak_witnesses"])
+    rows = "row" if distance.whole["data"]["labels"] == "own" else "right row"
+    end = math.inf if budget is None else budget
+    some = [witness for witness in document["witnesses"] if witness["distance"] <= end]
+    nearest = sum(bool(witness["nearest"]) for witness in some)
+    have = f"{'has' if count == 1 else 'have'} a witness"
+    if nearest == len(some):
+        have = "its nearest witness is known" if count == 1 else "their nearest witnesses are known"
+    elif count > 1:
+        have += f", of which {nearest:,} {'is' if nearest == 1 else 'are'} proved to be the nearest"
+    flip = f"{count:,} of the {counted(distance.right, rows)} can be flipped"
+    if count == distance.right:
+        flip = (
+            f"All {count:,} {rows}s can be flipped" if count > 1 else f"The {rows} can be flipped"
+        )
+    is_sure = not (distance.undecided or document["missed"])
+    if budget is not None:
+        at_least = "" if is_sure or count == distance.right else "At least "
+        return f"{at_least}{flip} within budget {number(budget, 17)}; {have}."
+    asked = "the budget" if len(distance.asked) == 1 else "the budgets"
+    nothing = f"No {rows} can be flipped within {asked} asked about."
+    if any(one.open or one.counts["fragile"] for one in distance.asked):
+        nothing = f"No witness within {asked} asked about was found."
+    return f"{nothing} With larger budgets, {flip[0].lower()}{flip[1:]}; {have}."
 
 
 def _features(distance: Distance, name: str) -> str:
@@ -95,12 +119,14 @@ def _features(distance: Distance, name: str) -> str:
         f"{short(one['name'])} {one['rows']}" for one in shown[:5]
     )
     rest = f" {counted(more, 'more feature')} {'is' if more == 1 else 'are'} changed less often."
-    caption = "Witnesses that change a feature; in full colour: as their only change."
+    budget = distance.document["weak_budget"]
+    within = "" if budget is None else f" within budget {number(budget, 17)}"
+    caption = f"Witnesses{within} that change a feature; in full colour: as their only change."
     data = Table(
         f"{name}-features",
         said(
-            "Per feature: witnesses that change it, as the only change, upwards and downwards; the "
-            "size of its changes." + (rest if more > 0 else "")
+            f"Per feature: witnesses{within} that change it, as the only change, upwards and "
+            "downwards; the size of its changes." + (rest if more > 0 else "")
         ),
         ["Feature", "witnesses", "share", "alone", "up", "down", "smallest", "median", "largest"],
         [
@@ -153,9 +179,24 @@ def _first(distance: Distance, name: str) -> str:
                 what,
             ]
         )
-    caption = said("Rows of the data, numbered from 0, with the smallest change that flips them.")
+    caption = said(_first_caption(distance))
     header = ["Row", "size", "answer", "what changes"]
     return opened(Table(f"{name}-first", caption, header, lines, texts=frozenset({2, 3})))
+
+
+def _first_caption(distance: Distance) -> str:
+    document = distance.document
+    sizes = [document["witnesses"][place]["distance"] for place in document["first"]]
+    text = "Rows of the data, numbered from 0, with the smallest change that flips them"
+    alike = sum(witness["distance"] == sizes[-1] for witness in document["witnesses"])
+    more = alike - sizes.count(sizes[-1])
+    if more and sizes[0] == sizes[-1]:
+        text += f": {len(sizes):,} of {alike:,} rows that share the smallest size"
+    elif more:
+        text += (
+            f"; {counted(more, 'more row')} {'has' if more == 1 else 'have'} the size of the last"
+        )
+    return f"{text}."
 
 
 def _crowds(crowded: list[Asked]) -> str:
@@ -165,10 +206,11 @@ def _crowds(crowded: list[Asked]) -> str:
         "but it is where attacks begin."
     )
     zeros = (one.document["crowds"]["zeros"] for one in crowded)
-    traps = dict.fromkeys(_zeros(one) for one in zeros if one is not None)  # each said once
+    traps = list(dict.fromkeys(_zeros(one) for one in zeros if one is not None))  # each said once
+    trap = f'<div id="{TRAP}">{"".join(traps)}</div>' if traps else ""
     return (
         '<article><h3 id="crowds">Thresholds that crowds of rows lie next to</h3>'
-        f"<p>{intro}</p>{''.join(traps)}"
+        f"<p>{intro}</p>{trap}"
         f"{''.join(map(_crowd, crowded))}</article>"
     )
 

@@ -64,7 +64,9 @@ def _witness(distance: Distance, place: int, name: str) -> str:
         has_long_names=True,
     )
     long = distance.document["images"] is not None and len(changes) > 3
-    shown = folded(table, "The changes") if long else opened(table) if changes else ""
+    shown = folded(table, "The changes") if long else opened(table)
+    if len(changes) < 2:  # the sentence says it all
+        shown = ""
     notes = [_size(distance, witness)]
     if witness["borderline"]:
         notes.append(
@@ -109,9 +111,9 @@ def _caption(changes: Sequence[Any], more: int) -> str:
 
 
 def _size(distance: Distance, witness: Mapping[str, Any]) -> str:
-    size = exactly(witness["distance"], number(witness["distance"], 6))
     if distance.norm == 0:
-        size = said(counted(round(witness["distance"]), "changed feature"))
+        return _fewest(distance, witness)
+    size = exactly(witness["distance"], number(witness["distance"], 6))
     if witness["nearest"]:
         return f"{said('Size')} {size}{said(': no smaller change flips this row.')}"
     lower = distance.document["radius"]["lower"][witness["row"]]
@@ -120,6 +122,19 @@ def _size(distance: Distance, witness: Mapping[str, Any]) -> str:
         least = exactly(lower, number(lower, 6, "down"))
         known = f" {said('No change below')} {least} {said('does.')}"
     return f"{said('Size')} {size}{said(': a smaller change may flip this row, too.')}{known}"
+
+
+def _fewest(distance: Distance, witness: Mapping[str, Any]) -> str:
+    """The same, where features are counted."""
+    count = round(witness["distance"])
+    size = counted(count, "changed feature")
+    if witness["nearest"]:
+        fewer = "the fewest there can be" if count == 1 else "no change of fewer features"
+        return said(f"{size}: {fewer}{'' if count == 1 else ' flips this row'}.")
+    text = f"{size}: a change of fewer features may flip this row, too."
+    if lower := distance.document["radius"]["lower"][witness["row"]]:
+        text += f" No change of fewer than {counted(round(lower), 'feature')} does."
+    return said(text)
 
 
 def _gallery(distance: Distance) -> str:
