@@ -204,7 +204,7 @@ def test_budgets_to_live_with_are_rounded_down_and_say_what_is_not_known() -> No
     rows = Outline(html(made)).tables["far-1-stays"][1:]
     assert 0.47 - 0.45 < 0.02
     assert rows == [
-        ["99.9 %", "every budget below 0.02, up to a rounding"],
+        ["99.9 %", "every budget below 0.02 (up to a rounding)"],
         ["99 %", "every budget below 0.0123456"],
         ["95 %", "every budget below 0.5; above, this is not decided"],
         ["90 %", "every budget"],

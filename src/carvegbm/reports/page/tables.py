@@ -15,6 +15,7 @@ from carvegbm.reports.page.text import said
 __all__ = ["Table", "folded", "opened"]
 
 _TALL = 11  # rows
+_FEW = 5  # columns
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,9 @@ class Table:
 def opened(table: Table) -> str:
     """The table, with its caption above."""
     box = "scroll narrow" if table.is_narrow else "scroll"
-    if (
-        len(table.header) == 2 > table.numeric and len(table.rows) > _TALL
-    ):  # on paper, in several columns
-        box = "scroll tall"
+    columns = len(table.header)
+    if columns <= _FEW and table.numeric == 1 and not table.texts and len(table.rows) > _TALL:
+        box = "scroll tall" if columns == 2 else "scroll tall wide"  # on paper, side by side
     return (
         f'<p class="caption" id="{table.id}-caption">{table.caption}</p>'
         f'<div class="{box}" tabindex="0" role="region" aria-labelledby="{table.id}-caption">'

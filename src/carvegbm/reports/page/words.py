@@ -15,7 +15,7 @@ from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.text import said
 from carvegbm.wording.shares import percent, percent_interval
 
-__all__ = ["answer", "budgets_below", "hedge", "how_far", "is_sample"]
+__all__ = ["answer", "budgets_below", "hedge", "how_far", "is_sample", "lower_bound"]
 
 _ROUNDING = 1e-9  # of a number: what nobody means
 
@@ -237,13 +237,15 @@ def budgets_below(entry: Mapping[str, Any], norm: Any) -> str:
         return said(f"{sure if kept > 0 else 'budget 0'}; what lies above is not decided{end}")
     is_budget = lower >= SMALLEST_BUDGET
     if upper == lower:
-        return f"every budget below {_below(lower)}" if is_budget else said("no budget above 0")
+        return (
+            f"every budget below {lower_bound(lower)}" if is_budget else said("no budget above 0")
+        )
     end = "" if upper is None else f", and not from {exactly(upper, number(upper, 6, 'up'))} on"
-    sure = f"every budget below {_below(lower)}" if is_budget else said("budget 0")
+    sure = f"every budget below {lower_bound(lower)}" if is_budget else said("budget 0")
     return f"{sure}; above, this is not decided{end}"
 
 
-def _below(bound: float) -> str:
+def lower_bound(bound: float) -> str:
     """A bound that holds: rounded down, unless what is next to it is what people would call it.
 
     A radius is often a rounding less than the number it stands for: 0.47 - 0.45 is not 0.02.
@@ -251,5 +253,5 @@ def _below(bound: float) -> str:
     near = number(bound, 6)
     named = float(near.replace(",", "").replace("−", "-"))
     if bound < named <= bound * (1 + _ROUNDING):
-        return exactly(bound, f"{near}, up to a rounding")
+        return exactly(bound, f"{near} (up to a rounding)")
     return exactly(bound, number(bound, 6, "down"))

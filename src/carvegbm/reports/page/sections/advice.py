@@ -10,7 +10,7 @@ from typing import Any
 
 from carvegbm.reports.page.attackers import asked_title, distance_title
 from carvegbm.reports.page.numbers import counted, number, round_percent
-from carvegbm.reports.page.scales import SMALLEST_BUDGET
+from carvegbm.reports.page.scales import NEXT_TO_NOTHING
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.tables import Table, opened
 from carvegbm.reports.page.text import said, shown_name
@@ -179,7 +179,7 @@ def _budgets(distances: list[Distance]) -> str:
     found = []
     for distance in distances:
         for one in distance.document["stays"]:
-            least = 1 if distance.norm == 0 else SMALLEST_BUDGET
+            least = 1 if distance.norm == 0 else NEXT_TO_NOTHING
             if one["share"] != _MOST or one["lower"] is None or one["lower"] <= least:
                 continue
             way = f" ({distance_title(distance)})" if len(distances) > 1 else ""

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from carvegbm.reports.page.attackers import distance_title
-from carvegbm.reports.page.numbers import exactly, number
+from carvegbm.reports.page.numbers import number
 from carvegbm.reports.page.subjects import Distance
 from carvegbm.reports.page.text import said
+from carvegbm.reports.page.words import lower_bound
 
 __all__ = ["is_it_easy"]
 
@@ -36,8 +37,7 @@ def _spread_of(distance: Distance, is_one_of_many: bool) -> str:
     elif largest == 0:
         told = [said("this model is large-spread for no budget.")]
     else:
-        size = exactly(largest, number(largest, 6, "down"))
-        told = [f"{said('this model is large-spread for budgets up to')} {size}."]
+        told = [f"{said('this model is large-spread for budgets up to')} {lower_bound(largest)}."]
         told += [
             said(
                 f"For the budget {number(float(one.document['budget']), 17)}, it "

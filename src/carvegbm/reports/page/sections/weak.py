@@ -70,6 +70,8 @@ def _features_in_words(distance: Distance) -> str:
     if weak:
         most, share = weak[0], percent(weak[0]["share"])
         alone = f", in {most['alone']:,} of these as the only change" if most["alone"] else ""
+        if most["alone"] == most["rows"] > 1:
+            alone = ", always as the only change"
         sentences.append(
             f"{shown_name(most['name'])} {said('is changed most often: in')} "
             f"{said(counted(int(most['rows']), 'witness', 'witnesses'))} "
