@@ -119,25 +119,26 @@ def _verdict(found: Mapping[str, Any]) -> str:
     accuracy = f"Accuracy is {points} {'higher' if change > 0 else 'lower'}."
     if not change:
         accuracy = "Accuracy is the same."
-    mine, theirs = _interval(robust), _interval(other)
     ends = f"{_stay(other, tests)} → {_stay(robust, tests)} of {counted(tests, 'test row')}"
-    if mine[0] > theirs[1]:
-        outcome = f"robust training raises robustness: {ends} stay right. {accuracy}"
+    (least, most), (low, high) = robust["robustness"], other["robustness"]
+    mine, theirs = _interval(robust), _interval(other)
+    if least == most == low == high:
+        outcome = f"robust training leaves robustness as it is: {ends} stay right."
+    elif least <= high and low <= most:
+        outcome = (
+            f"{ends} stay right with robust training. Too many rows are undecided to tell whether "
+            "it raises robustness."
+        )
+    elif mine[0] > theirs[1]:
+        outcome = f"robust training raises robustness: {ends} stay right."
     elif mine[1] < theirs[0]:
-        outcome = f"robust training lowers robustness: {ends} stay right. {accuracy}"
-    elif robust["robust"] == other["robust"] and robust["robustness"] == other["robustness"]:
-        outcome = f"robust training leaves robustness as it is: {ends} stay right. {accuracy}"
+        outcome = f"robust training lowers robustness: {ends} stay right."
     else:
         outcome = (
             f"{ends} stay right with robust training. The intervals overlap: on so few rows, this "
-            f"may be chance, and is no proof of a {'gain' if _more(robust, other) else 'loss'}. "
-            f"{accuracy}"
+            f"may be chance, and is no proof of a {'gain' if least > high else 'loss'}."
         )
-    return said(f"Compared with {which}, {outcome}")
-
-
-def _more(robust: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return bool(robust["robustness"][1] >= other["robustness"][1])
+    return said(f"Compared with {which}, {outcome} {accuracy}")
 
 
 def _next(document: Mapping[str, Any], distances: list[Distance]) -> str:
