@@ -316,7 +316,9 @@ def test_a_sample_is_said_to_be_one_with_the_interval_for_all_rows(whole: dict[s
     for asked in whole["attackers"]:
         low, high = percent_interval(*asked["population"]["robustness"]).split(" to ")
         assert f"robustness lies between {low} and {high}, with 95 % confidence." in text
-    assert "A sample was judged" not in sentences(plain())
+    assert "From here on, rows are those that were judged" in text
+    for said in ("A sample was judged", "From here on"):
+        assert said not in sentences(plain())
 
 
 def test_work_that_was_cut_short_is_said_to_be() -> None:

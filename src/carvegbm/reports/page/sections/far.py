@@ -19,7 +19,7 @@ from carvegbm.reports.page.sections.weak import TRAP
 from carvegbm.reports.page.subjects import Distance
 from carvegbm.reports.page.tables import Table, folded, opened
 from carvegbm.reports.page.text import said
-from carvegbm.reports.page.words import budgets_below, how_far
+from carvegbm.reports.page.words import budgets_below, how_far, is_sample
 from carvegbm.wording.shares import percent, percent_interval
 
 __all__ = ["how_far_it_is"]
@@ -29,7 +29,12 @@ _MOST_ROWS = 40
 
 def how_far_it_is(document: Mapping[str, Any]) -> str:
     """The section's contents."""
-    return "".join(_article(Distance(document, i)) for i in range(len(document["distances"])))
+    distances = [Distance(document, i) for i in range(len(document["distances"]))]
+    drawn = ""
+    if is_sample(distances[0]):
+        text = "From here on, rows are those that were judged: others may flip at smaller changes."
+        drawn = f"<p>{said(text)}</p>"
+    return drawn + "".join(map(_article, distances))
 
 
 def _article(distance: Distance) -> str:
