@@ -8,7 +8,7 @@ smaller, without losing the flip (other witnesses may change fewer features).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from carvegbm.trees.core import FINITE
 from carvegbm.trees.labels import as_given
 from carvegbm.trees.link import class_indices, may_round_to_a_tie
 
-__all__ = ["Change", "Minimal", "MinimalWitness", "minimal_witnesses"]
+__all__ = ["Change", "Minimal", "MinimalWitness", "each_minimal_witness", "minimal_witnesses"]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -70,6 +70,12 @@ class Minimal:
     missed: int
     """Rows that can be flipped, but for which no witness was found within the time limit."""
 
+    @classmethod
+    def of(cls, found: Iterable[MinimalWitness], radii: Radius) -> Minimal:
+        """Those of some of the rows that these are the radii of."""
+        ordered = tuple(sorted(found, key=lambda witness: witness.row))
+        return cls(ordered, int(np.count_nonzero(_flipping(radii)[0])) - len(ordered))
+
     def __len__(self) -> int:
         return len(self.witnesses)
 
@@ -88,22 +94,35 @@ def minimal_witnesses(
 
     `radii` are those of the rows; the budget of the problem has no part in it.
     """
-    budgets = np.where(radii.exact, radii.radius, radii.upper)
-    wanted = np.flatnonzero((budgets > 0) & np.isfinite(budgets))
-    found: list[MinimalWitness] = []
-    done = 0
+    return Minimal.of(each_minimal_witness(problem, rows, radii, settings, progress), radii)
+
+
+def each_minimal_witness(
+    problem: Problem,
+    rows: Rows,
+    radii: Radius,
+    settings: Settings,
+    progress: Progress = None,
+) -> Iterator[MinimalWitness]:
+    """The same, one by one as they are found, in no order."""
+    can_flip, budgets = _flipping(radii)
+    wanted, done = np.flatnonzero(can_flip), 0
     with progress_bar(progress, len(wanted), "finding witnesses") as tick:
         for which, part_of, part in problem.dense(rows):
             here = wanted[(wanted >= which.start) & (wanted < which.stop)]
             block = _Block(problem, part_of, part, which.start)
             for budget in np.unique(budgets[here]).tolist():
                 some = here[budgets[here] == budget]
-                found += block.witnesses(some, budget, radii, settings)
+                yield from block.witnesses(some, budget, radii, settings)
                 done += len(some)
                 if tick is not None:
                     tick(done)
-    found.sort(key=lambda witness: witness.row)
-    return Minimal(tuple(found), len(wanted) - len(found))
+
+
+def _flipping(radii: Radius) -> tuple[npt.NDArray[np.bool_], Floats]:
+    """Which rows are right and known to flip, and budgets at which they do."""
+    budgets = np.where(radii.exact, radii.radius, radii.upper)
+    return (budgets > 0) & np.isfinite(budgets), budgets
 
 
 class _Block:

@@ -17,6 +17,7 @@ from sklearn.datasets import load_digits, load_wine
 
 import carvegbm as cg
 import carvegbm_check
+from carvegbm import minimal
 from carvegbm.reports.distances import SHARES
 
 ATTACKERS = (
@@ -509,3 +510,27 @@ def test_cut_short_the_rest_is_unknown() -> None:
     assert last["robustness"] == [0, last["accuracy"]]
     assert found["distances"][-1]["undecided"] == sum(found["rows"]["right"])
     assert all(b is None or b >= 0 for b in found["distances"][-1]["radius"]["upper"])
+
+
+def test_cut_short_while_witnesses_are_sought_those_found_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = load_wine(return_X_y=True)
+    model = LGBMClassifier(n_estimators=15, num_leaves=7, verbose=-1).fit(X, y)
+    found: list[int] = []
+
+    def interrupted(self: Any, numbers: Any, *rest: Any) -> Any:
+        if len(found) > 20:
+            raise KeyboardInterrupt
+        found.extend(numbers.tolist())
+        return witnesses(self, numbers, *rest)
+
+    witnesses = minimal._Block.witnesses
+    monkeypatch.setattr(minimal._Block, "witnesses", interrupted)
+    report = cg.report(model, X, y, ATTACKERS[0], progress=False)
+    (distance,) = report.to_dict()["distances"]
+    assert report.interrupted
+    assert [witness["row"] for witness in distance["witnesses"]] == sorted(found)
+    flips = sum(upper is not None and upper > 0 for upper in distance["radius"]["upper"])
+    assert distance["missed"] == flips - len(found) > 0
+    assert "The work was cut short" in report.html()

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.engines import Decisions, Listen, Settings, Task, decide
 from carvegbm.engines.decisions import Indices
-from carvegbm.minimal import Minimal, minimal_witnesses
+from carvegbm.minimal import Minimal, MinimalWitness, each_minimal_witness
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
 from carvegbm.radius import Radius, radius_task
@@ -176,13 +176,15 @@ class _Asking:
         found, measuring = self.decided(task, rows, f"measuring norm {problem.attacker.norm}")
         _bound_radii(found, every, problem.attacker.norm)
         radii = Radius.of(found, task.problem, None)
-        minimal, begun = None, time.perf_counter()
+        witnesses: list[MinimalWitness] = []
+        begun = time.perf_counter()
         if not self.interrupted:
             with self._till_interrupted():
-                minimal = minimal_witnesses(problem, rows, radii, self.settings, self.progress)
-        if minimal is None:
-            flipped = (radii.upper > 0) & np.isfinite(radii.upper)
-            minimal = Minimal((), int(np.count_nonzero(flipped)))
+                for witness in each_minimal_witness(
+                    problem, rows, radii, self.settings, self.progress
+                ):
+                    witnesses.append(witness)  # noqa: PERF402 - those before an interruption stay
+        minimal = Minimal.of(witnesses, radii)
         return Distance(problem, rows, radii, minimal, (measuring, time.perf_counter() - begun))
 
     def decided(self, task: Task, rows: Rows, title: str) -> tuple[Decisions, float]:
