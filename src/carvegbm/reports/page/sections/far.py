@@ -168,7 +168,7 @@ _Step = tuple[float, float, float]
 
 
 def _told_apart(steps: Sequence[_Step], asked: set[float]) -> tuple[list[tuple[str, _Step]], bool]:
-    """Steps with their budgets in six digits; of those that would look alike, the last.
+    """Steps with their budgets in six digits, rounded up; of those that would look alike, the last.
 
     Budgets asked about stay, in full. Also: whether there were such.
     """
@@ -182,8 +182,6 @@ def _told_apart(steps: Sequence[_Step], asked: set[float]) -> tuple[list[tuple[s
         budget = float(alike[-1][0])
         if budget in asked:
             text = number(budget, 17)
-        elif len(alike) == 1:
-            text = number(budget, 6)
         else:
             text = _above(budget, math.inf if after is None else float(after[0][0]))
         found.append((text, alike[-1]))
