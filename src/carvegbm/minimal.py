@@ -236,12 +236,15 @@ def _smaller_changes(
 def _between(problem: Problem, feature: int, cuts: Floats, x: Floats, z: Floats) -> Floats:
     """The first value beyond each threshold between x and z of a feature, but z; nearest first."""
     here, there = x[feature], z[feature]
+    is_float32 = problem.ensemble.input_precision == "float32"
+    if is_float32 and feature not in problem.translation.lattices:
+        here = np.float64(np.float32(here))  # as the model reads it
     if there < here:
         return np.asarray(cuts[(cuts > there) & (cuts < here)][::-1])
     inside = cuts[(cuts >= here) & (cuts < there)]
     if feature in problem.translation.lattices:
         values = inside + 1
-    elif problem.ensemble.input_precision == "float32":
+    elif is_float32:
         values = np.nextafter(inside.astype(np.float32), np.float32(np.inf)).astype(np.float64)
     else:
         values = np.nextafter(inside, np.inf)
