@@ -299,15 +299,13 @@ class CurveTotals(Totals):
     @classmethod
     def of(cls, columns: Columns, norm: int | float, budgets: tuple[float, ...]) -> CurveTotals:
         """Of a `Radius`'s columns."""
-        lower, upper = columns["lower"], columns["upper"]
-        return cls(
-            norm,
-            budgets,
-            len(lower),
-            int(np.count_nonzero(upper > 0)),
-            tuple(int(np.count_nonzero(lower > budget)) for budget in budgets),
-            tuple(int(np.count_nonzero(upper > budget)) for budget in budgets),
+        lower, upper = np.sort(columns["lower"]), np.sort(columns["upper"])
+        robust, possible = (
+            tuple((len(ends) - np.searchsorted(ends, budgets, side="right")).tolist())
+            for ends in (lower, upper)
         )
+        right = int(np.count_nonzero(upper > 0))
+        return cls(norm, budgets, len(lower), right, robust, possible)
 
     def plus(self, other: CurveTotals) -> CurveTotals:
         """The totals of both groups of instances together."""

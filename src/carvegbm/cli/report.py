@@ -181,12 +181,14 @@ def _print(title: str, found: Report) -> None:
     """The answer in a line per attacker."""
     table = []
     for result in found.verifications:
-        lower, upper = result.robustness
-        robustness = f"{50 * (lower + upper):.1f}"
-        if lower != upper:
-            robustness += f" ± {50 * (upper - lower):.1f}"
         who = f"norm {result.attacker.norm}, budget {result.attacker.budget:g}"
-        table.append((who, f"accuracy {100 * result.accuracy:.1f} %", f"robust {robustness} %"))
+        table.append(
+            (
+                who,
+                f"accuracy {100 * result.accuracy:.1f} %",
+                f"robust {output.robustness(*result.robustness)}",
+            )
+        )
     judged, rows = (found.document["data"][name] for name in ("judged", "rows"))
     drawn = f", {judged} of them drawn" if judged < rows else ""
     output.print_table(title + drawn, table, align="<>>")
@@ -201,7 +203,7 @@ def _attacking(
     bounds: str | None,
 ) -> list[inputs.Attacking]:
     """The attackers: those of files, and those of norms and budgets, which come in pairs."""
-    if files and len(files) > 1 and (norms or budgets):
+    if len(files) > 1 and (norms or budgets):
         raise CarveError(
             "--norm and --budget change one --attacker, and there are "
             f"{len(files)}; write norm and budget into the files"

@@ -159,13 +159,14 @@ def _table(result: Verification | VerificationTotals, instances: int) -> list[tu
         for status, count in result.counts.items()
         if status != "unknown" or count
     ]
-    lower, upper = result.robustness
-    robustness = f"{50 * (lower + upper):.1f}"
-    if lower != upper:
-        robustness += f" ± {50 * (upper - lower):.1f}"
     decided = result.decided_by()
     return [
         *table,
         ("accuracy", "", f"{100 * result.accuracy:.1f} %", ""),
-        ("robustness", "", f"{robustness} %", f"decided by {decided}" if decided else ""),
+        (
+            "robustness",
+            "",
+            output.robustness(*result.robustness),
+            f"decided by {decided}" if decided else "",
+        ),
     ]

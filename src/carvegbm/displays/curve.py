@@ -301,24 +301,16 @@ def curve_of_radii(radii: Radius, budgets: Sequence[float] | None = None) -> Cur
     largest end is only how far radii were sought, the curve ends at the largest budget before it.
     """
     from carvegbm.radius import Curve, check_budgets
+    from carvegbm.totals import CurveTotals
 
-    lower, upper = np.sort(radii.lower), np.sort(radii.upper)
-    ends = np.concatenate([[0.0], lower, upper])
+    ends = np.concatenate([[0.0], radii.lower, radii.upper])
     at = np.unique(ends[np.isfinite(ends)])
     sought = at[-1] > 0 and not (radii.upper == at[-1]).any()
     if sought:
         before = at[-1] - 1 if radii.norm == 0 else np.nextafter(at[-1], 0)
         at = np.unique([*at[:-1], before])
-    if budgets is not None:
-        at = np.array(check_budgets(budgets, radii.norm))
-    n = len(lower)
-    return Curve(
-        at,
-        (n - np.searchsorted(lower, at, side="right")) / n,
-        (n - np.searchsorted(upper, at, side="right")) / n,
-        float(np.count_nonzero(upper > 0)) / n,
-        radii.norm,
-    )
+    asked = tuple(at.tolist()) if budgets is None else check_budgets(budgets, radii.norm)
+    return Curve.of(CurveTotals.of(radii.columns(), radii.norm, asked))
 
 
 def model_name(model: Any) -> str:

@@ -15,7 +15,7 @@ from carvegbm.engines.blocks import ZERO
 from carvegbm.problem import Problem, Rows
 from carvegbm.reports.weakness import Named
 
-__all__ = ["column", "crowds"]
+__all__ = ["column", "crowds", "movable"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,16 +33,13 @@ def crowds(problem: Problem, rows: Rows, named: Named) -> dict[str, Any] | None:
     """
     if problem.attacker.norm == 0:
         return None
-    ensemble, limits = problem.ensemble, problem.limits
+    ensemble = problem.ensemble
     splits = ensemble.nodes["feature"] >= 0
     features, thresholds = ensemble.nodes["feature"][splits], ensemble.nodes["threshold"][splits]
     trees = ensemble.tree_of_node[splits]
-    left_out = {*ensemble.categories, *(f for group in limits.one_hot for f in group)}
-    if len(limits.changeable):
-        left_out |= set(np.flatnonzero(limits.changeable == 0).tolist())
     found: list[dict[str, Any]] = []
     total, zeros = 0, _Zeros(len(rows))
-    for feature in sorted(set(features.tolist()) - left_out):
+    for feature in movable(problem):
         here = features == feature
         values, which = np.unique(thresholds[here], return_inverse=True)
         owners = [len(set(trees[here][which == i].tolist())) for i in range(len(values))]
@@ -66,6 +63,16 @@ def crowds(problem: Problem, rows: Rows, named: Named) -> dict[str, Any] | None:
                 )
     found.sort(key=lambda crowd: (-crowd["rows"], -crowd["trees"], crowd["feature"]))
     return {"thresholds": total, "near": found[:_MOST], "zeros": zeros.told()}
+
+
+def movable(problem: Problem) -> list[int]:
+    """The features that splits test and that the attacker can move along a line, ascending."""
+    ensemble, limits = problem.ensemble, problem.limits
+    features = ensemble.nodes["feature"]
+    left_out = {*ensemble.categories, *(f for group in limits.one_hot for f in group)}
+    if len(limits.changeable):
+        left_out |= set(np.flatnonzero(limits.changeable == 0).tolist())
+    return sorted(set(features[features >= 0].tolist()) - left_out)
 
 
 class _Zeros:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.radius import Curve, Radius
+from carvegbm.results import plain_column
 from carvegbm.totals import CurveTotals
 
 __all__ = ["SHARES", "curve_of", "described", "histogram_of", "stays"]
@@ -37,7 +38,7 @@ def described(radii: Radius, budgets: Iterable[float]) -> dict[str, Any]:
     found = _known(radii)
     curve = curve_of(radii, budgets)
     return {
-        "radius": {"lower": _finite(lower), "upper": _finite(upper)},
+        "radius": {"lower": plain_column(lower), "upper": plain_column(upper)},
         "wrong": int(np.count_nonzero(upper == 0)),
         "never": int(np.count_nonzero(np.isinf(lower))),
         "undecided": int(np.count_nonzero(~radii.exact)),
@@ -52,10 +53,6 @@ def described(radii: Radius, budgets: Iterable[float]) -> dict[str, Any]:
         "histogram": histogram_of(radii),
         "stays": stays(radii),
     }
-
-
-def _finite(values: Floats) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _known(radii: Radius) -> Floats:
@@ -138,6 +135,6 @@ def stays(radii: Radius) -> list[dict[str, Any]]:
     found = []
     for share in SHARES:
         may_fall = count - math.ceil(share * count)
-        low, high = _finite(np.array([lower[may_fall], upper[may_fall]]))
+        low, high = plain_column(np.array([lower[may_fall], upper[may_fall]]))
         found.append({"share": float(share), "lower": low, "upper": high})
     return found

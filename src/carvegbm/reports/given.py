@@ -6,7 +6,6 @@ wrong.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, shown
 from carvegbm.keeping.files import check_output, naming
+from carvegbm.keeping.fingerprint import sha256_of
 from carvegbm.readers import load
 from carvegbm.reports.document import Subject
 
@@ -146,7 +146,4 @@ def rows_of(X: Any) -> int:
 
 def _sha256(path: Any) -> str:
     with naming(path), open(path, "rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return sha256_of(iter(lambda: file.read(1 << 20), b""))

@@ -6,12 +6,12 @@ checker says of it.
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from carvegbm.keeping.fingerprint import sha256_of
 from carvegbm.progress import Progress
 from carvegbm.proofs.proving import write_proof
 from carvegbm.reports.asking import Answers, Asked
@@ -36,7 +36,7 @@ def prove_and_check(
     content = path.read_bytes()
     known = {
         "file": path.name,
-        "sha256": hashlib.sha256(content).hexdigest(),
+        "sha256": sha256_of([content]),
         "bytes": len(content),
         "proved": counts.proved,
         "unproved": counts.unproved,

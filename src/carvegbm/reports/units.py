@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from carvegbm.problem import Problem, Rows
-from carvegbm.reports.crowds import column
+from carvegbm.reports.crowds import column, movable
 from carvegbm.reports.weakness import Named
 
 __all__ = ["units"]
@@ -26,13 +26,9 @@ def units(problem: Problem, rows: Rows, named: Named) -> dict[str, Any] | None:
     """
     if problem.attacker.norm == 0:
         return None
-    ensemble, limits = problem.ensemble, problem.limits
-    features = set(ensemble.nodes["feature"].tolist()) - {-1}
-    features -= {*ensemble.categories, *(f for group in limits.one_hot for f in group)}
+    limits = problem.limits
     shares: dict[int, float] = {}
-    for feature in sorted(f for f in features if f >= 0):
-        if len(limits.changeable) and not limits.changeable[feature]:
-            continue
+    for feature in movable(problem):
         values = column(problem, rows, feature)
         known = values[~np.isnan(values)]
         width = float(known.max() - known.min()) if len(known) else 0.0

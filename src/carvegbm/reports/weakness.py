@@ -65,25 +65,25 @@ def weak_features(
 
 def first(minimal: Minimal) -> list[int]:
     """The places of the witnesses that are nearest, nearest first."""
-    places = range(len(minimal))
-    near = sorted(places, key=lambda i: (minimal.witnesses[i].distance, i))
-    return near[:_FIRST]
+    return _by_distance(minimal)[:_FIRST]
+
+
+def _by_distance(minimal: Minimal) -> list[int]:
+    """The places of all witnesses, nearest first."""
+    return sorted(range(len(minimal)), key=lambda i: (minimal.witnesses[i].distance, i))
 
 
 def shown(minimal: Minimal, labels: npt.NDArray[np.int32]) -> list[dict[str, Any]]:
     """Witnesses to look at: the nearest, one at the median distance, the nearest of every class."""
     if len(minimal) == 0:
         return []
-    witnesses = minimal.witnesses
-    near = sorted(range(len(witnesses)), key=lambda i: (witnesses[i].distance, i))
+    witnesses, near = minimal.witnesses, _by_distance(minimal)
     found = {near[0]: "first"}
     found.setdefault(near[len(near) // 2], "typical")
     for label in np.unique(labels).tolist():
-        of_class = (i for i in near if labels[witnesses[i].row] == label)
-        for place in of_class:
-            if len(found) < _SHOWN:
-                found.setdefault(place, "class")
-            break
+        place = next((i for i in near if labels[witnesses[i].row] == label), None)
+        if place is not None and len(found) < _SHOWN:
+            found.setdefault(place, "class")
     return [{"witness": place, "why": why} for place, why in found.items()]
 
 

@@ -98,6 +98,12 @@ def share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %"
 
 
+def robustness(lower: float, upper: float) -> str:
+    """A share of which these bounds are known, in the paper's ± notation where they differ."""
+    text = f"{50 * (lower + upper):.1f}"
+    return f"{text} %" if lower == upper else f"{text} ± {50 * (upper - lower):.1f} %"
+
+
 def number(value: float) -> str:
     """A number as people read it, six significant digits."""
     return f"{value:.6g}"
