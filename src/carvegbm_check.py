@@ -1,15 +1,15 @@
-"""Check a proof of robustness verdicts: every status in the file is proved, or it is said what is not.
+"""Check a proof of robustness verdicts without trusting the program that wrote it.
 
     python -m carvegbm_check PROOF MODEL DATA
 
-This file is a program of its own. It needs Python's standard library, shares nothing with the
-package that wrote the proof, and believes nothing in it: it reads the model and the data, and finds
-distances, cells, coverage and bounds by itself, in whole numbers and fractions. docs/proofs.md has
-the format to the byte and the argument why the rules are sound. In short:
+This file is a program of its own. It needs only Python's standard library, shares no code with the
+package that wrote the proof, and trusts nothing in the file: it reads the model and the data, and
+computes distances, cells, coverage and bounds itself, in whole numbers and fractions. docs/proofs.md
+describes the format to the byte and shows why the rules are sound. In short:
 
-A row x is attacked by moving it to machine numbers z at a cost of at most the capacity. The *total*
-of z is a constant and one leaf's value per tree, the margin of the side that the model decides for;
-the attack wins if it is below 0 (or 0, where a tie is lost). The thresholds of the model cut every
+The attacker moves a row x to machine numbers z at a cost of at most the capacity. The *total* of z
+is a constant plus one leaf value per tree: the margin of the side that the model decides for. The
+attack wins if it is below 0 (or 0, where a tie is lost). The thresholds of the model cut every
 *axis* (a feature, or a one-hot group) into *cells*; the cost of a cell is that of its cheapest value
 for x, and it is *open* if that is affordable. `fragile` and `broken` come with a z: it must be in
 reach and win. `robust` and `vulnerable` come with a tree of *cases*, sets of open cells, and
@@ -17,7 +17,7 @@ reach and win. `robust` and `vulnerable` come with a tree of *cases*, sets of op
   reach   a case whose cheapest cells together exceed the capacity is empty; a cell, or the cells
           that a leaf demands, are out of reach if the cheapest of the other axes leave too little;
   cut     a case is closed if both parts of it are: some cells of an axis, and all the others;
-  bound   a case is closed if no win is as large as  constant - L
+  bound   a case is closed if no winning total is as large as  constant - L
           + sum over trees  of min over leaves in reach of value + sum over axes of min T(tree, axis, cell)
           + sum over axes   of min over open cells of floor(L cost / capacity) - sum over trees of T
           for the numbers L >= 0 and T that the file gives, whatever they are.
@@ -31,6 +31,7 @@ import ctypes
 import gc
 import gzip
 import hashlib
+import io
 import json
 import math
 import os
@@ -43,7 +44,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain, pairwise, takewhile
 from typing import Any, NoReturn
 
@@ -56,6 +57,7 @@ LARGEST_DEPTH = 1 << 12  # of cuts
 LARGEST_VARINT = 4096  # bits; a sum of doubles in units of the smallest one has half as many
 LARGEST_COUNT = 1 << 22  # of multipliers in a bound
 LARGEST_STEPS = 1 << 50  # of 1 / denominator: a lattice ends there, on both sides
+LARGEST_RATIO = 200  # of an unpacked file to its size
 LARGEST_LCM = 1 << 14  # bits of a common denominator; beyond that, costs stay fractions
 
 # what reading a damaged file may raise
@@ -83,6 +85,11 @@ def not_proved(message: str) -> NoReturn:
 def need(condition: object, otherwise: str) -> None:
     if not condition:
         not_proved(otherwise)
+
+
+def printable(text: Any) -> str:
+    """Text without control characters, which could hide or change what a terminal shows."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
 
 
 def single(value: float) -> float:
@@ -113,13 +120,14 @@ def whole(value: float, e: int) -> int:
 # ── the model ────────────────────────────────────────────────────────────────────────────────
 
 Node = list[Any]
-"""A split [feature, cut, missing, left, right] or a leaf [scores]. x goes left iff x <= cut, or iff
-its code is in cut, if that is a tuple of codes; what is missing goes "L", "R" or "-", nowhere."""
+"""A split [feature, cut, missing, left, right] or a leaf [{output: score}], other scores being 0.
+x goes left iff x <= cut, or iff its code is in cut, if that is a tuple of codes; a missing value
+goes "L", "R" or, with "-", nowhere."""
 
 
 @dataclass
 class Model:
-    """An ensemble: (base + the sum of a leaf's scores per tree) / average, a number per output."""
+    """An ensemble: (base + the sum of one leaf's scores per tree) / average, for every output."""
 
     n_features: int
     trees: list[list[Node]]
@@ -134,25 +142,30 @@ class Model:
     categories: dict[int, dict[int, Any]] = field(default_factory=dict)  # feature: code: label
     rule: str = "label"  # how a number becomes a code
     unknown_is_missing: bool = False
+    iterations: tuple[int, int] | None = None  # used and in the file, where the file has more
+    convert: str = ""  # the command that reads what this program does not
 
     def checked(self, classes: list[Any] | None) -> Model:
-        """Itself, if it is sound."""
+        """The model itself, with class labels, if it is well formed."""
         splits = [node for node in chain(*self.trees) if len(node) == 5]
         leaves = [node[0] for node in chain(*self.trees) if len(node) == 1]
         if self.rule in ("truncate", "nonnegative") and not self.categories:
             self.categories = {f: {} for f, cut, *_ in splits if type(cut) is tuple}
         self.classes = classes or self.classes
+        sound = not self.names or (len(self.names) == self.n_features and type(self.names) is list)
+        sound &= all(type(name) is str for name in self.names or ())
         if self.task == "regression" and len(self.classes) != 2:
             refuse("is a regression model, of which there are no verdicts; give --classes A,B")
         self.task = "binary" if self.task == "regression" else self.task
         self.classes = self.classes or list(range(max(2, len(self.base))))
         if len(self.classes) != max(2, len(self.base)):
             refuse(f"has {len(self.base)} outputs and {len(self.classes)} classes; give --classes")
-        sound = all(map(math.isfinite, chain(self.base, [self.threshold], *leaves)))
+        scores = chain.from_iterable(leaf.values() for leaf in leaves)
+        sound &= all(map(math.isfinite, chain(self.base, [self.threshold], scores)))
         sound &= len(self.base) == 1 if self.task == "binary" else self.task == "multiclass"
         sound &= self.tie in ("positive", "negative") and self.average >= 1
         sound &= self.rule in ("label", "text", "truncate", "nonnegative")
-        sound &= all(len(scores) == len(self.base) for scores in leaves)
+        sound &= all(0 <= o < len(self.base) for o in set(chain.from_iterable(leaves)))
         for f, cut, *_ in splits:
             sound &= 0 <= f < self.n_features and (f in self.categories) == (type(cut) is tuple)
             if type(cut) is tuple:  # of codes >= 0, which ascend
@@ -172,7 +185,8 @@ class Model:
         found = hashlib.sha256(head)
         for node in chain(*self.trees):
             if len(node) == 1:
-                found.update(b"V" + struct.pack(f"<{n_outputs}d", *node[0]))
+                scores = (node[0].get(o, 0.0) for o in range(n_outputs))
+                found.update(b"V" + struct.pack(f"<{n_outputs}d", *scores))
             elif type(node[1]) is tuple:
                 numbers = node[0], len(node[1]), *node[1]
                 found.update(b"C" + struct.pack(f"<{len(numbers)}I", *numbers) + node[2].encode())
@@ -180,9 +194,25 @@ class Model:
                 found.update(struct.pack("<cId", b"N", *node[:2]) + node[2].encode())
         return found.hexdigest()
 
+    @cached_property
+    def own_names(self) -> list[str] | None:
+        """The names of the features; None if they are not unique or only number the features."""
+        names = self.names or []
+        return None if is_made_up(names) or len(set(names)) < len(names) else names
+
+    def name(self, feature: int) -> str:
+        """The name of a feature, or "feature 3" where the model has no names of its own."""
+        return printable(self.own_names[feature]) if self.own_names else f"feature {feature}"
+
+    def codes(self, feature: int) -> list[int]:
+        """The codes of a categorical feature that the model knows."""
+        splits = (node for node in chain(*self.trees) if len(node) == 5 and node[0] == feature)
+        cuts = (cut for _, cut, *_ in splits)
+        return sorted({*self.categories[feature], *chain.from_iterable(cuts)})
+
     def code(self, value: float) -> int:
         """The code that the number in a categorical column stands for, -1 if for none."""
-        if self.rule in ("label", "text"):  # where reading the data has looked it up
+        if self.rule in ("label", "text"):  # the data's reader has looked it up already
             return int(value)
         seen = single(value) if self.narrow else value
         if self.rule == "nonnegative":
@@ -190,47 +220,68 @@ class Model:
         return int(seen) if -1 < seen < 1 << 31 else -1
 
 
-def grown(root: int, look: Callable[[int], Node]) -> list[Node]:
-    """A root, its left subtree, its right subtree; `look` gives a node, with keys for children."""
+def preorder(root: int, node_at: Callable[[int], Node]) -> list[Node]:
+    """The nodes of a tree: a root, its left subtree, its right subtree.
+
+    `node_at` returns a node by its key in the file; its children are keys as well.
+    """
     nodes: list[Node] = []
     seen, stack = set(), [(root, 0, 0)]
     while stack:
         key, parent, side = stack.pop()
         if key in seen:
-            refuse("has a tree with two ways to a node; the file is damaged")
+            refuse("has a node that two splits lead to; the file is damaged")
         seen.add(key)
         if nodes:
             nodes[parent][side] = len(nodes)
-        node = look(key)
+        node = node_at(key)
         if len(node) == 5:
             stack += [(node[4], len(nodes), 4), (node[3], len(nodes), 3)]
         nodes.append(node)
     return nodes
 
 
-def read_model(path: str, classes: list[Any] | None) -> Model:
-    """LightGBM's text, XGBoost's JSON, or the JSON of Ensemble.save; known by its content."""
+def read_model(path: str, classes: list[Any] | None, trees: str = "best") -> Model:
+    """LightGBM's text, XGBoost's JSON, or the JSON of Ensemble.save, recognised by content.
+
+    `trees`: "best" for the iterations that the library's own estimator uses, "all", or a number.
+    """
+    content, convert = content_of(path), f"carvegbm convert {path} m.json, and check with m.json"
     try:
-        text = content_of(path).decode("utf-8-sig", "replace").lstrip()
+        text, model = content.decode("utf-8-sig", "replace").lstrip(), None
         if text.startswith(("tree\n", "tree\r")):
-            return from_lightgbm(text.replace("\r\n", "\n")).checked(classes)
-        if text.startswith("{"):
+            model = from_lightgbm(text.replace("\r\n", "\n"), trees)
+        elif text.startswith("{"):
             document = json.loads(text, object_pairs_hook=without_doubles)
             if document.get("format") == "carvegbm-ensemble":
-                return from_ensemble(document).checked(classes)
-            if "learner" in document or "Model" in document:
-                return from_xgboost(document.get("Model", document)).checked(classes)
+                if trees != "best":
+                    refuse("has no iterations to choose from; leave out --trees")
+                model = from_ensemble(document)
+            elif "learner" in document or "Model" in document:
+                model = from_xgboost(document.get("Model", document), trees)
+        if model is None:
+            refuse(f"is no LightGBM text or XGBoost JSON; run: {convert}")
+        model.convert = convert
+        return model.checked(classes)
     except RefusedError as error:
         refuse(f"{path}: {error}")
     except DAMAGE as e:
         refuse(f"{path}: the model is damaged ({type(e).__name__}: {str(e)[:100]})")
-    refuse(f"{path}: is no LightGBM text, XGBoost JSON or JSON of carvegbm convert; convert it")
+
+
+def iterations_used(trees: str, best: int, total: int) -> int:
+    """How many of a file's iterations are used; `best` is what the library's estimator uses."""
+    if trees in ("best", "all"):
+        return min(best, total) if trees == "best" else total
+    if not (trees.isdecimal() and 1 <= int(trees) <= total):
+        refuse(f"has {total} iterations, and --trees must be all, best or 1 to {total}")
+    return int(trees)
 
 
 def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, in which no field may be there twice."""
+    """A JSON object, in which no field may occur twice."""
     found = dict(pairs)
-    return found if len(found) == len(pairs) else refuse("JSON with a field that is there twice")
+    return found if len(found) == len(pairs) else refuse("JSON in which a field occurs twice")
 
 
 def from_ensemble(document: dict[str, Any]) -> Model:
@@ -238,17 +289,20 @@ def from_ensemble(document: dict[str, Any]) -> Model:
     if document["version"] not in (1, 2):
         refuse(f"is version {document['version']} of the format; 1 and 2 are read")
 
-    def look(place: int) -> Node:
+    base = [float(score) for score in document["base_score"]]
+
+    def node_at(place: int) -> Node:
         node = document["nodes"][place if place >= 0 else refuse("has a node below 0")]
         if "scores" in node:
-            return [tuple(map(float, node["scores"]))]
+            if len(node["scores"]) != len(base):
+                refuse("has a leaf with another number of scores than outputs")
+            return [dict(enumerate(map(float, node["scores"])))]
         codes = node.get("categories")
         cut = float(node["threshold"]) if codes is None else tuple(map(int, codes))
         side = {None: "-", "left": "L", "right": "R"}[node.get("missing")]
         return [int(node["feature"]), cut, side, int(node["left"]), int(node["right"])]
 
-    trees = [grown(root, look) for root in document["roots"]]
-    base = [float(score) for score in document["base_score"]]
+    trees = [preorder(root, node_at) for root in document["roots"]]
     model = Model(int(document["n_features"]), trees, base, document["task"])
     model.average, model.threshold = int(document["average"]), float(document["threshold"])
     model.tie, model.classes = document["tie"], document["classes"]
@@ -261,9 +315,9 @@ def from_ensemble(document: dict[str, Any]) -> Model:
     return model
 
 
-def from_lightgbm(text: str) -> Model:
+def from_lightgbm(text: str, trees: str) -> Model:
     """A model as LightGBM's save_model writes it, with the trees as its predict reads them."""
-    body, end, _ = text.partition("\nend of trees")
+    body, end, tail = text.partition("\nend of trees")
     parts = re.split(r"\n(?=Tree=)", body)
     pairs = [[line.partition("=")[::2] for line in part.split("\n")] for part in parts]
     head = dict(pairs[0])
@@ -273,21 +327,64 @@ def from_lightgbm(text: str) -> Model:
     if any("_" in "".join(block.values()) for block in blocks) or "sigmoid:-" in body:
         refuse("holds numbers that LightGBM does not read; the file is damaged")
     n_outputs = int(head.get("num_tree_per_iteration") or head.get("num_class", "1"))
-    trees = [lightgbm_tree(block, i % n_outputs, n_outputs) for i, block in enumerate(blocks)]
-    model = Model(int(head["max_feature_idx"]) + 1, trees, [0.0] * n_outputs, "multiclass")
+    if not 1 <= n_outputs <= max(1, len(blocks)):
+        refuse(f"has {len(blocks)} trees, but {n_outputs} for every iteration; it is damaged")
+    total = len(blocks) // n_outputs
+    used = iterations_used(trees, total, total)
+    nodes = [lightgbm_tree(b, i % n_outputs) for i, b in enumerate(blocks[: used * n_outputs])]
+    model = Model(int(head["max_feature_idx"]) + 1, nodes, [0.0] * n_outputs, "multiclass")
     model.names, model.rule = head["feature_names"].split(" "), "truncate"
+    if len(model.names) != model.n_features:
+        refuse(f"has {len(model.names)} feature names for {model.n_features} features")
+    model.categories = lightgbm_categories(nodes, head.get("feature_infos", "").split(), tail)
+    model.iterations = (used, total) if used < total else None
     if head.get("objective", "").partition(" ")[0] in ("binary", "cross_entropy"):
         model.task, model.tie = "binary", "negative"
     elif n_outputs == 1:
         model.task = "regression"
     if "average_output" in head:
-        model.average = max(1, len(trees) // n_outputs)
+        model.average = max(1, used)
         if head.get("version") == "v2":
-            refuse("is a forest of an early LightGBM; use carvegbm convert")
+            refuse("is a forest of an early LightGBM; run carvegbm convert first")
     return model
 
 
-def lightgbm_tree(block: dict[str, str], output: int, n_outputs: int) -> list[Node]:
+def lightgbm_categories(
+    trees: list[list[Node]], infos: list[str], tail: str
+) -> dict[int, dict[int, Any]]:
+    """Codes and labels of every categorical feature.
+
+    A feature is categorical if a split says so or, where no split tests it, if feature_infos lists
+    codes. pandas_categorical has the labels of the columns of dtype category, but not which columns
+    these are: labels are used where there are as many lists as categorical features, and as many
+    labels as codes need.
+    """
+    codes: dict[int, set[int]] = {}
+    numeric = set()
+    for feature, cut, *_ in (node for node in chain(*trees) if len(node) == 5):
+        if type(cut) is tuple:
+            codes.setdefault(feature, set()).update(cut)
+        else:
+            numeric.add(feature)
+    for feature, info in enumerate(infos):
+        if re.match(r"-?\d", info) and (feature in codes or feature not in numeric):
+            known = codes.setdefault(feature, set())
+            known.update(code for code in map(int, info.split(":")) if 0 <= code < 1 << 31)
+    found = re.search(r"^pandas_categorical:(.*)$", tail, re.M)
+    lists = json.loads(found[1]) if found else None
+    named = re.search(r"^\[categorical_feature: ([\d,]*)\]$", tail, re.M)
+    declared = sorted({int(part) for part in named[1].split(",") if part}) if named else None
+    for features in (declared, sorted(codes)):
+        if lists and features is not None and len(features) == len(lists):
+            labels = dict(zip(features, lists, strict=True))
+            if all(max(codes.get(f, ()), default=-1) < len(labels[f]) for f in features):
+                return {f: dict(enumerate(labels[f])) for f in codes if f in labels} | {
+                    f: {code: code for code in codes[f]} for f in codes if f not in labels
+                }
+    return {f: {code: code for code in sorted(those)} for f, those in codes.items()}
+
+
+def lightgbm_tree(block: dict[str, str], output: int) -> list[Node]:
     """A tree of the text: inner nodes first, child ~i is leaf i."""
     # LightGBM takes |v| <= 1e-35 (as float32) for 0 before it compares: a threshold next to 0 moves
     # to an end of that interval. It takes NaN for 0 where missing_type is None, both for missing
@@ -296,16 +393,22 @@ def lightgbm_tree(block: dict[str, str], output: int, n_outputs: int) -> list[No
         refuse("has linear models in its leaves; train with linear_tree=false")
     lists = {key: value.split() for key, value in block.items()}
     scores, zero = [float(score) for score in lists["leaf_value"]], single(1e-35)
-    before = math.nextafter(-zero, -math.inf)
+    before, sets = math.nextafter(-zero, -math.inf), set()
+    bounds = [int(bound) for bound in lists.get("cat_boundaries", ())]
+    if bounds != sorted(bounds) or (bounds and bounds[0] < 0):
+        refuse("has cat_boundaries that do not ascend; the file is damaged")
 
-    def look(key: int) -> Node:
+    def node_at(key: int) -> Node:
         if key < 0:
-            return [tuple(scores[~key] if o == output else 0.0 for o in range(n_outputs))]
+            return [{output: scores[~key]}]
         kind = int(lists["decision_type"][key]) if "decision_type" in lists else 0
         children = int(lists["left_child"][key]), int(lists["right_child"][key])
         feature, cut = int(lists["split_feature"][key]), float(lists["threshold"][key])
         if kind & 1:
-            start, stop = (int(lists["cat_boundaries"][int(cut) + side]) for side in (0, 1))
+            if cut in sets or not cut >= 0 or cut != int(cut):
+                refuse("has splits without a set of categories of their own; the file is damaged")
+            sets.add(cut)
+            start, stop = bounds[int(cut) : int(cut) + 2]
             words = [int(word) for word in lists["cat_threshold"][start:stop]]
             codes = (c for c in range(32 * len(words)) if words[c // 32] >> c % 32 & 1)
             return [feature, tuple(codes), "R", *children]
@@ -314,49 +417,58 @@ def lightgbm_tree(block: dict[str, str], output: int, n_outputs: int) -> list[No
         if before <= cut <= zero:
             cut = zero if zero_left else before
         if zero_left != (cut >= 0):
-            refuse("sends 0 against a threshold (zero_as_missing); use carvegbm convert")
+            refuse("sends 0 against a threshold (zero_as_missing); run carvegbm convert first")
         side = "L" if (default_left if missing_type == 2 else zero_left) else "R"
         return [feature, cut, side, *children]
 
     if len(scores) != int(block["num_leaves"]):
         refuse("has a tree with another number of leaves than it says; the file is damaged")
-    return grown(0 if len(scores) > 1 else -1, look)
+    return preorder(0 if len(scores) > 1 else -1, node_at)
 
 
-def from_xgboost(document: dict[str, Any]) -> Model:
+def from_xgboost(document: dict[str, Any], trees: str) -> Model:
     """XGBoost's JSON: inputs are float32, x < condition goes left, listed codes go right."""
     learner, booster = document["learner"], document["learner"]["gradient_booster"]
     model = booster.get("gbtree", booster)["model"]
-    weights = model.get("weight_drop") or booster.get("weight_drop") or [1.0] * len(model["trees"])
+    stored, groups = model["trees"], list(map(int, model["tree_info"]))
+    weights = model.get("weight_drop") or booster.get("weight_drop") or [1.0] * len(stored)
     parameters, objective = learner["learner_model_param"], learner["objective"]["name"]
     n_outputs = max(1, int(parameters.get("num_class", "0")))
+    if n_outputs > max(1, len(stored)):
+        refuse(f"has {len(stored)} trees for {n_outputs} classes; the file is damaged")
+    per_iteration = n_outputs * max(1, int(model["gbtree_model_param"].get("num_parallel_tree", 1)))
+    total = len(stored) // per_iteration
+    best = learner.get("attributes", {}).get("best_iteration")
+    used = iterations_used(trees, total if best is None else int(best) + 1, total)
     known = r"(binary:(logistic|hinge|logitraw)|multi:soft(max|prob)|reg:(logistic|squarederror))"
-    vectors = any(int(t["tree_param"].get("size_leaf_vector", "0")) > 1 for t in model["trees"])
+    vectors = any(int(t["tree_param"].get("size_leaf_vector", "0")) > 1 for t in stored)
     if not re.fullmatch(known, objective) or document["version"][0] < 2 or vectors:
-        refuse(f"is of a kind that is not read here ({objective}); use carvegbm convert")
+        refuse(f"is of a kind that is not read here ({objective}); run carvegbm convert first")
     base = [float(part) for part in str(parameters["base_score"]).strip("[] ").split(",")]
-    if model["trees"] or parameters.get("boost_from_average", "1") == "0":
+    if stored or parameters.get("boost_from_average", "1") == "0":
         base = [logit(value) if "logistic" in objective else single(value) for value in base]
     base = base * n_outputs if len(base) == 1 else base
-    given = zip(model["trees"], weights, model["tree_info"], strict=True)
-    trees = [xgboost_tree(tree, weight, int(o), n_outputs) for tree, weight, o in given]
-    found = Model(int(parameters["num_feature"]), trees, base, "binary", narrow=True)
+    given = [*zip(stored, weights, groups, strict=True)][: used * per_iteration]
+    read = [xgboost_tree(tree, weight, output) for tree, weight, output in given]
+    found = Model(int(parameters["num_feature"]), read, base, "binary", narrow=True)
+    found.iterations = (used, total) if used < total else None
     found.tie, found.names, found.rule = "negative", learner.get("feature_names"), "nonnegative"
     if objective.startswith("multi:") or objective == "reg:squarederror":
         found.task, found.tie = "multiclass" if n_outputs > 1 else "regression", "positive"
     return found
 
 
-def xgboost_tree(tree: dict[str, Any], weight: float, output: int, n_outputs: int) -> list[Node]:
+def xgboost_tree(tree: dict[str, Any], weight: float, output: int) -> list[Node]:
     left, right, condition = tree["left_children"], tree["right_children"], tree["split_conditions"]
     kinds = tree.get("split_type") or [0] * len(left)
     lists = [tree.get(f"categories_{name}", ()) for name in ("nodes", "segments", "sizes")]
+    if sum(lists[2]) > len(tree.get("categories", ())) or min(lists[2], default=0) < 0:
+        refuse("has sets of categories that are longer than their list; the file is damaged")
     codes = {node: tree["categories"][at : at + n] for node, at, n in zip(*lists, strict=True)}
 
-    def look(place: int) -> Node:
+    def node_at(place: int) -> Node:
         if left[place if place >= 0 else refuse("has a node below 0")] < 0:
-            score = single(single(condition[place]) * single(weight))
-            return [tuple(score if o == output else 0.0 for o in range(n_outputs))]
+            return [{output: single(single(condition[place]) * single(weight))}]
         feature, default_left = tree["split_indices"][place], bool(tree["default_left"][place])
         if kinds[place]:  # the codes that are listed go right: the children change places
             cut = tuple(sorted(set(codes[place])))
@@ -364,7 +476,7 @@ def xgboost_tree(tree: dict[str, Any], weight: float, output: int, n_outputs: in
         below = -above(-single(condition[place]), True)
         return [feature, below, "L" if default_left else "R", left[place], right[place]]
 
-    return grown(0, look)
+    return preorder(0, node_at)
 
 
 def logit(value: float) -> float:
@@ -388,15 +500,22 @@ def content_of(path: str, is_packed: bool = True) -> bytes:
     try:
         with open(path, "rb") as file:
             data = file.read()
-        return gzip.decompress(data) if is_packed and data[:2] == b"\x1f\x8b" else data
+        if not is_packed or data[:2] != b"\x1f\x8b":
+            return data
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
+            found = unpacked.read(LARGEST_RATIO * len(data) + 1)
+        if len(found) > LARGEST_RATIO * len(data):
+            refuse(f"{path}: unpacks to more than {LARGEST_RATIO} times its size; unpack it first")
+        return found
     except (OSError, EOFError, zlib.error) as error:
         refuse(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
-def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str]]:
-    """Rows of numbers (categories as codes, NaN for what is missing), and labels as they stand."""
+def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str], str]:
+    """Rows of numbers (categories as codes, NaN where missing), labels, and the labels' column."""
+    content = content_of(path)
     try:
-        lines = [line for line in content_of(path).decode("utf-8-sig").splitlines() if line.strip()]
+        lines = [line for line in content.decode("utf-8-sig").splitlines() if line.strip()]
         by = next((mark for mark in ",;\t" if mark in lines[-1]), None)
         split = csv.reader(lines, delimiter=by or ",", skipinitialspace=True)
         cells = [[c.strip() for c in line] for line in (split if by else map(str.split, lines))]
@@ -411,7 +530,7 @@ def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str
         elif header:
             at = next((usual.index(c) for c in ("label", "target", "class", "y") if c in usual), at)
         order = [place for place in range(len(first)) if place != at]
-        odd = re.compile(r'[\s",:\[\]{}]')  # LightGBM writes _ in place of each in a name
+        odd = re.compile(r'[\s",:\[\]{}]')  # LightGBM replaces these by _ in a name
         wanted = [odd.sub("_", name) for name in model.names or ()]
         keys = [odd.sub("_", first[place]) for place in order]
         if header and sorted(keys) == sorted(wanted) and len(set(keys)) == len(keys):
@@ -424,13 +543,15 @@ def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str
                 refuse(f"row {number} has {len(line)} cells of {model.n_features + 1}, or no label")
             rows.append([read_cell(line[place], model, f) for f, place in enumerate(order)])
             labels.append(line[at])
-        return rows, labels
+        return rows, labels, f"column {printable(first[at]) if header else at}"
+    except RefusedError as error:
+        refuse(f"{path}: {error}")
     except DAMAGE as error:
-        refuse(f"{path}: {str(error)[:200]}; give CSV, or use carvegbm check, which reads more")
+        refuse(f"{path}: cannot be read as CSV: {str(error)[:200]}")
 
 
 def is_made_up(names: list[str]) -> bool:
-    """Names that say no more than the position, or none: such columns are taken as they stand."""
+    """Whether names only number the columns, or are missing; then columns go by position."""
     stems = ("", "f", "Column_", "column_")
     return any(names == [f"{stem}{place}" for place in range(len(names))] for stem in stems)
 
@@ -443,7 +564,7 @@ def is_number(cell: str) -> bool:
 
 
 def key_of(text: str, names: Iterable[tuple[int, Any]]) -> int:
-    """The key of a name; a number and a text that spells it are one."""
+    """The key of a name, -1 if there is none; a number equals a text that spells it."""
     for key, name in names:
         if str(name) == text or (type(name) is not str and is_number(text) and float(text) == name):
             return key
@@ -451,7 +572,7 @@ def key_of(text: str, names: Iterable[tuple[int, Any]]) -> int:
 
 
 def read_cell(cell: str, model: Model, feature: int) -> float:
-    """A cell as a number, or as the code of the category that it names."""
+    """A cell as a number, or as the code of the category with that label."""
     labels = model.categories.get(feature, {})
     by_label = model.rule in ("label", "text") or any(code != c for code, c in labels.items())
     if cell.lower() in MISSING:
@@ -459,11 +580,16 @@ def read_cell(cell: str, model: Model, feature: int) -> float:
     if labels and by_label:
         code = key_of(cell, labels.items())
         return math.nan if code < 0 and model.unknown_is_missing else float(code)
-    return float(cell) if is_number(cell) else refuse(f"{cell!r} is no number; convert the model")
+    if not is_number(cell):
+        remedy = "clean the data"
+        if feature in model.categories and model.rule == "nonnegative":
+            remedy = f"labels of categories are not read from this file; run: {model.convert}"
+        refuse(f"{model.name(feature)}: {cell!r} is not a number; {remedy}")
+    return float(cell)
 
 
 def places_of(labels: Iterable[Any], classes: list[Any]) -> list[int]:
-    """The place of every label among the classes."""
+    """The index of every label in the classes."""
     texts = [str(label) for label in labels]
     known = {text: key_of(text, enumerate(classes)) for text in set(texts)}
     for row, text in enumerate(texts):
@@ -474,42 +600,42 @@ def places_of(labels: Iterable[Any], classes: list[Any]) -> list[int]:
 
 # ── the attacker, axes and cells ─────────────────────────────────────────────────────────────
 
-NONE = (-math.inf, math.inf)  # bounds that are none
-LIMITS = {"norm", "budget", "features", "down", "up", "lower", "upper", "step", "categories"}
-LIMITS |= {"one_hot", "row_bounds"}
+BY_FEATURE = ("down", "up", "lower", "upper", "step", "categories")
+LIMITS = {"norm", "budget", "features", "row_bounds", "one_hot", *BY_FEATURE}
 
 
 class Attacker:
     """What may be changed, how far, and at what cost, as the header of the file has it."""
 
     def __init__(self, given: dict[str, Any], model: Model) -> None:
-        self.model, n, norm = model, model.n_features, given["norm"]
-
-        def place(key: Any) -> int:
-            is_one = str(key).isdecimal() and str(key) == str(int(key)) and int(key) < n
-            return int(key) if is_one else refuse(f"the attacker names feature {key}")
+        self.model, n, norm = model, model.n_features, given.get("norm")
+        types: dict[str, type] = dict.fromkeys(BY_FEATURE, dict)
+        types |= {"features": list, "one_hot": list, "row_bounds": bool}
+        strange = [f for f in given.keys() & types.keys() if type(given[f]) is not types[f]]
+        if given.keys() - LIMITS or strange:
+            refuse(f"the attacker has limits that are unknown or of another type: {given.keys()}")
+        if not (norm == "inf" or (type(norm) is int and 0 <= norm <= 100)):
+            refuse(f"the attacker has the norm {norm}; it must be 0 to 100 or inf")
 
         def by_feature(name: str, read: Callable[[Any], Any]) -> dict[int, Any]:
-            return {place(key): read(value) for key, value in given.get(name, {}).items()}
+            return {place(key, n): read(value) for key, value in given.get(name, {}).items()}
 
-        if given.keys() - LIMITS or not (norm == "inf" or (type(norm) is int and 0 <= norm <= 100)):
-            refuse(f"the attacker has the norm {norm}, or limits that are not known here")
         self.norm: int | None = None if norm == "inf" else norm
-        self.budget, one = amount(given["budget"]), Fraction(1)
+        self.norm_name = str(norm)
+        self.budget, one = amount(given.get("budget")), Fraction(1)
         self.capacity = Fraction(0) if norm == "inf" else self.budget ** (norm or 1)
-        free = {place(f) for f in given.get("features", range(n))}
-        closed = dict.fromkeys(set(range(n)) - free, Fraction(0))
+        free = positions(given["features"], n) if "features" in given else range(n)
+        closed = dict.fromkeys(set(range(n)) - set(free), Fraction(0))
         down, up = by_feature("down", amount) | closed, by_feature("up", amount) | closed
         self.scale = [(down.get(f, one), up.get(f, one)) for f in range(n)]
         low, high = by_feature("lower", double), by_feature("upper", double)
         self.bounds = [(low.get(f, -math.inf), high.get(f, math.inf)) for f in range(n)]
         self.row_bounds = given.get("row_bounds", False)
-        if type(self.row_bounds) is not bool:
-            refuse("the attacker's row_bounds are not true or false")
-        steps, codes = by_feature("step", ratio), by_feature("categories", list)
+        steps = by_feature("step", ratio)
+        codes = by_feature("categories", lambda those: positions(those, 1 << 31))
         self.step = {f: step for f, step in steps.items() if any(self.scale[f])}
         self.codes = {f: set(those) for f, those in codes.items() if any(self.scale[f])}
-        groups = [[place(f) for f in group] for group in given.get("one_hot", [])]
+        groups = [positions(group, n) for group in given.get("one_hot", [])]
         by_axis = enumerate(groups, n)
         self.groups = {a: group for a, group in by_axis if any(any(self.scale[f]) for f in group)}
         grouped = [f for group in self.groups.values() for f in group]
@@ -517,18 +643,89 @@ class Attacker:
         foreign = self.codes.keys() - model.categories.keys()
         known = {f: labels.keys() for f, labels in model.categories.items() if labels}
         unknown = [f for f, those in self.codes.items() if those - known.get(f, those)]
-        strange = [c for c in chain(*codes.values()) if type(c) is not int or not 0 <= c < 1 << 31]
         uneven = [f for f in (*self.codes, *grouped) if self.scale[f][0] != self.scale[f][1]]
         mixed = [group for group in groups if len({self.scale[f] for f in group}) > 1]
-        wrong = foreign or unknown or strange or uneven or mixed
-        if len(set(of_one_kind)) < len(of_one_kind) or wrong:
+        if len(set(of_one_kind)) < len(of_one_kind) or foreign or unknown or uneven or mixed:
             refuse("the attacker's limits contradict each other, or the model")
+
+    def may_change(self, feature: int) -> bool:
+        """Whether some budget could change the feature: it is open, and so are its categories."""
+        is_closed_category = feature in self.model.categories and not self.codes.get(feature)
+        return any(self.scale[feature]) and not is_closed_category
+
+    def document(self, row_bounds: dict[int, RowBounds]) -> dict[str, Any]:
+        """The whole attacker as `carvegbm.Attacker.from_dict` reads it."""
+        model, names, n = self.model, self.model.own_names, self.model.n_features
+
+        def item(feature: int) -> int | str:
+            return names[feature] if names else feature
+
+        def key(feature: int) -> str:
+            name = item(feature)
+            is_odd = name != feature and bool(POSITION.fullmatch(str(name)) or quoted(str(name)))
+            return f'"{name}"' if is_odd else str(name)
+
+        free = [f for f in range(n) if any(self.scale[f])]
+        pairs = {f: [float(side) for side in self.scale[f]] for f in free}
+        found = {
+            "scale": {key(f): p if p[0] != p[1] else p[0] for f, p in pairs.items() if p != [1, 1]},
+            "step": {key(f): str(step) for f, step in self.step.items()},
+            "categories": {
+                key(f): [labels.get(code, code) for code in sorted(self.codes.get(f, ()))]
+                for f, labels in model.categories.items()
+                if any(self.scale[f])
+            },
+            "one_hot": [[item(f) for f in group] for group in self.groups.values()],
+            "bounds": {key(f): finite(pair) for f, pair in enumerate(self.bounds) if pair != NONE},
+        }
+        if self.row_bounds:
+            by_row = [dict(row_bounds.get(r, ())) for r in range(max(row_bounds, default=-1) + 1)]
+            ends = [[finite(own.get(f, NONE)) for f in range(n)] for own in by_row]
+            found["bounds"] = [[[pair[end] for pair in row] for row in ends] for end in (0, 1)]
+        norm = "inf" if self.norm is None else self.norm
+        return (
+            {"norm": norm, "budget": float(self.budget)}
+            | ({"features": [item(f) for f in free]} if len(free) < n else {})
+            | {name: value for name, value in found.items() if value}
+        )
+
+
+NONE = (-math.inf, math.inf)  # no bounds
+POSITION = re.compile("0|[1-9][0-9]{0,9}", re.ASCII)
+RowBounds = list[tuple[int, tuple[float, float]]]  # features with bounds of their own in a row
+
+
+def finite(pair: Iterable[float]) -> list[float | None]:
+    """A pair of bounds for JSON, with None for infinite ones."""
+    return [end if math.isfinite(end) else None for end in pair]
+
+
+def quoted(text: str) -> bool:
+    return len(text) > 1 and text[0] == text[-1] == '"'
+
+
+def place(key: Any, n: int) -> int:
+    """The position that a key of the header names."""
+    is_one = isinstance(key, str) and POSITION.fullmatch(key) and int(key) < n
+    return int(key) if is_one else refuse(f"the attacker names feature {key!r}")
+
+
+def positions(given: Any, n: int) -> list[int]:
+    """A list of different whole numbers from 0 to n - 1."""
+    sound = type(given) is list and all(type(f) is int and 0 <= f < n for f in given)
+    if not sound or len(set(given)) < len(given):
+        refuse(f"the attacker has {str(given)[:40]} where different positions should be")
+    return list(given)
 
 
 def double(text: Any) -> float:
     """A double as float.hex writes it; in no other way, or a reader could take it for another."""
     value = float.fromhex(text)
-    return value if value.hex() == text else refuse(f"{text} is no double as float.hex writes it")
+    return (
+        value
+        if value.hex() == text != "nan"
+        else refuse(f"{text} is no double as float.hex writes it")
+    )
 
 
 def amount(text: Any) -> Fraction:
@@ -555,8 +752,8 @@ class Cells(dict[int, Any]):
 
     def __init__(self, axis: Line | States, x: Values, bounds: Bounds) -> None:
         super().__init__()
-        self.here, self.costs = axis.cell(x), [0] * axis.n_cells
-        self.full = 1 << self.here  # to stay in the cell of x costs nothing
+        self.own, self.costs = axis.cell(x), [0] * axis.n_cells
+        self.full = 1 << self.own  # staying in the cell of x costs nothing
         for cell, cost in axis.moves(x, bounds):
             self.costs[cell], self.full = cost, self.full | 1 << cell
         self.most = max(self.costs)
@@ -576,10 +773,11 @@ def members(mask: int) -> list[int]:
 
 
 class Axis:
-    """What a row may be moved along: d > 0 units cost `weight` d^`power`, up to a `limit`."""
+    """One direction of change: d > 0 units cost `weight` d^`power`, up to a `limit`."""
 
     def __init__(self, attacker: Attacker, features: list[int], unit: Fraction) -> None:
         self.features, self.unit = features, unit
+        self.name = ", ".join(map(attacker.model.name, features[:10]))
         norm, budget, self.power = attacker.norm, attacker.budget, attacker.norm or 0
         self.limit: list[Any] = [-1, -1]  # down, up
         self.weight: list[Any] = [Fraction(0), Fraction(0)]
@@ -590,7 +788,7 @@ class Axis:
                 self.weight[up] = Fraction(0) if norm is None else (unit / scale) ** norm
 
     def of(self, z: Sequence[Any]) -> tuple[Any, ...]:
-        """What a point has for the features of the axis."""
+        """The values of a point in the features of the axis."""
         return tuple([z[f] for f in self.features])
 
 
@@ -616,7 +814,7 @@ class Line(Axis):
             self.spans = [(a + 1, b) for a, b in pairwise([-self.end - 1, *lasts, self.end])]
 
     def double(self, n: int) -> float:
-        """What n units stand for where there is a step: the nearest double."""
+        """The value of n steps: the nearest double."""
         return n * self.unit.numerator / self.unit.denominator
 
     def last(self, most: float, seen: Callable[[float], float] = float) -> int:
@@ -635,10 +833,10 @@ class Line(Axis):
             units = round(units)
             double = self.double(units) if abs(units) <= self.end else math.nan
             if value not in (double, self.seen(double)):
-                not_proved(f"{value} is no multiple of the step {self.step}")
+                not_proved(f"{self.name}: {value} is no multiple of the step {self.step}")
             value = double
         if not low <= value <= high:
-            not_proved(f"feature {self.features[0]} is outside the attacker's bounds")
+            not_proved(f"{self.name} is outside the attacker's bounds")
         return units
 
     def cell(self, x: Values) -> int:
@@ -653,14 +851,14 @@ class Line(Axis):
         """The other cells that are open, and their costs."""
         if x[0] != x[0]:
             return
-        ((first, last),), here = bounds, self.cell(x)
+        ((first, last),), start = bounds, self.cell(x)
         own = int(self.number(x[0], first, last))
         if self.step is not None:
             first, last = self.last(math.nextafter(first, -math.inf)) + 1, self.last(last)
         elif math.isfinite(first) or math.isfinite(last):
             first = math.ceil(Fraction(first) / self.unit) if math.isfinite(first) else first
             last = math.floor(Fraction(last) / self.unit) if math.isfinite(last) else last
-        for up, cells in enumerate((range(here - 1, -1, -1), range(here + 1, len(self.spans)))):
+        for up, cells in enumerate((range(start - 1, -1, -1), range(start + 1, len(self.spans)))):
             for cell in cells:
                 a, b = self.spans[cell]
                 if a <= b and (a <= last if up else first <= b):
@@ -669,8 +867,24 @@ class Line(Axis):
                         break
                     yield cell, self.weight[up] * distance**self.power
 
+    def can_move(self, x: Values, bounds: Bounds) -> bool:
+        """Whether the attacker reaches any value but x."""
+        if x[0] != x[0]:
+            return False
+        (low, high), seen = bounds[0], self.seen(x[0])
+        if self.step is not None:
+            n = int(self.number(x[0], low, high))
+            near = [(up, self.double(n + (1 if up else -1))) for up in (False, True)]
+            return any(self.limit[up] >= 1 and low <= z <= high for up, z in near)
+        narrow = self.seen is single
+        down = seen if seen < x[0] else -above(-seen, narrow)
+        up = seen if seen > x[0] else above(seen, narrow)
+        distances = [abs(Fraction(z) - Fraction(x[0])) / self.unit for z in (down, up)]
+        affordable = [d <= limit for d, limit in zip(distances, self.limit, strict=True)]
+        return (affordable[0] and low <= down) or (affordable[1] and up <= high)
+
     def distance(self, x: Values, z: Values, bounds: Bounds) -> Any:
-        """By how many units x is moved to z; 0 if it cannot be."""
+        """By how many units x is moved to z; 0 if the attacker cannot."""
         if x[0] != x[0] or not math.isfinite(z[0]) or (not self.step and self.seen(z[0]) != z[0]):
             return 0
         return self.number(z[0], *bounds[0]) - self.number(x[0], *bounds[0])
@@ -678,11 +892,11 @@ class Line(Axis):
     def steps(self, pairs: Pairs) -> Pairs:
         """θ as a function: cells, and what it is from each one up to the next."""
         if pairs[-1][0] > len(self.cuts):
-            not_proved(f"the multipliers of {self.features} name a cell that is not there")
+            not_proved(f"the multipliers of {self.name} name a cell that does not exist")
         return pairs if pairs[0][0] == 0 else [(0, 0), *pairs]
 
     def some(self, named: Sequence[int]) -> int:
-        """The mask of the cells that a cut names: those up to one, or some states."""
+        """The mask of the cells that a cut names: all cells up to one of them."""
         return (2 << min(named[0], self.n_cells)) - 1
 
 
@@ -698,7 +912,7 @@ class States(Axis):
     def cell(self, x: Values) -> int:
         if not self.is_group:
             return self.names.index(self.code(x[0])) if x[0] == x[0] else self.n_cells - 1
-        need(sorted(x) == [0] * (len(x) - 1) + [1], f"{self.features} are no one-hot group")
+        need(sorted(x) == [0] * (len(x) - 1) + [1], f"not one-hot: {self.name}")
         return x.index(1)
 
     def left(self, node: Node) -> int:
@@ -708,15 +922,18 @@ class States(Axis):
         return sum(1 << state for state in self.names if (state == member) <= node[1])
 
     def moves(self, x: Values, bounds: Bounds) -> Iterator[tuple[int, Any]]:
-        here, states = self.cell(x), range(len(self.names))
+        own, states = self.cell(x), range(len(self.names))
         if self.is_group:
             inside = [[low <= 0 <= high, low <= 1 <= high] for low, high in bounds]
             chosen = [s for s in states if all(inside[i][i == s] for i in states)]
-            need(here in chosen, f"features {self.features} are outside the attacker's bounds")
+            need(own in chosen, f"outside the attacker's bounds: {self.name}")
         else:
             chosen = [s for s in states if self.names[s] in self.codes and x[0] == x[0]]
         if self.limit[1] >= 1:
-            yield from ((state, self.weight[1]) for state in chosen if state != here)
+            yield from ((state, self.weight[1]) for state in chosen if state != own)
+
+    def can_move(self, x: Values, bounds: Bounds) -> bool:
+        return any(True for _ in self.moves(x, bounds))
 
     def distance(self, x: Values, z: Values, bounds: Bounds) -> Any:
         is_state = self.is_group or z[0] in self.codes
@@ -724,7 +941,7 @@ class States(Axis):
 
     def steps(self, pairs: Pairs) -> Pairs:
         known = dict(pairs)
-        need(len(known) == len(pairs), f"the multipliers of {self.features} name a state twice")
+        need(len(known) == len(pairs), f"the multipliers of {self.name} name a state twice")
         return [(place, known.get(name, 0)) for place, name in enumerate((*self.names, -1))]
 
     def some(self, named: Sequence[int]) -> int:
@@ -732,7 +949,7 @@ class States(Axis):
         return sum(1 << place for place, name in enumerate(self.names) if name in these)
 
 
-class Question:
+class Problem:
     """A model and an attacker, prepared for all rows.
 
     Axis f < n is feature f, axis n + g the one-hot group g, if it may be changed; its features are
@@ -744,7 +961,7 @@ class Question:
     def __init__(self, model: Model, attacker: Attacker, rows: Rows) -> None:
         self.model, self.attacker, self.axis_of = model, attacker, list(range(model.n_features))
         splits = [node for node in chain(*model.trees) if len(node) == 5]
-        self.unruly = {node[0] for node in splits if node[2] == "-"}  # without a rule for NaN
+        self.without_nan = {node[0] for node in splits if node[2] == "-"}  # NaN has no direction
         cuts: list[set[Any]] = [set() for _ in self.axis_of]
         for feature, cut, *_ in splits:
             cuts[feature].update(cut if type(cut) is tuple else (cut,))
@@ -762,8 +979,9 @@ class Question:
                 self.axis_of[f] = number
                 del self.axes[f]
         self.used = sorted({self.axis_of[node[0]] for node in splits})
+        self.masks: dict[tuple[int, Any, str], int] = {}  # of splits: (feature, cut, missing)
         self.with_states = [a for a, axis in self.axes.items() if isinstance(axis, States)]
-        self.bounds = self.bounded(())
+        self.bounds = self.bounded([])
         self.cells = lru_cache(64 * len(self.axes))(Cells)
         self.capacity: int | Fraction = attacker.capacity
         costs = [self.capacity, *(weight for axis in self.axes.values() for weight in axis.weight)]
@@ -774,38 +992,40 @@ class Question:
             self.capacity = int(self.capacity * common)
             for axis in self.axes.values():
                 axis.weight = [int(weight * common) for weight in axis.weight]
-        scores = [node[0] for node in chain(*model.trees) if len(node) == 1]
-        self.unit = 64 + exponent(chain(model.base, [model.threshold], *scores))
+        leaves = (node[0].values() for node in chain(*model.trees) if len(node) == 1)
+        self.unit = 64 + exponent(chain(model.base, [model.threshold], *leaves))
         self.base = [whole(value, self.unit) for value in model.base]
         self.threshold = whole(model.threshold, self.unit) * model.average
         self.trees, self.lows = [], []
         for nodes in model.trees:
             self.trees.append([self.split(n) if len(n) == 5 else (-1, 0, 0, 0) for n in nodes])
-            outputs = {o for n in nodes if len(n) == 1 for o, score in enumerate(n[0]) if score}
+            outputs = {o for n in nodes if len(n) == 1 for o, score in n[0].items() if score}
             self.lows.append({o: [self.least(nodes, o, sign) for sign in (-1, 1)] for o in outputs})
 
     def split(self, node: Node) -> tuple[int, int, int, int]:
-        axis = self.axis_of[node[0]]
-        return axis, self.axes[axis].left(node), node[3], node[4]
+        axis, key = self.axis_of[node[0]], (node[0], node[1], node[2])
+        if key not in self.masks:
+            self.masks[key] = self.axes[axis].left(node)
+        return axis, self.masks[key], node[3], node[4]
 
-    def bounded(self, given: Iterable[tuple[int, float, float]]) -> ByAxis:
+    def bounded(self, given: RowBounds) -> ByAxis:
         """The bounds by axis: those that are given, or the attacker's."""
         bounds = list(self.attacker.bounds)
-        for feature, low, high in given:
-            bounds[feature] = low, high
+        for feature, pair in given:
+            bounds[feature] = pair
         return {a: axis.of(bounds) for a, axis in self.axes.items()}
 
     def least(self, nodes: list[Node], output: int, sign: int) -> list[int]:
         found = [0] * len(nodes)
         for place, node in reversed([*enumerate(nodes)]):  # children stand behind their parents
             if len(node) == 1:
-                found[place] = sign * whole(node[0][output], self.unit)
+                found[place] = sign * whole(node[0].get(output, 0.0), self.unit)
             else:
                 found[place] = min(found[node[3]], found[node[4]])
         return found
 
     def decide(self, places: dict[int, int]) -> int:
-        """The class that the exact sums of a point decide for; given are its cells."""
+        """The class that the exact sums decide for, from a point's cell on every axis."""
         sums = list(self.base)
         for nodes, lows in zip(self.trees, self.lows, strict=True):
             place, (axis, mask, left, right) = 0, nodes[0]
@@ -823,20 +1043,25 @@ class Question:
         """The cells of a point."""
         return {a: axis.cell(axis.of(z)) for a, axis in self.axes.items()}
 
+    def can_move(self, row: Row) -> bool:
+        """Whether the attacker can change a feature that the model tests."""
+        moves = (self.axes[a].can_move(self.axes[a].of(row.x), row.bounds[a]) for a in self.used)
+        return any(moves)
+
 
 class Row:
-    """An instance, its label and its bounds; refused if the attacker's limits do not allow it."""
+    """A row, its label and its bounds; not proved if the row is outside the attacker's limits."""
 
-    def __init__(self, question: Question, x: list[float], label: int, bounds: ByAxis) -> None:
-        self.question, self.x, self.label, self.bounds = question, x, label, bounds
+    def __init__(self, problem: Problem, x: list[float], label: int, bounds: ByAxis) -> None:
+        self.problem, self.x, self.label, self.bounds = problem, x, label, bounds
         for f, value in enumerate(x):
-            seen = single(value) if question.model.narrow else value
-            if math.isinf(seen) or (value != value and f in question.unruly):
-                not_proved(f"feature {f} is {value}, for which there is no rule")
-        axes, cells = question.axes.items(), question.cells
+            seen = single(value) if problem.model.narrow else value
+            if math.isinf(seen) or (value != value and f in problem.without_nan):
+                not_proved(f"{problem.model.name(f)} is {value}, which no split can send anywhere")
+        axes, cells = problem.axes.items(), problem.cells
         self.cells = {a: cells(axis, axis.of(x), bounds[a]) for a, axis in axes}
         self.full = {a: cells.full for a, cells in self.cells.items()}
-        self.decision = question.decide({a: cells.here for a, cells in self.cells.items()})
+        self.decision = problem.decide({a: cells.own for a, cells in self.cells.items()})
         self.is_right = self.decision == label
 
 
@@ -847,25 +1072,25 @@ class Claim:
     """No z has a total < 0, nor one of 0 if that wins: the constant, and weights of the outputs."""
 
     def __init__(self, row: Row, given: Pairs) -> None:
-        self.question, self.constant, label = row.question, 0, row.label
-        if row.question.model.task == "binary":
+        self.problem, self.constant, label = row.problem, 0, row.label
+        if row.problem.model.task == "binary":
             need(not given, "a part has weights, where there are two classes")
             self.weights = {0: 1 if row.decision else -1}
-            self.zero_wins = row.question.model.tie == ("negative" if row.decision else "positive")
-            self.constant = -self.weights[0] * row.question.threshold
+            self.zero_wins = row.problem.model.tie == ("negative" if row.decision else "positive")
+            self.constant = -self.weights[0] * row.problem.threshold
         else:
             rivals, sign = dict(given), 1 if row.is_right else -1
             if not any(rivals.values()) or len(rivals) < len(given) or label in rivals:
                 not_proved("weights that are all 0, or twice there, or for the label")
-            need(max(rivals) < len(row.question.base), f"there is no class {max(rivals)}")
+            need(max(rivals) < len(row.problem.base), f"there is no class {max(rivals)}")
             self.weights = {rival: -sign * weight for rival, weight in given if weight}
             self.zero_wins = row.is_right == any(rival < label for rival in self.weights)
             self.weights[label] = sign * sum(rivals.values())
-        self.constant += sum(row.question.base[o] * weight for o, weight in self.weights.items())
+        self.constant += sum(row.problem.base[o] * weight for o, weight in self.weights.items())
 
     def lowest(self, tree: int, up: int) -> list[int]:
         """The least value below every node, in multiples of 2^-(unit + up); [] if all are 0."""
-        lows = self.question.lows[tree]
+        lows = self.problem.lows[tree]
         terms = [(abs(w), lows[o][w > 0]) for o, w in self.weights.items() if o in lows]
         if len(terms) == 1 and terms[0][0] == 1 and not up:
             return terms[0][1]
@@ -882,25 +1107,27 @@ Thetas = dict[int, Callable[[int], int]]  # of a tree, by axis: the least θ of 
 
 def in_reach(row: Row, masks: Masks) -> tuple[Masks, Any] | None:
     """Rule 1: the open cells of a case, and what is left of the capacity; None if it is empty."""
-    cells, used, capacity = row.cells, row.question.used, row.question.capacity
-    room = capacity - sum([cells[a][masks[a]] for a in used]) if all(masks.values()) else -1
-    if room < 0:
+    cells, used, capacity = row.cells, row.problem.used, row.problem.capacity
+    slack = capacity - sum([cells[a][masks[a]] for a in used]) if all(masks.values()) else -1
+    if slack < 0:
         return None
     masks = dict(masks)
     for axis in used:
-        if cells[axis].most > room:
-            masks[axis] &= ~cells[axis].dear(room + cells[axis][masks[axis]])
-    return masks, room
+        if cells[axis].most > slack:
+            masks[axis] &= ~cells[axis].dear(slack + cells[axis][masks[axis]])
+    return masks, slack
 
 
 def alive(
     row: Row, case: tuple[Masks, Any], tree: int, lowest: list[int], thetas: Thetas, every: bool
 ) -> Iterator[tuple[int, dict[int, int]]]:
-    """The leaves of a tree that are alive: value and multipliers, and the cells they demand."""
-    # `lowest` has the least value below every node. Without `every`, leaves that are not lower than
-    # one before are left out.
-    (masks, room), nodes, cells = case, row.question.trees[tree], row.cells
-    with_states = [axis for axis in row.question.with_states if axis in thetas]
+    """The leaves of a tree in reach: value plus multipliers, and the cells that they demand.
+
+    `lowest` has the least value below every node. Unless `every`, a leaf that is not lower than one
+    before is left out.
+    """
+    (masks, slack), nodes, cells = case, row.problem.trees[tree], row.cells
+    with_states = [axis for axis in row.problem.with_states if axis in thetas]
     best, start = math.inf, sum([theta(masks[axis]) for axis, theta in thetas.items()])
     stack: list[tuple[int, Any, int, dict[int, int]]] = [(0, 0, start, {})]
     while stack:
@@ -909,7 +1136,7 @@ def alive(
             axis, part, left, right = nodes[place]
             if axis < 0:
                 for a in (a for a in with_states if a in demands):
-                    dear = cells[a].dear(room - extra + cells[a][demands[a]])
+                    dear = cells[a].dear(slack - extra + cells[a][demands[a]])
                     total += thetas[a](demands[a] & ~dear) - thetas[a](demands[a])
                 best = min(best, total + lowest[place])
                 yield total + lowest[place], demands
@@ -921,18 +1148,18 @@ def alive(
                 continue
             to_one, to_other = (theta(one), theta(other)) if theta else (0, 0)
             total -= min(to_one, to_other)  # the least θ of both
-            ways = [(right, other, total + to_other), (left, one, total + to_one)]
-            if ways[0][2] + lowest[right] < ways[1][2] + lowest[left]:
-                ways.reverse()  # the lower one is next
-            for child, side, so_far in ways:
+            children = [(right, other, total + to_other), (left, one, total + to_one)]
+            if children[0][2] + lowest[right] < children[1][2] + lowest[left]:
+                children.reverse()  # the lower one is next
+            for child, side, so_far in children:
                 more = extra - costs[mask] + costs[side]
-                if more <= room:
+                if more <= slack:
                     stack.append((child, more, so_far, {**demands, axis: side}))
             break
 
 
-def asked(row: Row, case: tuple[Masks, Any], lowest: list[list[int]]) -> Multipliers:
-    """The axes of which one tree only demands what costs: there, θ of that tree is the price."""
+def single_tree_axes(row: Row, case: tuple[Masks, Any], lowest: list[list[int]]) -> Multipliers:
+    """The axes on which a single tree demands cells that cost: its θ there is the price."""
     trees: dict[int, set[int]] = {}
     for tree, values in enumerate(lowest):
         leaves = list(alive(row, case, tree, values, {}, True)) if values else []
@@ -945,13 +1172,13 @@ def asked(row: Row, case: tuple[Masks, Any], lowest: list[list[int]]) -> Multipl
 
 def close(row: Row, masks: Masks, bound: Bound, claim: Claim) -> None:
     """Rule 3: the bound of a case is larger than every winning total, or it is not proved."""
-    case, question, (shift, given_price, multipliers) = in_reach(row, masks), row.question, bound
+    case, problem, (shift, given_price, multipliers) = in_reach(row, masks), row.problem, bound
     if case is None:
         return
-    unit = max(question.unit, shift + 64)  # all that follows is in multiples of 2^-unit
-    up, finer, capacity = unit - question.unit, unit - shift, question.capacity or 1
-    price = given_price << finer if question.capacity else 0
-    lowest = [claim.lowest(tree, up) for tree in range(len(question.trees))]
+    unit = max(problem.unit, shift + 64)  # all that follows is in multiples of 2^-unit
+    up, finer, capacity = unit - problem.unit, unit - shift, problem.capacity or 1
+    price = given_price << finer if problem.capacity else 0
+    lowest = [claim.lowest(tree, up) for tree in range(len(problem.trees))]
     thetas: list[Thetas] = [{} for _ in lowest]
     changes: dict[int, list[int]] = {}  # by axis: of the sum of all θ, from cell to cell
     paid: Counter[int] = Counter()  # by axis: how many θ are the price
@@ -962,10 +1189,10 @@ def close(row: Row, masks: Masks, bound: Bound, claim: Claim) -> None:
     def stepwise(steps: Pairs) -> Callable[[int], int]:
         return lambda mask: min([theta for cells, theta in steps if cells & mask]) << finer
 
-    for tree, a, pairs in multipliers or (asked(row, case, lowest) if price else ()):
-        axis = question.axes.get(a) or not_proved(f"there is no axis {a}")
+    for tree, a, pairs in multipliers or (single_tree_axes(row, case, lowest) if price else ()):
+        axis = problem.axes.get(a) or not_proved(f"there is no axis {a}")
         if tree >= len(lowest) or a in thetas[tree]:
-            not_proved(f"the multipliers of tree {tree}, axis {a}: no tree, or twice")
+            not_proved(f"multipliers of tree {tree}, axis {a}: no such tree, or given twice")
         if not pairs:
             paid[a] += 1
             thetas[tree][a] = priced(row.cells[a])
@@ -983,23 +1210,23 @@ def close(row: Row, masks: Masks, bound: Bound, claim: Claim) -> None:
     total = (claim.constant << up) - (given_price << finer)
     for tree, values in enumerate(lowest):
         if values or thetas[tree]:
-            values = values or [0] * len(question.trees[tree])
+            values = values or [0] * len(problem.trees[tree])
             leaves = list(alive(row, case, tree, values, thetas[tree], False))
             if not leaves:
                 return
             total += min(leaf for leaf, _ in leaves)
-    for a in {*question.used, *changes, *paid} if price else changes:
+    for a in {*problem.used, *changes, *paid} if price else changes:
         costs = row.cells[a].costs
         sums, own = list(accumulate(changes.get(a) or [0] * len(costs))), 1 - paid[a]
         open_cells = members(case[0][a])
         total += min(own * (price * costs[c] // capacity) - (sums[c] << finer) for c in open_cells)
     if total < 0 or (total == 0 and claim.zero_wins):
         number = float(max(Fraction(total, 1 << unit), Fraction(-(10**300))))
-        not_proved(f"the bound is {number:.6g}, an attack may win")
+        not_proved(f"the bound is {number:.6g}, so an attack may win")
 
 
 def check_parts(row: Row, more: Iterator[int]) -> None:
-    """robust, vulnerable: the cases of every part are closed, and there is every part."""
+    """Check a robust or vulnerable row: every part is there, and all of its cases are closed."""
     rivals = []
     for part in range(next(more)):
         rivals.append(read_pairs(more))
@@ -1007,53 +1234,53 @@ def check_parts(row: Row, more: Iterator[int]) -> None:
         while pending:
             try:
                 pending += check_case(row, *pending.pop(), more)
-                need(len(pending) <= LARGEST_DEPTH, "there are too many cuts in one another")
+                need(len(pending) <= LARGEST_DEPTH, "cuts are nested too deeply")
             except NotProvedError as error:
                 not_proved(f"part {part}, case {place}: {error}")
             place += 1
     if next(more, None) is not None:
-        refuse("has a record that goes on after its end")
-    if row.question.model.task == "binary" or not row.is_right:
+        refuse("has a record with bytes after its end")
+    if row.problem.model.task == "binary" or not row.is_right:
         need(len(rivals) == 1, f"there are {len(rivals)} parts, not one")
-    elif sorted(rivals) != [[(r, 1)] for r in range(len(row.question.base)) if r != row.label]:
+    elif sorted(rivals) != [[(r, 1)] for r in range(len(row.problem.base)) if r != row.label]:
         not_proved("the parts are not one for every rival, with weight 1")
 
 
 def check_case(row: Row, masks: Masks, claim: Claim, more: Iterator[int]) -> list[Case]:
-    """Go through a case; what is left to be closed for it, the last one first."""
+    """Read and check one case; return the cases that must be closed for it, the last one first."""
     kind = next(more)
     if kind == 0:
         close(row, masks, read_bound(more), claim)
         return []
     if kind == 3:  # a label that wins against all rivals wins against any mean of them
-        need(not row.is_right, "a right row has one rival in a part, everywhere the same")
+        need(not row.is_right, "a correct row has one rival in a part, the same in all its cases")
         return [(masks, Claim(row, read_pairs(more)))]
     if kind > 3:
         refuse(f"has a case of the unknown kind {kind}")
     a = next(more)  # rule 2
-    axis = row.question.axes.get(a) or not_proved(f"there is no axis {a}")
+    axis = row.problem.axes.get(a) or not_proved(f"there is no axis {a}")
     named = [next(more) for _ in range(next(more) if kind == 2 else 1)]
-    need(isinstance(axis, Line) == (kind == 1), f"axis {a} is cut as one of the other kind")
+    need(isinstance(axis, Line) == (kind == 1), f"the cut of {axis.name} is of the other kind")
     some = axis.some(named)
     return [({**masks, a: part}, claim) for part in (masks[a] & ~some, masks[a] & some)]
 
 
 def check_witness(row: Row, changes: list[tuple[int, float]]) -> None:
-    """fragile, broken: z is in reach, and with it the model is right where it was wrong, or not."""
-    question, z, cost = row.question, list(row.x), Fraction(0)
+    """Check a fragile or broken row: z is in reach, and one of x and z is decided correctly."""
+    problem, z, cost = row.problem, list(row.x), Fraction(0)
     need(len(dict(changes)) == len(changes), "the witness changes a feature twice")
     for feature, value in changes:
         z[feature] = value
-    for a in {question.axis_of[f] for f, _ in changes if z[f] != row.x[f]}:
-        axis = question.axes[a]
+    for a in {problem.axis_of[f] for f, _ in changes if z[f] != row.x[f]}:
+        axis = problem.axes[a]
         distance = axis.distance(axis.of(row.x), axis.of(z), row.bounds[a])
         up, distance = distance > 0, abs(distance)
         if distance == 0 or distance > axis.limit[up]:
-            not_proved(f"the witness moves {axis.features} where the attacker cannot")
+            not_proved(f"the witness moves {axis.name} where the attacker cannot")
         cost += axis.weight[up] * distance**axis.power
-    need(cost <= question.capacity, "the witness costs more than the budget")
-    is_right = question.decide(question.places(z)) == row.label
-    need(is_right != row.is_right, "the witness does not change whether the model is right")
+    need(cost <= problem.capacity, "the witness costs more than the budget")
+    is_right = problem.decide(problem.places(z)) == row.label
+    need(is_right != row.is_right, "the witness does not change whether the answer is correct")
 
 
 # ── the file ─────────────────────────────────────────────────────────────────────────────────
@@ -1153,62 +1380,424 @@ def records_of(blocks: Iterable[bytes]) -> Iterator[Reader]:
             yield Reader(reader.take(f"{reader.varint()}s"))
 
 
+# ── the report ───────────────────────────────────────────────────────────────────────────────
+
+PROVED, NOT_COVERED, BAD_INPUT, UNDECIDED, WRONG = range(5)  # exit codes
+LISTED = 20  # names of features that a line lists
+
+
 @dataclass
 class Report:
-    """By row: the statuses that are proved, and what is wrong with the others."""
+    """The statuses that are proved, and against whom; what is undecided, wrong or not covered."""
 
     header: dict[str, Any]
+    attacker: Attacker
     n_rows: int  # of the data
+    label_column: str
+    classes_from: str  # "as given" by the user, or "as read" from the model
     checked: dict[int, str] = field(default_factory=dict)
+    undecided: dict[int, str] = field(default_factory=dict)
     wrong: dict[int, str] = field(default_factory=dict)
+    not_covered: list[str] = field(default_factory=list)
+    row_bounds: dict[int, RowBounds] = field(default_factory=dict)
+    unmovable: int = 0  # rows in which the attacker can change no feature that the model tests
 
     @property
     def is_proved(self) -> bool:
-        """Whether every row has a status, and every status a proof."""
-        return not self.wrong and len(self.checked) == self.header["rows"]
+        """Whether every row has a status with a proof, and the expectation is covered."""
+        return self.exit_code == PROVED
+
+    @property
+    def exit_code(self) -> int:
+        """0 proved, 1 expectation not covered, 3 undecided rows, 4 a wrong proof."""
+        codes = {WRONG: self.wrong, NOT_COVERED: self.not_covered, UNDECIDED: self.undecided}
+        return next((code for code, found in codes.items() if found), PROVED)
+
+    def counts(self) -> dict[str, int]:
+        """The number of rows with each proved status."""
+        count = Counter(self.checked.values())
+        return {status: count[status] for status in STATUSES[:4]}
+
+    def summary(self) -> str:
+        """The findings in one line, without the attacker's restrictions."""
+        counts = [f"{n} {status}" for status, n in self.counts().items() if n]
+        rows, robust = self.header["rows"], self.counts()["robust"]
+        counts += [f"{len(self.undecided)} undecided"] * bool(self.undecided)
+        counts += [f"{len(self.wrong)} wrong"] * bool(self.wrong)
+        return f"{', '.join(counts)}; robustness {robust} / {rows} = {100 * robust / rows:.2f} %"
+
+    def document(self) -> dict[str, Any]:
+        """Everything the checker found, as plain values for JSON."""
+        model = self.attacker.model
+        return {
+            "format": "carvegbm check 1",
+            "written_by": self.header["written_by"],
+            "model": {
+                "sha256": self.header["model"],
+                "trees": len(model.trees),
+                "iterations": model.iterations
+                and dict(zip(("used", "of"), model.iterations, strict=True)),
+                "features": model.n_features,
+                "feature_names": model.names,
+                "classes": model.classes,
+                "classes_from": self.classes_from,
+            },
+            "data": {
+                "sha256": self.header["data"],
+                "rows": self.n_rows,
+                "rows_covered": self.header["rows"],
+                "labels": self.header["labels"],
+                "label_column": self.label_column,
+            },
+            "attacker": self.attacker.document(self.row_bounds),
+            "rows_without_attack": self.unmovable,
+            "counts": self.counts(),
+            "checked": self.checked,
+            "undecided": self.undecided,
+            "wrong": self.wrong,
+            "not_covered": self.not_covered,
+            "exit_code": self.exit_code,
+        }
 
     def __str__(self) -> str:
-        limits, usual = dict(self.header["attacker"]), {"down": 1, "up": 1}
-        against = f"norm {limits.pop('norm')}, budget {float.fromhex(limits.pop('budget'))!r}"
-        for name in limits.keys() & {"down", "up", "lower", "upper"}:
-            numbers = {f: float.fromhex(text) for f, text in limits[name].items()}
-            limits[name] = {f: v for f, v in numbers.items() if v not in (usual.get(name), *NONE)}
-        said = [f"{name} {json.dumps(limit)}" for name, limit in limits.items() if limit]
-        against = ", ".join([against, *said])
-        count = Counter(self.checked.values())
-        proved = [f"{count[status]} {status}" for status in STATUSES if count[status]] or ["none"]
-        wrong = f"; {len(self.wrong)} not proved" if self.wrong else ""
-        rows = self.header["rows"]
-        of = f"the first {rows} of {self.n_rows} rows" if rows < self.n_rows else f"{rows} rows"
-        of += " with the model's own answers as labels" if self.header["labels"] == "own" else ""
-        return f"{of}, {against}: {', '.join(proved)} checked{wrong}"
+        head, model = self.header, self.attacker.model
+        used = "the first {} of {} iterations; " * bool(model.iterations)
+        sections = {
+            "proof": [f"written by {printable(head['written_by'])}"],
+            "model": [
+                f"{used.format(*model.iterations or ())}trees: {len(model.trees)}; features: "
+                f"{model.n_features}; classes, {self.classes_from}, in the order of the outputs: "
+                + ", ".join(map(printable, model.classes))
+            ],
+            "rows": [self._rows_and_labels()],
+            "attacker": [*self.restrictions()],
+            "expected": [f"not covered: {reason}" for reason in self.not_covered],
+            "checked": [self.summary()],
+        }
+        lines = (
+            pair
+            for name, some in sections.items()
+            for pair in zip([name, *some], some, strict=False)
+        )
+        return "\n".join(
+            f"{name + ':' if name in sections else '':<11}{text}" for name, text in lines
+        )
 
-    def judge(self, reader: Reader, question: Question, rows: Rows, labels: list[int]) -> str:
-        """Go through a record, and say what is to be said of its row."""
+    def _rows_and_labels(self) -> str:
+        rows, labels = self.header["rows"], f"labels from {self.label_column}"
+        if self.header["labels"] == "own":
+            labels = "the model's own decisions count as correct"
+        covered = f"all {rows}" if rows == self.n_rows else f"the first {rows} of {self.n_rows}"
+        return f"{covered} rows; {labels}"
+
+    def restrictions(self) -> Iterator[str]:
+        """Every restriction of the attacker, in words; features that share one are in one line."""
+        attacker, model = self.attacker, self.attacker.model
+        n = model.n_features
+        free = [f for f in range(n) if any(attacker.scale[f])]
+        tested = {node[0] for node in chain(*model.trees) if len(node) == 5}
+        yield f"norm {attacker.norm_name}, budget {plain(attacker.budget)}"
+        yield f"can change {self._listed(free, of=n)}; the model tests {len(tested & {*free})}"
+        closed = [f for f in free if not attacker.may_change(f)]
+        if closed:
+            yield f"cannot change the categorical features {self._listed(closed)}"
+        for words, down in (("upwards", False), ("downwards", True)):
+            one_way = [
+                f for f in free if bool(attacker.scale[f][0]) == down and not all(attacker.scale[f])
+            ]
+            if one_way:
+                yield f"can change only {words}: {self._listed(one_way)}"
+        yield from self._grouped(free, self._cost)
+        yield from self._grouped(list(attacker.step), lambda f: f"multiples of {attacker.step[f]}")
+        bounded = [f for f in free if attacker.bounds[f] != NONE]
+        yield from self._grouped(bounded, lambda f: between(attacker.bounds[f]))
+        for feature, codes in attacker.codes.items():
+            known = model.categories[feature]
+            if codes and len(codes) < len(model.codes(feature)):
+                names = ", ".join(
+                    printable(known.get(code, code)) for code in sorted(codes)[:LISTED]
+                )
+                yield f"{model.name(feature)}: only to {len(codes)} of its categories: {names}"
+        for group in attacker.groups.values():
+            yield f"one-hot group of {self._listed(group)}"
+        if attacker.row_bounds:
+            own = {row: pairs for row, pairs in self.row_bounds.items() if pairs}
+            line = f"rows with bounds of their own: {len(own)} of {self.header['rows']}"
+            widths = ((p[1] - p[0], row, f, p) for row, pairs in own.items() for f, p in pairs)
+            tightest = min(widths, default=None)
+            if tightest:
+                _, row, f, pair = tightest
+                line += f"; tightest: {model.name(f)} in row {row}, {between(pair)}"
+            yield line
+        if self.unmovable:
+            yield f"can change nothing in {self.unmovable} rows"
+
+    def _cost(self, feature: int) -> str:
+        down, up = (plain(side) for side in self.attacker.scale[feature])
+        if "0" in (down, up) or down == up:
+            return f"scale {up if down == '0' else down}"
+        return f"scale {down} down and {up} up"
+
+    def _grouped(self, features: list[int], text: Callable[[int], str]) -> Iterator[str]:
+        """A line for every different text, with the features that it holds for."""
+        found: dict[str, list[int]] = {}
+        for feature in features:
+            found.setdefault(text(feature), []).append(feature)
+        free = sum(map(any, self.attacker.scale))
+        for words, those in found.items():
+            yield f"{words}: {'all of them' if 1 < len(those) == free else self._listed(those)}"
+
+    def _listed(self, features: Sequence[int], of: int = 0) -> str:
+        """The names of features, as many as fit, with their number if there are `of` in all."""
+        name, count = self.attacker.model.name, len(features)
+        if of and count == of:
+            return f"all {of} features"
+        more = f" and {count - LISTED} more (--json has all)" if count > LISTED else ""
+        names = ", ".join(map(name, features[:LISTED])) + more
+        return f"{count} of {of} features: {names}" if of else names
+
+    def judge(self, reader: Reader, problem: Problem, rows: Rows, labels: list[int]) -> str:
+        """Check a record, and return a line about its row."""
         number, kind = reader.varint(), reader.take("B")
-        if number >= len(rows) or number in self.checked or number in self.wrong:
-            refuse(f"has a record of row {number}, of which there is none, or another one")
+        if number >= len(rows) or number in (self.checked | self.wrong | self.undecided):
+            refuse(f"has a record of row {number}, which does not exist or has another record")
         status = STATUSES[kind & 15]
         if kind > 31 or kind == STATUSES.index("unknown"):
             refuse(f"has a record of row {number} of the unknown kind {kind}")
-        given = reader.several(doubles=2) if question.attacker.row_bounds else []
-        own = ", ".join(f"{f}: {low!r} to {high!r}" for f, low, high in given)
+        bounds, limits = problem.bounds, ""
+        if problem.attacker.row_bounds:
+            given = [(f, (low, high)) for f, low, high in reader.several(doubles=2)]
+            if len(dict(given)) < len(given):
+                refuse(f"has a record of row {number} that bounds a feature twice")
+            self.row_bounds[number], bounds = given, problem.bounded(given)
+            named = (f"{problem.model.name(f)} {between(pair)}" for f, pair in given)
+            limits = ", ".join(named)
+        if kind >= 16:
+            self.undecided[number] = f"{status}: without a proof"
+            return f"row {number}: {self.undecided[number]}"
         try:
-            need(kind < 16, "without a proof")
-            bounds = question.bounded(given) if given else question.bounds
-            row = Row(question, rows[number], labels[number], bounds)
-            decided = f"the model decides for {row.decision}, the label is {row.label}"
+            row = Row(problem, rows[number], labels[number], bounds)
+            classes = problem.model.classes
+            decided = (
+                f"the model answers {classes[row.decision]}, the label is {classes[row.label]}"
+            )
             need(row.is_right == (status in ("robust", "fragile")), decided)
             if status in ("robust", "vulnerable"):
                 check_parts(row, reader.rest())
             else:
                 check_witness(row, reader.several(doubles=1))
-                need(reader.at == len(reader.data), "the record goes on after its end")
+                need(reader.at == len(reader.data), "the record has bytes after its end")
             self.checked[number] = status
+            self.unmovable += not problem.can_move(row)
         except NotProvedError as error:
             self.wrong[number] = f"{status}: {error}"
-        proved = f"{status}: checked" + (f", within {own}" if own else "")
+        proved = f"{status}: checked" + (f", with {limits}" if limits else "")
         return f"row {number}: " + self.wrong.get(number, proved)
+
+
+def plain(value: float | Fraction) -> str:
+    """A double in its shortest form; whole numbers without a point."""
+    text = repr(float(value))
+    return text[:-2] if text.endswith(".0") else text
+
+
+def between(pair: tuple[float, float]) -> str:
+    return f"between {plain(pair[0])} and {plain(pair[1])}"
+
+
+# ── the expectation ──────────────────────────────────────────────────────────────────────────
+
+SIDES = ((0, "down"), (1, "up"))
+KEYS = ("norm", "budget", "scale", "features", "bounds", "step", "categories", "one_hot")
+CLAIMS = ("rows", "labels", "robustness")
+
+
+def read_expectation(text: str) -> dict[str, Any]:
+    """`norm=inf,budget=0.01,rows=all,features=a+b`, or a JSON file with an attacker and claims."""
+    if "=" not in text or os.path.exists(text):
+        try:
+            found = json.loads(content_of(text), object_pairs_hook=without_doubles)
+            return found if type(found) is dict else refuse("is no object")
+        except (ValueError, RecursionError) as error:
+            refuse(f"{text}: is no expectation in JSON: {error}")
+    pairs = [part.partition("=")[::2] for part in text.split(",")]
+    given = {key.strip(): value.strip() for key, value in pairs}
+    if len(given) < len(pairs) or given.keys() - {"norm", "budget", "features", *CLAIMS}:
+        refuse(
+            f"expectation {text!r}: give norm, budget, features, rows, labels or robustness, once "
+            "each and separated by commas, or a JSON file"
+        )
+    features = given.get("features", "all")
+    return given | ({} if features == "all" else {"features": features.split("+")})
+
+
+class Expectation:
+    """An attacker, and what must be proved against it or against a stronger one."""
+
+    def __init__(self, document: dict[str, Any], model: Model) -> None:
+        unknown = document.keys() - {*KEYS, *CLAIMS}
+        if unknown or "norm" not in document or "budget" not in document:
+            problem = f"unknown key {min(unknown)!r}" if unknown else "norm or budget is missing"
+            refuse(f"expectation: {problem}; it may have {', '.join((*KEYS, *CLAIMS))}")
+        self.model = model
+        self.by_row: list[Any] | None = None  # bounds of every row
+        try:
+            self.attacker = Attacker(self.header_form(document), model)
+            rows, self.labels = document.get("rows", "all"), document.get("labels")
+            self.rows = None if rows == "all" else int(rows)
+            self.robustness = Fraction(str(document.get("robustness", 0)))
+        except RefusedError as error:
+            refuse(f"expectation: {error}")
+        except DAMAGE as error:
+            refuse(f"expectation: {type(error).__name__}: {str(error)[:100]}")
+        if self.labels not in (None, "given", "own") or not 0 <= self.robustness <= 1:
+            refuse("expectation: labels must be given or own, robustness 0 to 1")
+
+    def header_form(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The attacker of `carvegbm.Attacker.to_dict` as the header of a proof has it."""
+        model, n = self.model, self.model.n_features
+
+        def at(given: Any, is_key: bool = False) -> int:
+            text = str(given)
+            if type(given) is int or (is_key and POSITION.fullmatch(text)):
+                return int(text) if 0 <= int(text) < n else refuse(f"there is no feature {text}")
+            name = text[1:-1] if is_key and quoted(text) else text
+            names = model.own_names or ()
+            return names.index(name) if name in names else refuse(f"there is no feature {name!r}")
+
+        def by_feature(given: Any) -> dict[int, Any]:
+            if isinstance(given, dict):
+                return {at(key, is_key=True): value for key, value in given.items()}
+            if isinstance(given, list) and len(given) != n:
+                refuse(f"a list needs a value for each of the {n} features, got {len(given)}")
+            return dict(enumerate(given if isinstance(given, list) else [given] * n))
+
+        def hexed(values: dict[int, Any]) -> dict[str, str]:
+            return {str(f): float(value).hex() for f, value in values.items()}
+
+        norm, budget = document["norm"], float(document["budget"])
+        inf = str(norm) == "inf"
+        fields: dict[str, Any] = {"norm": "inf" if inf else int(norm), "budget": budget.hex()}
+        if document.get("features", "all") != "all":
+            fields["features"] = [at(f) for f in document["features"]]
+        scale = by_feature(document.get("scale", {}))
+        pairs = {f: s if isinstance(s, list) else [s, s] for f, s in scale.items()}
+        fields |= {side: hexed({f: p[i] for f, p in pairs.items()}) for i, side in SIDES}
+        groups = [[at(f) for f in group] for group in document.get("one_hot", ())]
+        states = {*model.categories, *chain(*groups)}
+        steps = by_feature(document["step"]) if document.get("step") is not None else {}
+        ratios = {f: Fraction(str(step)) for f, step in steps.items() if f not in states}
+        fields["step"] = {str(f): f"{s.numerator}/{s.denominator}" for f, s in ratios.items()}
+        named = by_feature(document.get("categories", {}))
+        fields["categories"] = {
+            str(f): sorted(self.code(f, label) for label in named[f])
+            if f in named
+            else model.codes(f)
+            for f in model.categories
+        }
+        fields["one_hot"] = groups
+        bounds = document.get("bounds", {})
+        if isinstance(bounds, list):
+            if any(isinstance(end, list) and isinstance(end[0], list) for end in bounds):
+                self.by_row, bounds = [*zip(*bounds, strict=True)], {}
+            else:
+                lows, highs = map(by_feature, bounds)
+                bounds = {str(f): [lows[f], highs[f]] for f in lows}
+        pairs = {f: p for f, p in by_feature(bounds).items() if f not in model.categories}
+        fields["lower"] = hexed({f: infinite(pair)[0] for f, pair in pairs.items()})
+        fields["upper"] = hexed({f: infinite(pair)[1] for f, pair in pairs.items()})
+        return fields
+
+    def code(self, feature: int, label: Any) -> int:
+        """The code of a category, given by its label or as a code."""
+        labels = self.model.categories[feature]
+        code = key_of(str(label), labels.items())
+        code = int(label) if code < 0 and str(label).isdecimal() else code
+        return (
+            code if code >= 0 else refuse(f"{self.model.name(feature)} has no category {label!r}")
+        )
+
+    def check(self, report: Report, rows: Rows) -> None:
+        """Add to a report what the proof of these rows does not cover."""
+        head, proved, expected = report.header, report.attacker, self.attacker
+        missing: list[str] = []
+        count = report.n_rows if self.rows is None else self.rows
+        if head["rows"] < count:
+            missing.append(f"{count} rows are expected, the proof covers {head['rows']}")
+        if self.by_row is not None and len(self.by_row) < len(rows):
+            refuse(f"expectation: has bounds of {len(self.by_row)} rows, the proof {len(rows)}")
+        if self.labels not in (None, head["labels"]):
+            missing.append(f"labels are {head['labels']!r}, expected {self.labels!r}")
+        if proved.norm != expected.norm:
+            missing.append(f"the norm is {proved.norm_name}, expected {expected.norm_name}")
+        if proved.budget < expected.budget:
+            missing.append(
+                f"the budget is {plain(proved.budget)}, expected {plain(expected.budget)}"
+            )
+        free = [f for f in range(self.model.n_features) if expected.may_change(f)]
+        for reason, is_short in self.comparisons(report, rows).items():
+            short = [f for f in free if is_short(f)]
+            if short:
+                missing.append(f"{reason}: {report._listed(short)}")
+        robust, n = report.counts()["robust"], head["rows"]
+        if robust < self.robustness * n:
+            text = f"{robust} of {n} rows are proved robust, expected {self.robustness * n}"
+            if robust + len(report.undecided) < self.robustness * n:
+                missing.append(text)
+        report.not_covered = missing
+
+    def comparisons(self, report: Report, rows: Rows) -> dict[str, Callable[[int], bool]]:
+        """By reason: whether the proof's attacker is more limited in a feature than expected."""
+        proved, expected = report.attacker, self.attacker
+        groups = [
+            {f: frozenset(g) for g in a.groups.values() for f in g} for a in (proved, expected)
+        ]
+
+        def is_tighter(feature: int) -> bool:
+            for row in range(len(rows)) if proved.row_bounds or self.by_row else [0]:
+                own, wanted = proved.bounds[feature], expected.bounds[feature]
+                if proved.row_bounds:
+                    own = dict(report.row_bounds.get(row, ())).get(feature, NONE)
+                if self.by_row is not None:
+                    low, high = self.by_row[row]
+                    wanted = infinite([low[feature], high[feature]])
+                if not (own[0] <= wanted[0] and wanted[1] <= own[1]):
+                    return feature not in self.model.categories
+            return False
+
+        return {
+            "cannot change": lambda f: not proved.may_change(f),
+            "smaller scale": lambda f: any(
+                p < e for p, e in zip(proved.scale[f], expected.scale[f], strict=True)
+            ),
+            "other steps": lambda f: not self.has_steps(f, report, rows),
+            "fewer categories": lambda f: (
+                not expected.codes.get(f, set()) <= proved.codes.get(f, set())
+            ),
+            "other one-hot groups": lambda f: groups[0].get(f) != groups[1].get(f),
+            "tighter bounds": is_tighter,
+        }
+
+    def has_steps(self, feature: int, report: Report, rows: Rows) -> bool:
+        """Whether the proof's attacker can choose every value that the expected steps allow."""
+        own, wanted = (a.step.get(feature) for a in (report.attacker, self.attacker))
+        if own == wanted or wanted is None:
+            return own == wanted
+        if own is None:  # all doubles: multiples of 1 / 2^n are, in the range of steps
+            return not self.model.narrow and wanted.denominator & (wanted.denominator - 1) == 0
+        # A finer step has a shorter range, and norm 0 reaches all of it.
+        reach = self.attacker.budget * max(self.attacker.scale[feature])
+        ends = max(
+            (abs(Fraction(row[feature])) for row in rows if row[feature] == row[feature]), default=0
+        )
+        in_range = (ends + reach) / own <= LARGEST_STEPS // own.numerator
+        return (wanted / own).denominator == 1 and in_range and self.attacker.norm != 0
+
+
+def infinite(pair: Sequence[Any]) -> tuple[float, float]:
+    """A pair of bounds in which None stands for an infinite one."""
+    low, high = (None if end is None else float(end) for end in pair)
+    return (-math.inf if low is None else low, math.inf if high is None else high)
 
 
 def check(
@@ -1218,32 +1807,45 @@ def check(
     *,
     label: str | None = None,
     classes: list[Any] | None = None,
-    told: Callable[[str], object] = lambda _: None,
+    trees: str = "best",
+    expect: dict[str, Any] | None = None,
+    allow_trivial: bool = False,
+    on_row: Callable[[str], object] = lambda _: None,
 ) -> Report:
-    """Check a file of proofs; `Report.is_proved` says whether all statuses are proved.
+    """Check a file of proofs; `Report.exit_code` is 0 if every status is proved.
 
     `data` is a CSV file as `carvegbm verify` takes it, or rows of numbers (categories as codes, NaN
-    for what is missing) and their labels, None for the model's own decisions. `label` is the label
-    column; `classes` are the class labels in the order of the model's outputs; `told` is given a
-    line for every row. Raises RefusedError where a file is damaged, or they do not belong together.
+    where missing) and their labels, None for the model's own decisions. `label` is the label
+    column; `classes` are the class labels in the order of the model's outputs; `trees` says how
+    many iterations of the model are used: "best", "all" or a number. `expect` is what should be
+    proved: an attacker as `carvegbm.Attacker.to_dict` returns it, and "rows", "labels" or
+    "robustness". `on_row` is called with a line for every row. Raises RefusedError if a file is
+    damaged, if the files do not belong together, or if the attacker can change nothing.
     """
-    name, ensemble = os.fspath(proof), read_model(os.fspath(model), classes)
-    rows, names = data if isinstance(data, tuple) else read_csv(os.fspath(data), ensemble, label)
-    packed, collects = content_of(name, is_packed=False), gc.isenabled()
+    name, column = os.fspath(proof), "the labels given"
+    packed = content_of(name, is_packed=False)
+    if not packed.startswith(MAGIC):
+        refuse(f"{name}: is no proof of a known version; give the file that verify --proof wrote")
+    ensemble, collects = read_model(os.fspath(model), classes, trees), gc.isenabled()
+    wanted = Expectation(expect, ensemble) if expect is not None else None
+    if isinstance(data, tuple):
+        rows, names = data
+    else:
+        rows, names, column = read_csv(os.fspath(data), ensemble, label)
     gc.disable()  # no cycles are made; to look for them takes as long as the rest
     try:
         header, blocks, records = read_frame(packed)
         if ensemble.content() != header["model"]:
-            refuse("speaks of another model; give the one that it was written for")
+            refuse("was written for another model; give that one, with the same trees")
         if any(len(row) != ensemble.n_features for row in rows):
-            refuse(f"speaks of {ensemble.n_features} features, and the data have other rows")
+            refuse(f"needs rows of {ensemble.n_features} features, and the data have others")
         if not 1 <= header["rows"] <= len(rows):
-            refuse(f"speaks of {header['rows']} rows, and the data have {len(rows)}")
+            refuse(f"covers {header['rows']} rows, and the data have {len(rows)}")
         n_rows = len(rows)
         rows = [[float(v) if v == v else math.nan for v in row] for row in rows[: header["rows"]]]
-        question = Question(ensemble, Attacker(header["attacker"], ensemble), rows)
+        problem = Problem(ensemble, Attacker(header["attacker"], ensemble), rows)
         if header["labels"] == "own":
-            labels = [question.decide(question.places(row)) for row in rows]
+            labels = [problem.decide(problem.places(row)) for row in rows]
         elif header["labels"] == "given" and names is not None:
             labels = places_of(list(names)[: len(rows)], ensemble.classes)
         else:
@@ -1252,16 +1854,25 @@ def check(
         for row, place in zip(rows, labels, strict=True):
             content.update(struct.pack(f"<{len(row)}dI", *row, place))
         if content.hexdigest() != header["data"]:
-            refuse("speaks of other data; give those that it was written for, and the same --label")
-        report = Report(header, n_rows)
+            refuse("was written for other data; give those, with the same --label and --classes")
+        report = Report(
+            header, problem.attacker, n_rows, column, "as given" if classes else "as read"
+        )
         for reader in records_of(blocks):
-            told(report.judge(reader, question, rows, labels))
-        judged = {*report.checked, *report.wrong}
+            on_row(report.judge(reader, problem, rows, labels))
+        judged = {*report.checked, *report.wrong, *report.undecided}
         if len(judged) != records:
             refuse(f"ends after {len(judged)} records of {records}")
         for number in sorted(set(range(header["rows"])) - judged):
             report.wrong[number] = "there is no record of it"
-            told(f"row {number}: {report.wrong[number]}")
+            on_row(f"row {number}: {report.wrong[number]}")
+        if report.checked and report.unmovable == len(report.checked) and not allow_trivial:
+            refuse(
+                "proves nothing: the attacker can change no feature that the model tests, in any "
+                f"row ({'; '.join(report.restrictions())}); --allow-trivial accepts this"
+            )
+        if wanted is not None:
+            wanted.check(report, rows)
     except (RefusedError, NotProvedError) as error:
         refuse(f"{name}: {error}")
     except DAMAGE as e:
@@ -1273,27 +1884,45 @@ def check(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check a file; 0 if all is proved, 1 if not, 2 if that cannot be said."""
-    parser = argparse.ArgumentParser("carvegbm_check", description="Check a proof of verdicts.")
+    """Check a file; docs/command-line.md has the exit codes."""
+    parser = argparse.ArgumentParser(
+        "carvegbm_check",
+        description="Check a proof of verdicts.",
+        epilog="Exit codes: 0 every status is proved; 1 the expectation is not covered; 2 bad "
+        "input; 3 some rows are undecided; 4 a proof is wrong; 130 interrupted.",
+    )
     parser.add_argument("proof", help="the file that carvegbm verify --proof wrote")
     parser.add_argument("model", help="LightGBM text, XGBoost JSON, or JSON of carvegbm convert")
     parser.add_argument("data", help="CSV, as carvegbm verify takes it")
     parser.add_argument("--label", help="the label column")
     parser.add_argument("--classes", help="class labels by output, separated by commas")
+    parser.add_argument("--trees", default="best", help="iterations to use: all, best or a number")
+    parser.add_argument("--expect", help="norm=inf,budget=0.01,rows=all,features=all or JSON file")
+    parser.add_argument(
+        "--allow-trivial", action="store_true", help="the attacker may be powerless"
+    )
     parser.add_argument("--quiet", action="store_true", help="print the summary only")
+    parser.add_argument("--json", action="store_true", help="print all findings as JSON")
     given = parser.parse_args(arguments)
-    classes = [name.strip() for name in given.classes.split(",")] if given.classes else None
-    how = {"label": given.label, "classes": classes} | ({} if given.quiet else {"told": print})
+    options: dict[str, Any] = {"label": given.label, "trees": given.trees}
+    options["classes"] = [c.strip() for c in given.classes.split(",")] if given.classes else None
+    options["allow_trivial"] = given.allow_trivial
+    if not (given.quiet or given.json):
+        options["on_row"] = print
     try:
-        report = check(given.proof, given.model, given.data, **how)
-        print(report, flush=True)
+        options["expect"] = read_expectation(given.expect) if given.expect else None
+        report = check(given.proof, given.model, given.data, **options)
+        print(json.dumps(report.document(), indent=1) if given.json else report, flush=True)
     except RefusedError as error:
         print("carvegbm_check:", " ".join(str(error).split()), file=sys.stderr)
-        return 2
-    except OSError:  # nobody is told
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("carvegbm_check: interrupted", file=sys.stderr)
+        return 130
+    except OSError:  # standard output was closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 2
-    return 0 if report.is_proved else 1
+        return BAD_INPUT
+    return report.exit_code
 
 
 if __name__ == "__main__":

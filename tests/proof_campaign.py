@@ -51,8 +51,10 @@ def check_proof(case: Case) -> str:
                 ensemble, X, y, attacker, engine=engine, timeout=TIMEOUT, threads=1, proof=proof
             )
             assert result.status.tolist() == [expected], f"{engine}: {result.status} {expected}"
-            report = carvegbm_check.check(proof, saved, (rows.tolist(), list(y)))
-            assert report.is_proved, f"{engine}: {report.wrong}"
+            report = carvegbm_check.check(
+                proof, saved, (rows.tolist(), list(y)), allow_trivial=True
+            )
+            assert report.is_proved, f"{engine}: {report}"
             assert report.checked == {0: expected}, f"{engine}: {report.checked} {expected}"
     return expected
 

@@ -30,25 +30,25 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def test_every_row_is_named_and_the_summary_ends_it(cli: Any, files: list[str]) -> None:
-    summary = "2 rows, norm 1, budget 0.5: 1 robust, 1 fragile checked\n"
+    code, summary, err = cli("check", *files, "--quiet")
+    assert (code, err) == (0, "")
+    assert "attacker:  norm 1, budget 0.5\n" in summary
+    assert summary.endswith("checked:   1 robust, 1 fragile; robustness 1 / 2 = 50.00 %\n")
     assert cli("check", *files) == (
         0,
         f"row 0: robust: checked\nrow 1: fragile: checked\n{summary}",
         "",
     )
-    assert cli("check", *files, "--quiet") == (0, summary, "")
 
 
-def test_a_status_that_is_not_proved_ends_with_1(
-    cli: Any, files: list[str], tmp_path: Path
-) -> None:
+def test_a_wrong_proof_ends_with_4(cli: Any, files: list[str], tmp_path: Path) -> None:
     ensemble = cg.load(files[1])
     question = Asked(tmp_path, ensemble, Attacker(1, 0.5), [[0.0], [0.75]], [1, 1])
     question.check(*(record(row, "robust", parts(({}, NOTHING))) for row in range(2)))
     code, out, _ = cli("check", *files)
-    assert code == 1
-    assert "row 1: robust: part 0, case 0: the bound is -1, an attack may win\n" in out
-    assert out.endswith("1 robust checked; 1 not proved\n")
+    assert code == 4
+    assert "row 1: robust: part 0, case 0: the bound is -1, so an attack may win\n" in out
+    assert "checked:   1 robust, 1 wrong; " in out
 
 
 def test_files_that_do_not_belong_together_are_refused(
@@ -85,7 +85,7 @@ def test_data_of_other_kinds_are_read_for_the_checker(
     ]:
         code, out, _ = cli("check", *files[:2], str(tmp_path / name), "--quiet", *more)
         assert code == 0, name
-        assert "1 robust, 1 fragile checked" in out
+        assert "1 robust, 1 fragile; " in out
 
 
 def test_only_the_sample_has_data_of_its_own(refuses: Any, files: list[str]) -> None:
@@ -113,4 +113,4 @@ def test_the_checker_runs_alone_and_imports_nothing_of_the_package(files: list[s
         text=True,
         check=True,
     )
-    assert done.stdout.endswith("checked\n[] 0\n")
+    assert done.stdout.endswith("50.00 %\n[] 0\n")

@@ -160,6 +160,15 @@ def test_a_header_must_be_what_it_should_be(question: Asked, change: dict[str, A
         {"one_hot": [[0, 0]]},
         {"one_hot": [0]},
         {"lower": []},
+        {"features": ""},
+        {"features": {}},
+        {"features": [0, 0]},
+        {"features": [True]},
+        {"one_hot": {}},
+        {"categories": []},
+        {"step": []},
+        {"row_bounds": 0},
+        {"upper": {"0": "nan"}},
     ],
 )
 def test_an_attacker_must_be_what_it_should_be(question: Asked, change: dict[str, Any]) -> None:
@@ -229,7 +238,7 @@ def test_cases_may_be_deep_but_not_without_end(question: Asked) -> None:
         return question.check(record(0, "robust", parts(({}, case))), RIGHT[1])
 
     assert deep(4095).is_proved
-    assert "too many cuts" in deep(4096).wrong[0]
+    assert "nested too deeply" in deep(4096).wrong[0]
     assert cut_below(0, 0, NOTHING, NOTHING) == b"\1\0\0" + NOTHING + NOTHING
 
 
@@ -243,17 +252,17 @@ def test_cells_far_away_take_no_room(question: Asked, cell: int) -> None:
 def test_a_witness_names_a_feature_once_and_ends_its_record(question: Asked) -> None:
     twice = b"\2" + witness({0: 9.0})[1:] + witness({0: 1.125})[1:]
     assert "twice" in question.check(RIGHT[0], record(1, "fragile", twice)).wrong[1]
-    assert "goes on" in question.check(RIGHT[0], RIGHT[1] + b"\0").wrong[1]
+    assert "after its end" in question.check(RIGHT[0], RIGHT[1] + b"\0").wrong[1]
 
 
 def test_what_only_the_file_claims_is_said(question: Asked) -> None:
     """Own labels, some of the rows, and bounds of a row are the file's word."""
     question.head |= {"labels": "own"}
-    assert "the model's own answers as labels" in str(question.check(*RIGHT))
+    assert "the model's own decisions count as correct" in str(question.check(*RIGHT))
     question.head |= by_hand.header(
         question.ensemble, question.rows[:1], question.labels[:1], question.attacker
     )
-    assert str(question.check(RIGHT[0])).startswith("the first 1 of 2 rows, ")
+    assert "the first 1 of 2 rows; labels's" in str(question.check(RIGHT[0]))
     question.head["rows"] = 0
     with pytest.raises(RefusedError, match="0 rows"):
         question.check()
@@ -264,9 +273,9 @@ def test_bounds_of_a_row_are_said(tmp_path: Path) -> None:
     question = Asked(tmp_path, ensemble, Attacker(1, 0.5), [[0.75]], [1])
     question.head["attacker"]["row_bounds"] = True
     bounded = record(0, "robust", parts(({}, NOTHING)), ([0.5], [1.0]))
-    told: list[str] = []
-    assert question.check(bounded, told=told.append).is_proved
-    assert told == ["row 0: robust: checked, within 0: 0.5 to 1.0"]
+    lines: list[str] = []
+    assert question.check(bounded, on_row=lines.append).is_proved
+    assert lines == ["row 0: robust: checked, with feature 0 between 0.5 and 1"]
 
 
 def test_own_labels_of_a_row_that_cannot_be_are_refused(tmp_path: Path) -> None:
@@ -296,13 +305,15 @@ def test_the_command_says_what_it_found(
     (tmp_path / "data.csv").write_text("f,label\n0,1\n0.75,1\n")
     files = [str(tmp_path / name) for name in ("a.proof", "model.json", "data.csv")]
     question.check(*RIGHT)
-    summary = "2 rows, norm 1, budget 0.5: 1 robust, 1 fragile checked\n"
+    summary = "checked:   1 robust, 1 fragile; robustness 1 / 2 = 50.00 %\n"
     assert main(files) == 0
-    assert capsys.readouterr().out == f"row 0: robust: checked\nrow 1: fragile: checked\n{summary}"
+    out = capsys.readouterr().out
+    assert out.startswith("row 0: robust: checked\nrow 1: fragile: checked\nproof: ")
+    assert out.endswith(summary)
     assert main([*files, "--quiet"]) == 0
-    assert capsys.readouterr().out == summary
+    assert capsys.readouterr().out.startswith("proof: ")
     question.check(RIGHT[0])
-    assert main(files) == 1
+    assert main(files) == 4
     assert "row 1: there is no record of it\n" in capsys.readouterr().out
     (tmp_path / "a.proof").write_bytes(b"?")
     assert main(files) == 2
@@ -370,8 +381,6 @@ def test_limits_are_printed_as_numbers(question: Asked) -> None:
     lower, upper = (-math.inf).hex(), (1.25).hex()
     question.head["attacker"] |= {"up": {"0": (1.0).hex()}, "down": {"0": (0.75).hex()}}
     question.head["attacker"] |= {"lower": {"0": lower}, "upper": {"0": upper}}
-    said = str(question.check(*RIGHT))
-    assert '"0": 0.75' in said
-    assert '"0": 1.25' in said
-    assert "lower" not in said
-    assert " up " not in said
+    text = str(question.check(*RIGHT))
+    assert "scale 0.75 down and 1 up: feature 0\n" in text
+    assert "between -inf and 1.25: feature 0\n" in text

@@ -80,7 +80,7 @@ class Statement:
         proof.write_bytes(by_hand.file_of(head, [payload]))
         given = np.asarray(rows.given, dtype=np.float64).tolist()
         try:
-            report = carvegbm_check.check(proof, model, (given, [label]))
+            report = carvegbm_check.check(proof, model, (given, [label]), allow_trivial=True)
         except carvegbm_check.RefusedError:
             return None
         return report.checked.get(0) if report.is_proved else None

@@ -32,7 +32,7 @@ def assert_same(path: Path, rows: Any, classes: list[Any] | None = None) -> None
     assert model.content() == by_hand.model_content(ensemble)
     fields = {"norm": 0, "budget": (1.0).hex()}
     given = in_codes(ensemble, np.asarray(rows, dtype=float)).tolist()
-    question = checker.Question(model, checker.Attacker(fields, model), given)
+    question = checker.Problem(model, checker.Attacker(fields, model), given)
     trees = oracle.in_units(ensemble)
     for row, source in zip(given, np.asarray(rows, dtype=float).tolist(), strict=True):
         raw = exact_raw_score(question, row)
@@ -40,7 +40,7 @@ def assert_same(path: Path, rows: Any, classes: list[Any] | None = None) -> None
         assert question.decide(question.places(row)) == oracle.decide(ensemble, raw)
 
 
-def exact_raw_score(question: checker.Question, row: list[float]) -> list[Fraction]:
+def exact_raw_score(question: checker.Problem, row: list[float]) -> list[Fraction]:
     """By the leaf of each tree that lies in the cells of the row."""
     cells = question.places(row)
     sums = [Fraction(score) for score in question.model.base]
@@ -49,7 +49,7 @@ def exact_raw_score(question: checker.Question, row: list[float]) -> list[Fracti
         while len(nodes[place]) == 5:
             axis, mask, *children = splits[place]
             place = children[not mask >> cells[axis] & 1]
-        sums = [total + Fraction(score) for total, score in zip(sums, nodes[place][0], strict=True)]
+        sums = [total + Fraction(nodes[place][0].get(o, 0.0)) for o, total in enumerate(sums)]
     return [total / question.model.average for total in sums]
 
 
@@ -307,7 +307,7 @@ def assert_reads(path: Path, model: checker.Model, label: str | None = None) -> 
     from carvegbm import load_table
 
     table = load_table(path, label=label, n_features=3).ordered_as(model.names)
-    rows, names = checker.read_csv(str(path), model, label)
+    rows, names, _ = checker.read_csv(str(path), model, label)
     assert names is not None
     np.testing.assert_array_equal(np.array(rows), np.asarray(table.X, dtype=float))
     places = checker.places_of(names, model.classes)
@@ -342,7 +342,7 @@ def test_words_are_labels_where_the_classes_are(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("1,2,3,yes\n4,5,6,no\n")
     assert_reads(tmp_path / "data.csv", model)
     (tmp_path / "data.csv").write_text("1,2,3,yes\n4,5,6,maybe\n")
-    _, names = checker.read_csv(str(tmp_path / "data.csv"), model, None)
+    _, names, _ = checker.read_csv(str(tmp_path / "data.csv"), model, None)
     with pytest.raises(checker.RefusedError, match="'maybe'"):
         checker.places_of(names or [], model.classes)
 
@@ -379,5 +379,5 @@ def test_categories_by_label_become_codes(tmp_path: Path) -> None:
     ensemble.save(tmp_path / "m.json")
     (tmp_path / "data.csv").write_text("kind,label\na,0\nb,1\nc,0\nd,0\n")
     model = checker.read_model(str(tmp_path / "m.json"), None)
-    rows, _ = checker.read_csv(str(tmp_path / "data.csv"), model, None)
+    rows, _, _ = checker.read_csv(str(tmp_path / "data.csv"), model, None)
     assert rows == [[0.0], [1.0], [5.0], [-1.0]]

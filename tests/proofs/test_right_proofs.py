@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import carvegbm_check
 import oracle
 from carvegbm.ensemble import Ensemble
 from generators import NORMS, Case, make_case
@@ -123,7 +124,8 @@ def test_rows_that_were_not_decided_or_not_proved_are_listed(tmp_path: Path) -> 
     case = make_case(3, math.inf, "any", "binary")
     question = Asked(tmp_path, case.ensemble, case.attacker, [case.x, case.x], [0, 1])
     report = question.check(b"\0\x10", b"\1\x14")
-    assert report.wrong == {0: "robust: without a proof", 1: "unknown: without a proof"}
+    assert report.undecided == {0: "robust: without a proof", 1: "unknown: without a proof"}
+    assert report.exit_code == carvegbm_check.UNDECIDED
     assert not report.is_proved
 
 

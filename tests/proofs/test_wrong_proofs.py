@@ -112,11 +112,11 @@ def test_states_that_a_cut_does_not_name_are_in_its_second_part(tmp_path: Path) 
     [
         (cut_below(7, 0, NOTHING, NOTHING), "there is no axis 7"),
         (by_hand.cut_states(0, [0], NOTHING, NOTHING), "of the other kind"),
-        (bound(0, 0, {(2, 0): [(0, 1)]}), "no tree"),
+        (bound(0, 0, {(2, 0): [(0, 1)]}), "no such tree"),
         (bound(0, 0, {(0, 9): [(0, 1)]}), "there is no axis 9"),
         (bound(0, 0, {(0, 0): [(1, 1), (1, 2)]}), "do not rise"),
-        (bound(0, 0, {(0, 0): [(2, 1)]}), "not there"),
-        (b"\3" + by_hand.weights_of({0: 1}) + NOTHING, "a right row"),
+        (bound(0, 0, {(0, 0): [(2, 1)]}), "does not exist"),
+        (b"\3" + by_hand.weights_of({0: 1}) + NOTHING, "a correct row"),
     ],
 )
 def test_what_is_not_there_is_not_proved(case: bytes, words: str, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_each_row_has_its_own_status(tmp_path: Path) -> None:
     report = question.check(*wrong)
     assert (report.checked, len(report.wrong)) == ({}, 3)
     swapped = (record(0, "vulnerable", parts(({}, NOTHING))), *RECORDS[1:])
-    assert "the model decides for 1" in question.what_is_wrong(*swapped)
+    assert "the model answers 1" in question.what_is_wrong(*swapped)
 
 
 def test_a_row_without_a_record_is_not_proved(tmp_path: Path) -> None:
@@ -427,13 +427,13 @@ def test_the_content_of_model_data_and_attacker_is_compared(tmp_path: Path) -> N
     for name in ("model", "data"):
         question = three_rows(tmp_path)
         question.head[name] = question.head[name][:-1] + "f0"[question.head[name][-1] == "f"]
-        with pytest.raises(RefusedError, match=f"speaks of (an)?other {name}"):
+        with pytest.raises(RefusedError, match=f"written for (an)?other {name}"):
             question.check(*RECORDS)
     question = three_rows(tmp_path)
     question.rows[1][0] = math.nextafter(question.rows[1][0], 2)
-    with pytest.raises(RefusedError, match="speaks of other data"):
+    with pytest.raises(RefusedError, match="written for other data"):
         question.check(*RECORDS)
     question = three_rows(tmp_path)
     question.labels[0] = 0
-    with pytest.raises(RefusedError, match="speaks of other data"):
+    with pytest.raises(RefusedError, match="written for other data"):
         question.check(*RECORDS)

@@ -1,16 +1,18 @@
-"""The command check: proofs that verify wrote, by a checker that shares nothing with the rest."""
+"""The command check: check a file of proofs with the independent checker, `carvegbm_check`."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from carvegbm.attackers.files import naming, read_document
 from carvegbm.cli.shared import inputs, options
 from carvegbm.errors import CarveError
 
-_EXAMPLE = "carvegbm check verdicts.proof model.txt data.csv"
+_EXAMPLE = "carvegbm check verdicts.proof model.txt data.csv --expect norm=inf,budget=0.01"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,18 +36,36 @@ def check(
     *,
     label: options.Label = None,
     classes: options.Classes = None,
+    trees: Annotated[
+        str,
+        typer.Option(metavar="N", help="Iterations of the model to use: all, best or a number."),
+    ] = "best",
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLAIM",
+            help="What must be proved: norm=inf,budget=0.01,rows=all,features=all, or a TOML or "
+            "JSON file with an attacker.",
+        ),
+    ] = None,
+    allow_trivial: Annotated[
+        bool, typer.Option("--allow-trivial", help="Accept an attacker that can change nothing.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the summary only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all findings as JSON.")] = False,
 ) -> None:
     """Check proofs of verdicts.
 
-    Every status in PROOF is proved again for MODEL and DATA by a program of one file,
-    carvegbm_check.py, which uses nothing else of this package. The exit code is 0 if all of them
-    are proved, 1 if one is not, 2 if the files are damaged or do not belong together.
+    Proves every status in PROOF again for MODEL and DATA, with carvegbm_check.py, which shares no
+    code with the rest of the package, and prints every restriction of the attacker.
 
-    It reads CSV itself. Other DATA are read for it as verify does, and must have the content that
-    PROOF names.
+    Exit codes: 0 every status is proved; 1 the claim of --expect is not covered; 2 bad input; 3
+    some rows are undecided; 4 a proof is wrong.
+
+    The checker reads CSV itself. Other DATA are read for it as verify does, and must have the
+    content that PROOF names.
     """
     import carvegbm_check
 
@@ -54,22 +74,40 @@ def check(
         report = carvegbm_check.check(
             proof,
             inputs.model_path(model),
-            _instances(model, data, reading),
+            _rows(model, data, reading),
             label=label,
             classes=options.names(classes),
-            told=(lambda _: None) if quiet else typer.echo,
+            trees=trees,
+            expect=_expectation(expect),
+            allow_trivial=allow_trivial,
+            on_row=(lambda _: None) if quiet or as_json else typer.echo,
         )
     except carvegbm_check.RefusedError as error:
         raise CarveError(str(error)) from None
-    typer.echo(report)
-    if not report.is_proved:
-        raise typer.Exit(1)
+    typer.echo(json.dumps(report.document(), indent=1) if as_json else report)
+    if report.exit_code:
+        raise typer.Exit(report.exit_code)
 
 
-def _instances(
+def _expectation(text: str | None) -> dict[str, Any] | None:
+    """The claim in --expect, from `key=value` pairs or a TOML or JSON file."""
+    import carvegbm_check
+
+    if text is None:
+        return None
+    if not Path(text).exists() and "=" in text:
+        return carvegbm_check.read_expectation(text)
+    with naming(text):
+        found = read_document(text)
+        if not isinstance(found, dict):
+            raise CarveError("an expectation is a table of norm, budget, limits and rows")
+    return found
+
+
+def _rows(
     model: str, data: str | None, reading: inputs.Reading
 ) -> str | Path | tuple[list[list[float]], list[Any]]:
-    """The path of a file that the checker reads; of another one the rows, in codes, and labels."""
+    """The path of a CSV file, or the encoded rows and labels of any other data."""
     from carvegbm.instances.tabular import is_csv
     from carvegbm.trees.checking import checked_rows
 

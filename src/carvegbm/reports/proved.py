@@ -52,8 +52,8 @@ def prove_and_check(
         model = Path(folder) / "model.json"
         subject.ensemble.save(model)
         try:
-            found = carvegbm_check.check(path, model, (given, labels))
-            checked, said = found.is_proved, str(found)
+            found = carvegbm_check.check(path, model, (given, labels), allow_trivial=True)
+            checked, said = found.is_proved, found.summary()
         except carvegbm_check.RefusedError as error:
             checked, said = False, str(error)
     yield known | {"checked": checked, "said": said}
