@@ -226,14 +226,16 @@ CATBOOST_DOCUMENT = {
         ],
         "float_features": [
             {
-                "borders": [0.5],
+                "borders": [border],
                 "feature_id": name,
                 "feature_index": index,
                 "flat_feature_index": index,
                 "has_nans": True,
                 "nan_value_treatment": treatment,
             }
-            for index, (name, treatment) in enumerate([("a", "AsFalse"), ("b", "AsTrue")])
+            for index, (name, treatment, border) in enumerate(
+                [("a", "AsFalse", -0.45), ("b", "AsTrue", 0.75)]
+            )
         ],
     },
     "model_info": {
@@ -250,22 +252,32 @@ CATBOOST_DOCUMENT = {
             "leaf_values": [-0.5, 0.25, 0.5, 1.0],
             "leaf_weights": [1, 1, 1, 1],
             "splits": [
-                {"border": -0.45, "float_feature_index": 0, "split_type": "FloatFeature"},
-                {"border": 0.75, "float_feature_index": 1, "split_type": "FloatFeature"},
+                {
+                    "border": border,
+                    "float_feature_index": index,
+                    "split_index": index,
+                    "split_type": "FloatFeature",
+                }
+                for index, border in enumerate([-0.45, 0.75])
             ],
         },
         {
             "leaf_values": [0.125, -0.125],
             "leaf_weights": [1, 1],
             "splits": [
-                {"cat_feature_index": 0, "split_type": "OneHotFeature", "value": -784473192}
+                {
+                    "cat_feature_index": 0,
+                    "split_index": 2,
+                    "split_type": "OneHotFeature",
+                    "value": -784473192,
+                }
             ],
         },
     ],
     "scale_and_bias": [1, [0.0]],
 }
 CATBOOST_JSON = json.dumps(CATBOOST_DOCUMENT).encode()
-_BORDER = {"border": 0.75, "float_feature_index": 1, "split_type": "FloatFeature"}
+_BORDER = CATBOOST_DOCUMENT["oblivious_trees"][0]["splits"][1]
 CATBOOST_TREES_JSON = json.dumps(
     {
         **{key: value for key, value in CATBOOST_DOCUMENT.items() if key != "oblivious_trees"},

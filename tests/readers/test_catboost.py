@@ -69,9 +69,16 @@ def test_leaves_that_nothing_reaches_are_left_out(tmp_path):
     """Of x > 1 and x > 2 one combination cannot be; bit i of a leaf is the answer to split i."""
     document = small_models.CATBOOST_DOCUMENT
     one, two = (
-        {"border": border, "float_feature_index": 0, "split_type": "FloatFeature"}
-        for border in (1.0, 2.0)
+        {
+            "border": border,
+            "float_feature_index": 0,
+            "split_index": index,
+            "split_type": "FloatFeature",
+        }
+        for index, border in enumerate((1.0, 2.0))
     )
+    borders = ("features_info", "float_features", 0, "borders")
+    document = small_models.replaced(document, borders, [1.0, 2.0])
     tree = {"splits": [two, one, two], "leaf_values": list(range(8)), "leaf_weights": [1] * 8}
     path = tmp_path / "model.json"
     path.write_text(json.dumps({**document, "oblivious_trees": [tree]}))
@@ -354,14 +361,24 @@ SPLIT = ("oblivious_trees", 0, "splits", 0)
         (SPLIT, 3, "tree 0: a split must be a dict"),
         ((*SPLIT, "border"), "x", "tree 0: a border must be a number, got 'x'"),
         ((*SPLIT, "border"), ..., "tree 0: a border must be a number, got 'None'"),
-        ((*SPLIT, "border"), float("nan"), "NaN"),
+        ((*SPLIT, "border"), float("nan"), "tree 0: split_index 0 is FloatFeature 0 -0.4"),
+        ((*SPLIT, "border"), 0.5, "tree 0: split_index 0 is FloatFeature 0 -0.4"),
+        ((*SPLIT, "float_feature_index"), 1, "tree 0: split_index 0 is FloatFeature 0 -0.4"),
+        ((*SPLIT, "split_index"), 1, "tree 0: split_index 1 is FloatFeature 1 0.75, the split"),
+        ((*SPLIT, "split_index"), 3, "tree 0: split_index 3 is none"),
+        ((*SPLIT, "split_index"), ..., "tree 0: split_index is missing"),
+        ((*SPLIT, "split_index"), -1, "tree 0: split_index is '-1', not a count"),
+        ((*FLOATS, 0, "borders"), [0.5, -0.5], "borders of feature 'a' must ascend"),
+        ((*FLOATS, 0, "borders"), [float("nan")], "borders of feature 'a' must ascend"),
+        ((*FLOATS, 0, "feature_index"), 1, "has two features at position 1"),
         ((*SPLIT, "float_feature_index"), 7, "tree 0 tests feature 7 of 2; the file is damaged"),
         ((*SPLIT, "float_feature_index"), ..., "float_feature_index is missing"),
         ((*SPLIT, "split_type"), "Mystery", "tree 0 has a split of the unknown type 'Mystery'"),
         ((*SPLIT, "split_type"), "OnlineCtr", "target statistics"),
         ((*SPLIT, "split_type"), "EstimatedFeature", "the unknown type 'EstimatedFeature'"),
         ((*ONE_HOT, "value"), "x", "tree 1: a category must be the number"),
-        ((*ONE_HOT, "value"), 5, "by the hash 5, without a text; save"),
+        ((*ONE_HOT, "value"), 5, "tree 1: split_index 2 is OneHotFeature 0 -784473192, the"),
+        ((*TABLE, "hash"), 5, "by the hash -784473192, without a text; save"),
         ((*ONE_HOT, "cat_feature_index"), 1, "tree 1 tests feature 1 of 1"),
         ((*TABLE, "value"), 3, "a category must be a text, got '3'"),
         ((*TABLE, "hash"), 2**32, "hash is '4294967296', not a count"),

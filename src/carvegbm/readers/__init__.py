@@ -7,6 +7,7 @@ class comes from, so that no library is imported that the user has not imported 
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import zlib
@@ -37,6 +38,8 @@ _FORMATS = (
     ".silva forest, or JSON that Ensemble.save wrote"
 )
 _LIGHTGBM_TEXT = (b"tree\n", b"tree\r\n")
+_UNPACKED = 1 << 26  # bytes of any gzipped file
+_RATIO = 100  # bytes per byte of a larger one
 _DAMAGE = (
     ArithmeticError,
     AttributeError,
@@ -197,7 +200,7 @@ def _bytes(name: str) -> bytes:
         with open(name, "rb") as file:
             data = file.read()
         if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
+            data = _unpacked(data)
     except FileNotFoundError:
         raise ModelError("no such file") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -207,6 +210,16 @@ def _bytes(name: str) -> bytes:
     if not data.strip():
         raise ModelError("the file is empty")
     return data
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The content of a gzipped file; refuses one that is small and unpacks to very much."""
+    most = max(_UNPACKED, _RATIO * len(data))
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        found = file.read(most + 1)
+    if len(found) > most:
+        raise ModelError(f"unpacks to more than {most >> 20} MB; unpack it and pass that file")
+    return found
 
 
 def _text(data: bytes) -> str:

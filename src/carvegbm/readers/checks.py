@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -34,10 +35,12 @@ def count(
 ) -> int:
     """A field as a whole number >= 0 and < `most`, or a `ModelError`."""
     value = fields.get(key, default)
-    try:
+    found = -1
+    if isinstance(value, str):
+        if re.fullmatch(r"\s*\d{1,18}\s*", value, re.ASCII):
+            found = int(value)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1:
         found = int(value)
-    except (TypeError, ValueError, OverflowError):
-        found = -1
     if not 0 <= found < most:
         what = "is missing" if value is None else f"is {str(value)[:40]!r}"
         raise ModelError(f"{where}{key} {what}, not a count; the file is damaged")

@@ -10,6 +10,7 @@ import gc
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -63,7 +64,7 @@ _NOT_FINITE = (*_INFINITE, "NaN")
 """How numbers that JSON does not know are written: as texts, which float() reads."""
 
 _MARK = re.compile(rf'"format"\s*:\s*"{FORMAT}"')
-_AGAIN = "the file is damaged, save the ensemble again"
+_AGAIN = "the file is damaged, save it again"
 
 
 def is_ensemble(document: Mapping[str, Any]) -> bool:
@@ -72,15 +73,14 @@ def is_ensemble(document: Mapping[str, Any]) -> bool:
 
 
 def parse(text: str) -> Any:
-    """The document of a JSON text, of this format or another.
+    """Parse a JSON text of this format or another.
 
-    In a text of this format, a field that occurs twice is refused, because it means one thing to
-    one reader and another to the next, and so are NaN and Infinity, which are not JSON.
+    A field that occurs twice in one object is refused, because it means one thing to one reader and
+    another to the next. In this format so are NaN and Infinity, which are not JSON.
     """
-    if not _MARK.search(text):
-        return json.loads(text)
+    constant = _refuse_constant if _MARK.search(text) else None
     with _no_collection():
-        return json.loads(text, object_pairs_hook=_without_doubles, parse_constant=_refuse_constant)
+        return json.loads(text, object_pairs_hook=_without_doubles, parse_constant=constant)
 
 
 @contextmanager
@@ -98,8 +98,7 @@ def _no_collection() -> Iterator[None]:
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise ModelError(f"has the field {shown(twice)} twice in one object; {_AGAIN}")
     return fields
 

@@ -230,7 +230,6 @@ def _tree_from_block(index: int, block: Mapping[str, str]) -> Tree:
         listed = codes_of_bits(index, cut[by_set], bounds, words)
         sets = dict(zip(by_set.tolist(), listed, strict=True))
     return _tree(
-        index,
         feature,
         cut,
         *(np.where(side < 0, n_inner - 1 - side, side) for side in (left, right)),
@@ -285,7 +284,6 @@ def _tree_from_dump(index: int, root: Any) -> Tree:
     below = np.array(children)
     left, right = np.where(below < 0, len(splits) - 1 - below, below).T
     return _tree(
-        index,
         feature_.astype(np.int64),
         threshold_,
         left,
@@ -298,7 +296,6 @@ def _tree_from_dump(index: int, root: Any) -> Tree:
 
 
 def _tree(
-    index: int,
     feature: npt.NDArray[np.int64],
     threshold: npt.NDArray[np.float64],
     left: npt.NDArray[np.int64],
@@ -325,14 +322,15 @@ def _tree(
         sets=sets,
     )
     to_left = np.concatenate([zero_left, no.astype(bool)])
-    return send(index, tree, to_left, low=-_ZERO, high=_ZERO)
+    return send(tree, to_left, low=-_ZERO, high=_ZERO)
 
 
 def _split(block: Mapping[str, str], key: str, kind: type, tree: int) -> list[Any]:
     try:
-        if "_" in block.get(key, ""):  # which Python reads as a separator of digits
+        text = block.get(key, "")
+        if "_" in text or not text.isascii():  # Python reads separators of digits, other scripts
             raise ValueError
-        return [kind(part) for part in block.get(key, "").split()]
+        return [kind(part) for part in text.split()]
     except ValueError:
         raise ModelError(f"tree {tree}: {key} must be numbers; the file is damaged") from None
 

@@ -45,6 +45,8 @@ def codes_of_bits(
         raise ModelError(
             damaged.format(f"a categorical split asks for set {first:g} of {n_sets} sets")
         )
+    if len(np.unique(numbers)) < len(numbers):
+        raise ModelError(damaged.format("two categorical splits ask for one set"))
     if (np.diff(boundaries) < 0).any() or boundaries[0] < 0 or boundaries[-1] > len(words):
         raise ModelError(damaged.format("cat_boundaries must ascend to the end of cat_threshold"))
     if ((words < 0) | (words >= 1 << 32)).any():

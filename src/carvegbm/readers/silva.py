@@ -59,6 +59,7 @@ def from_text(text: str, classes: Classes) -> Ensemble:
 def _tree(index: int, words: _Words, n_features: int, n_classes: int) -> Tree:
     rows: list[tuple[int, float, int, int]] = []
     votes: list[list[float]] = []
+    none = [0.0] * n_classes
     waiting: list[int] = []  # splits whose right child is still to come, the innermost last
     while not rows or waiting:
         position = len(rows)
@@ -74,7 +75,7 @@ def _tree(index: int, words: _Words, n_features: int, n_classes: int) -> Tree:
                 )
             rows.append((feature, threshold, position + 1, -1))
             waiting.append(position)
-            votes.append([0.0] * n_classes)
+            votes.append(none)
         elif kind == "LEAF":
             counts = [words.count() for _ in range(n_classes)]
             rows.append((-1, 0.0, -1, -1))

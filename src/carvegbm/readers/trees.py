@@ -1,15 +1,19 @@
-"""What every reader ends with: trees as arrays, joined into one ensemble.
+"""The last step of every reader: check trees that are arrays and join them into one ensemble.
 
-Comes in: one `Tree` per tree, thresholds already translated so that x goes left iff x <= threshold,
-sets of categories so that x goes left iff its code is listed.
-Goes out: an `Ensemble`, or a `ModelError` that names the tree. Knows no foreign format.
+Readers give one `Tree` per tree, with thresholds already translated so that x goes left iff
+x <= threshold, and sets of categories so that x goes left iff its code is listed. The result is an
+`Ensemble`, or a `ModelError` that names the tree. Knows no foreign format.
+
+Files are not trusted. Cycles, shared nodes and NaN thresholds are refused here for all formats,
+before anything follows the children of a node. What is allocated is bounded by the number of nodes
+that the file holds, whatever counts it states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +23,15 @@ from carvegbm.errors import ModelError
 from carvegbm.readers.checks import Classes, name_of
 from carvegbm.trees.sets import Categories, flat_sets
 
-__all__ = ["Pieces", "Tree", "assemble", "below", "send", "spell_out"]
+__all__ = ["Pieces", "Tree", "assemble", "below", "check_size", "send"]
 
-_MOST_NODES = 1_000_000  # of a tree whose subtrees must be copied, see `send`
+_COPIES = 64  # nodes per node of the file, where subtrees must be copied, see `_spelled_out`
+_MOST_COPIES_OF_FEW = 1 << 14
 _MOST_FEATURES = 1 << 24
 _MOST_OUTPUTS = 1 << 16
 _MOST_SCORES = 1 << 28  # of an ensemble: leaves times outputs
+_MANY_OUTPUTS = 1 << 10  # more of them are read only where leaves are few
+_SCORES_OF_FEW = 1 << 22
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -45,6 +52,7 @@ class Tree:
     score: Floats  # a number per node, or a row with a number per output; of leaves only
     output: int = 0  # the output a single number counts for
     sets: Mapping[int, Ints] = field(default_factory=dict)  # by node: the codes that go left
+    pieces: Mapping[int, Pieces] = field(default_factory=dict)  # by node: replaces its threshold
 
     @classmethod
     def leaf(cls, score: float, output: int = 0) -> Tree:
@@ -63,40 +71,38 @@ def assemble(
     categories: Categories | None = None,
     **fields: Any,
 ) -> Ensemble:
-    """Join trees into an ensemble; `fields` are those of `Ensemble`.
+    """Check trees and join them into an ensemble; `fields` are those of `Ensemble`.
 
     Two `classes` turn a regression ensemble into a binary one: the second class iff raw score >= 0.
-    Codes that splits list and `categories` lack are added to them, by their numbers.
+    Codes that splits list and `categories` lack are added to them, labelled by their numbers.
     """
     if not 0 <= n_features <= _MOST_FEATURES:
         raise ModelError(f"the model has {n_features} features; at most {_MOST_FEATURES} are read")
-    if n_outputs > _MOST_OUTPUTS:
-        raise ModelError(f"the model has {n_outputs} outputs; at most {_MOST_OUTPUTS} are read")
     if task == "regression" and classes is not None:
         task = "binary"
-    starts = np.cumsum([0, *(len(tree.feature) for tree in trees)])
-    for index, tree in enumerate(trees):
-        _check_children(index, tree)
-    feature = _joined([tree.feature for tree in trees], np.int64)
+    starts, feature, left, right, threshold, kept = _joined_nodes(trees)
+    if any(tree.pieces for tree in trees):
+        trees = _spelled_out(trees)
+        starts, feature, left, right, threshold, kept = _joined_nodes(trees)
     split = feature >= 0
     if split.any() and feature.max() >= n_features:
-        index = int(np.searchsorted(starts, feature.argmax(), side="right")) - 1
+        index = _owner(starts, feature.argmax())
         raise ModelError(
             f"tree {index} tests feature {feature.max()}, the model has {n_features} features; "
             "the file is damaged"
         )
-    offset = np.repeat(starts[:-1], np.diff(starts))
-    left = _joined([tree.left for tree in trees], np.int64) + offset
-    right = _joined([tree.right for tree in trees], np.int64) + offset
-    kept = _reached(starts, split, left, right)
     place = np.cumsum(kept) - 1
     leaf = kept & ~split
     n_leaves = int(leaf.sum())
-    if max(n_leaves, 1) * n_outputs > _MOST_SCORES:
-        raise ModelError(f"{n_leaves} leaves with {n_outputs} scores each are too many to hold")
+    check_size(n_leaves, n_outputs)
+    voices = sum(tree.score.shape[1] if tree.score.ndim == 2 else 1 for tree in trees)
+    if trees and n_outputs > voices:
+        raise ModelError(
+            f"the model has {n_outputs} outputs, its trees count for {voices} at most; the file is "
+            "damaged"
+        )
 
     nodes = np.zeros(int(kept.sum()), dtype=NODE)
-    threshold = _joined([tree.threshold for tree in trees], np.float64)
     sets = [
         (int(starts[index]) + node, codes)
         for index, tree in enumerate(trees)
@@ -145,11 +151,18 @@ def assemble(
 
 def _all_categories(
     known: Categories, sets: Sequence[tuple[int, Ints]], feature: Ints
-) -> dict[int, dict[int, Any]]:
-    found: dict[int, dict[int, Any]] = {name: dict(labels) for name, labels in known.items()}
+) -> Categories:
+    """The known categories, and codes that splits list beside them."""
+    found: dict[int, Mapping[int, Any]] = dict(known)  # features may share one mapping
+    added: dict[int, dict[int, Any]] = {}
     for node, codes in sets:
-        labels = found.setdefault(int(feature[node]), {})
-        labels.update((code, code) for code in codes.tolist() if code not in labels)
+        name = int(feature[node])
+        labels = found.setdefault(name, {})
+        new = {code: code for code in codes.tolist() if code not in labels}
+        if new:
+            if name not in added:
+                found[name] = added[name] = dict(labels)
+            added[name].update(new)
     return found
 
 
@@ -176,19 +189,13 @@ def below(values: npt.ArrayLike, precision: Precision = "float64") -> Floats:
 
 
 def send(
-    index: int,
-    tree: Tree,
-    to_left: Bools,
-    *,
-    low: float,
-    high: float,
-    precision: Precision = "float64",
+    tree: Tree, to_left: Bools, *, low: float, high: float, precision: Precision = "float64"
 ) -> Tree:
-    """Tree `index`, changed so that a value in [low, high] goes left iff `to_left`.
+    """The tree, changed so that a value in [low, high] goes left iff `to_left`.
 
-    Returns a tree with `<=` splits only: x outside [low, high] and NaN go where they went before.
-    One threshold says it wherever `to_left` agrees with the comparison at one end of the interval.
-    Elsewhere three nested splits do, which copies both subtrees. Splits by categories stay.
+    x outside [low, high] and NaN go where they went before. One threshold says this wherever
+    `to_left` agrees with the comparison at one end of the interval. Elsewhere the line is cut into
+    `pieces`. Splits by categories stay.
     """
     before = float(below(low, precision))
     split, threshold = tree.feature >= 0, tree.threshold
@@ -196,7 +203,6 @@ def send(
     inside = (before <= threshold) & (threshold <= high)
     moved = np.where(split & inside, np.where(to_left, high, before), threshold)
     torn = split & np.where(to_left, threshold < before, threshold > high)
-    tree = replace(tree, threshold=moved)
     pieces: dict[int, Pieces] = {}
     for node in np.flatnonzero(torn).tolist():
         cut = float(threshold[node])
@@ -204,17 +210,35 @@ def send(
             pieces[node] = [(before, 0), (high, 1), (cut, 0), (np.inf, 1)]
         else:
             pieces[node] = [(cut, 0), (before, 1), (high, 0), (np.inf, 1)]
-    what = "sends a number that stands for a missing value against its thresholds"
-    remedy = "train it with missing values as NaN, or with fewer leaves"
-    return spell_out(index, tree, pieces, what, remedy) if pieces else tree
+    return replace(tree, threshold=moved, pieces=pieces)
 
 
-def spell_out(index: int, tree: Tree, pieces: Mapping[int, Pieces], what: str, remedy: str) -> Tree:
-    """Tree `index` with nested splits in place of those nodes for which there are `pieces`.
+def _spelled_out(trees: Sequence[Tree]) -> list[Tree]:
+    """The trees with nested `<=` splits in place of the nodes that have pieces.
+
+    A node with n pieces becomes n - 1 splits, which copies its subtrees. All trees together may
+    grow to `_COPIES` times their size.
+    """
+    room = _MOST_COPIES_OF_FEW + _COPIES * sum(len(tree.feature) for tree in trees)
+    found = []
+    for index, tree in enumerate(trees):
+        grown = _spelled_out_tree(tree, room) if tree.pieces else tree
+        if grown is None:
+            raise ModelError(
+                f"tree {index} sends single numbers against its thresholds, which takes more than "
+                f"{_COPIES} times its nodes to spell out; train it with missing values as NaN or "
+                "with fewer leaves, convert an ONNX model with thresholds in place of equalities"
+            )
+        room -= len(grown.feature)
+        found.append(grown)
+    return found
+
+
+def _spelled_out_tree(tree: Tree, room: int) -> Tree | None:
+    """One tree spelled out, or None if that takes more than `room` nodes.
 
     Along each path the interval (low, high] of every feature is known, and whether the feature may
-    be NaN there, so that a subtree nothing can reach is not copied. A tree that grows too large is
-    refused: `what` it does that needs so many nodes, and the `remedy`.
+    be NaN there, so that a subtree nothing can reach is not copied.
     """
     source: list[int] = []  # per new node: the node it copies
     threshold: list[float] = []
@@ -224,11 +248,6 @@ def spell_out(index: int, tree: Tree, pieces: Mapping[int, Pieces], what: str, r
     sets: dict[int, Ints] = {}
 
     def add(node: int, cut: float, nan: int, parent: int, is_right: bool) -> int:
-        if len(source) >= _MOST_NODES:
-            raise ModelError(
-                f"tree {index} {what}, which takes more than {_MOST_NODES} nodes to spell out; "
-                f"{remedy}"
-            )
         if parent >= 0:
             (right if is_right else left)[parent] = len(source)
         source.append(node)
@@ -238,10 +257,23 @@ def spell_out(index: int, tree: Tree, pieces: Mapping[int, Pieces], what: str, r
         missing.append(nan)
         return len(source) - 1
 
-    nothing_known: dict[int, tuple[float, float, bool]] = {}
-    stack = [(0, nothing_known, -1, False)]
+    # What is known of features on the path to the node at hand. An entry of the stack with node -1
+    # restores what was known before its subtree was entered.
+    known: dict[int, tuple[float, float, bool]] = {}
+    everything = (-np.inf, np.inf, True)
+    stack: list[tuple[int, int, bool, int, tuple[float, float, bool]]] = [
+        (0, -1, False, -1, everything)
+    ]
     while stack:
-        node, known, parent, is_right = stack.pop()
+        node, parent, is_right, entered, reached = stack.pop()
+        if entered >= 0:
+            before = known.get(entered, everything)
+            known[entered] = reached
+            if node < 0:
+                continue
+            stack.append((-1, -1, False, entered, before))
+        if len(source) >= room:
+            return None
         feature, cut, nan = int(tree.feature[node]), float(tree.threshold[node]), tree.missing[node]
         if feature < 0:
             add(node, 0.0, -1, parent, is_right)
@@ -249,37 +281,38 @@ def spell_out(index: int, tree: Tree, pieces: Mapping[int, Pieces], what: str, r
         if node in tree.sets:
             new = add(node, cut, int(nan), parent, is_right)
             sets[new] = tree.sets[node]
-            stack.append((int(tree.right[node]), known, new, True))
-            stack.append((int(tree.left[node]), known, new, False))
+            stack.append((int(tree.right[node]), new, True, -1, everything))
+            stack.append((int(tree.left[node]), new, False, -1, everything))
             continue
-        ends = pieces.get(node, [(cut, 0), (np.inf, 1)])
+        ends = tree.pieces.get(node, [(cut, 0), (np.inf, 1)])
         starts = [-np.inf, *(end for end, _ in ends)]
         line = [(start, end, side) for start, (end, side) in zip(starts, ends, strict=False)]
-        lowest, highest, may_be_nan = known.get(feature, (-np.inf, np.inf, True))
-        kept = [piece for piece in line if piece[0] < highest and lowest < piece[1]]
+        lowest, highest, may_be_nan = known.get(feature, everything)
+        is_kept = [start < highest and lowest < end for start, end, _ in line]
         # NaN follows one piece that leads to its side, if need be one that no number reaches.
-        nan_piece = None
+        nan_piece = -1
         if may_be_nan and nan >= 0:
-            nan_piece = next(piece for piece in kept + line if piece[2] == 1 - nan)
-            kept = [piece for piece in line if piece in kept or piece == nan_piece]
-        for i, piece in enumerate(kept):
-            start, end, side = piece
-            reached = (max(start, lowest), min(end, highest), nan < 0 or piece == nan_piece)
+            sides = [i for i, piece in enumerate(line) if piece[2] == 1 - nan]
+            nan_piece = next((i for i in sides if is_kept[i]), sides[0])
+            is_kept[nan_piece] = True
+        kept = [i for i, wanted in enumerate(is_kept) if wanted]
+        for i in kept:
+            start, end, side = line[i]
+            reached = (max(start, lowest), min(end, highest), nan < 0 or i == nan_piece)
             below_parent, below_right = parent, is_right
-            if i < len(kept) - 1:
-                rule = -1 if nan < 0 else int(piece == nan_piece)
+            if i != kept[-1]:
+                rule = -1 if nan < 0 else int(i == nan_piece)
                 parent, is_right = add(node, min(end, highest), rule, parent, is_right), True
                 below_parent, below_right = parent, False
             child = int((tree.left, tree.right)[side][node])
-            stack.append((child, known | {feature: reached}, below_parent, below_right))
+            stack.append((child, below_parent, below_right, feature, reached))
     order = np.array(source)
-    children = np.array(left, dtype=np.int64), np.array(right, dtype=np.int64)
-    rules = np.array(missing, dtype=np.int64)
     return Tree(
         tree.feature[order],
         np.array(threshold),
-        *children,
-        rules,
+        np.array(left, dtype=np.int64),
+        np.array(right, dtype=np.int64),
+        np.array(missing, dtype=np.int64),
         tree.score[order],
         tree.output,
         sets,
@@ -290,14 +323,62 @@ def _joined(parts: Iterable[npt.NDArray[Any]], kind: type[np.generic]) -> npt.ND
     return np.concatenate([np.empty(0, dtype=kind), *parts])
 
 
-def _check_children(index: int, tree: Tree) -> None:
-    size = len(tree.feature)
-    split = tree.feature >= 0
-    children = np.concatenate([tree.left[split], tree.right[split]])
-    outside = children[(children < 0) | (children >= size)]
-    if size == 0 or len(outside):
-        what = f"points to node {outside[0]}, it has {size} nodes" if size else "has no nodes"
-        raise ModelError(f"tree {index} {what}; the file is damaged")
+def check_size(n_leaves: int, n_outputs: int) -> None:
+    """Refuse a table of scores that is out of proportion to the leaves of the file."""
+    if not 0 < n_outputs <= _MOST_OUTPUTS:
+        raise ModelError(f"the model has {n_outputs} outputs; at most {_MOST_OUTPUTS} are read")
+    most = _MOST_SCORES if n_outputs <= _MANY_OUTPUTS else _SCORES_OF_FEW
+    if max(n_leaves, 1) * n_outputs > most:
+        raise ModelError(f"{n_leaves} leaves with {n_outputs} scores each are too many to hold")
+
+
+class _Nodes(NamedTuple):
+    """The nodes of all trees, one after the other."""
+
+    starts: Ints  # where each tree begins, and the end
+    feature: Ints
+    left: Ints  # positions among all nodes
+    right: Ints
+    threshold: Floats
+    kept: Bools  # reached from the root of its tree
+
+
+def _joined_nodes(trees: Sequence[Tree]) -> _Nodes:
+    """All nodes, or a `ModelError`: a child that is not there, a cycle, a shared node, NaN."""
+    starts = np.cumsum([0, *(len(tree.feature) for tree in trees)])
+    feature = _joined([tree.feature for tree in trees], np.int64)
+    sizes = np.diff(starts)
+    if (sizes == 0).any():
+        raise ModelError(f"tree {int(sizes.argmin())} has no nodes; the file is damaged")
+    offset = np.repeat(starts[:-1], sizes)
+    split = feature >= 0
+    left = _joined([tree.left for tree in trees], np.int64)
+    right = _joined([tree.right for tree in trees], np.int64)
+    size = np.repeat(sizes, sizes)
+    for child in (left, right):
+        outside = split & ((child < 0) | (child >= size))
+        if outside.any():
+            node = int(outside.argmax())
+            raise ModelError(
+                f"tree {_owner(starts, node)} points to node {child[node]}, it has {size[node]} "
+                "nodes; the file is damaged"
+            )
+    left, right = left + offset, right + offset
+    kept = _reached(starts, split, left, right)
+    threshold = _joined([tree.threshold for tree in trees], np.float64)
+    for tree, start in zip(trees, starts.tolist(), strict=False):
+        for node in (*tree.sets, *tree.pieces):  # which have no threshold
+            threshold[start + node] = 0.0
+    compares_nan = kept & split & np.isnan(threshold)
+    if compares_nan.any():
+        index = _owner(starts, compares_nan.argmax())
+        raise ModelError(f"tree {index} compares a feature with NaN; the file is damaged")
+    return _Nodes(starts, feature, left, right, threshold, kept)
+
+
+def _owner(starts: Ints, node: Any) -> int:
+    """The tree that a node belongs to."""
+    return int(np.searchsorted(starts, node, side="right")) - 1
 
 
 def _reached(starts: Ints, split: Bools, left: Ints, right: Ints) -> Bools:
@@ -312,8 +393,8 @@ def _reached(starts: Ints, split: Bools, left: Ints, right: Ints) -> Bools:
         if len(again) == 0 and len(np.unique(front)) < len(front):
             again = np.sort(front)[:-1][np.diff(np.sort(front)) == 0]
         if len(again):
-            index = int(np.searchsorted(starts, again[0], side="right")) - 1
             raise ModelError(
-                f"tree {index} is not a tree, two ways lead to a node; the file is damaged"
+                f"tree {_owner(starts, again[0])} is not a tree, two ways lead to a node; the file "
+                "is damaged"
             )
     return seen

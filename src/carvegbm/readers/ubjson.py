@@ -40,8 +40,10 @@ class _Decoder:
         return self.data[self.at - size : self.at]
 
     def marker(self) -> str:
-        kind = chr(self.take(1)[0])
-        return kind if kind != "N" else self.marker()
+        kind = "N"  # a byte without a meaning
+        while kind == "N":
+            kind = chr(self.take(1)[0])
+        return kind
 
     def number(self, kind: str) -> Any:
         return np.frombuffer(self.take(np.dtype(_NUMBERS[kind]).itemsize), _NUMBERS[kind])[0].item()

@@ -240,6 +240,8 @@ def translate(
 ) -> Tree:
     """Tree `index` from XGBoost's arrays over nodes; a leaf has no left child, and a score."""
     is_leaf = left < 0
+    if (left < -1).any():
+        raise ModelError(f"tree {index} points to node {left.min()}; the file is damaged")
     if (feature[~is_leaf] < 0).any():
         raise ModelError(f"tree {index} tests a negative feature; the file is damaged")
     with np.errstate(over="ignore"):
@@ -255,7 +257,7 @@ def translate(
     )
     if math.isnan(missing):
         return tree
-    return send(index, tree, default_left != 0, low=missing, high=missing, precision="float32")
+    return send(tree, default_left != 0, low=missing, high=missing, precision="float32")
 
 
 def _tree(index: int, tree: Mapping[str, Any], names: Sequence[str] | None, missing: float) -> Tree:

@@ -47,6 +47,8 @@ def listed_codes(
     codes = _whole(index, tree, "categories", None)
     if (starts < 0).any() or (sizes < 0).any() or (starts + sizes > len(codes)).any():
         raise ModelError(f"tree {index}: categories end too early; the file is damaged")
+    if sizes.sum() > len(codes):
+        raise ModelError(f"tree {index}: two splits share categories; the file is damaged")
     if len(codes) and not 0 <= codes.min() <= codes.max() < 1 << 24:
         raise ModelError(f"tree {index}: categories must be codes below 2^24; the file is damaged")
     found = {
@@ -56,6 +58,8 @@ def listed_codes(
     for node in np.flatnonzero(categorical).tolist():
         if node not in found:
             raise ModelError(f"tree {index}: node {node} lists no categories; the file is damaged")
+    if (np.diff(nodes) <= 0).any():
+        raise ModelError(f"tree {index}: categories_nodes must ascend; the file is damaged")
     return {node: found[node] for node in np.flatnonzero(categorical).tolist()}
 
 
@@ -112,6 +116,8 @@ def _labels(entry: Any) -> list[Any]:
         text = whole_numbers(values, None, "bytes of labels")
         if (text < 0).any() or (text > 127).any():
             return list(range(len(ends) - 1))
+        if (np.diff([0, *ends, len(text)]) < 0).any():
+            raise ModelError("offsets of labels must ascend to their end; the file is damaged")
         found = [bytes(text[a:b].tolist()).decode() for a, b in pairwise(ends)]
     return found if len(set(found)) == len(found) else list(range(len(found)))
 

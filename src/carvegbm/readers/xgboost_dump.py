@@ -91,10 +91,10 @@ def _children(index: int, node: dict[str, Any]) -> tuple[Any, Any]:
     found = {}
     if isinstance(children, list) and all(isinstance(child, dict) for child in children):
         found = {str(child.get("nodeid")): child for child in children}
-    try:
-        return found[str(node["yes"])], found[str(node["no"])]
-    except KeyError:
-        raise ModelError(f"tree {index}: a split lacks a child; the file is damaged") from None
+    yes, no = (found.get(str(node.get(side))) for side in ("yes", "no"))
+    if yes is None or no is None or yes is no:
+        raise ModelError(f"tree {index}: a split lacks a child; the file is damaged")
+    return yes, no
 
 
 def _feature(index: int, name: Any) -> int:

@@ -76,11 +76,12 @@ def state_sets(ensemble: Ensemble) -> StateSets:
     pairs, numbers = np.unique(asked, axis=1, return_inverse=True)
     nodes["threshold"][finite] = numbers.ravel()
     lists = Sets(ensemble.set_starts, ensemble.set_codes).lists()
-    known = {feature: np.array(list(labels)) for feature, labels in ensemble.categories.items()}
-    rows = [
-        _bits(np.searchsorted(known[feature], np.array(lists[number], dtype=np.int64)))
+    known = {id(labels): np.array(list(labels)) for labels in ensemble.categories.values()}
+    states = [
+        np.searchsorted(known[id(ensemble.categories[feature])], np.array(lists[number], dtype=int))
         for feature, number in pairs.T.tolist()
     ]
+    rows = [_bits(own) for own in states]
     starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     return StateSets(nodes, grid, starts, np.concatenate([words, *rows]))
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from carvegbm.errors import ModelError, shown
 from carvegbm.keeping.files import check_output, replacing
 from carvegbm.trees.sets import Sets
+from carvegbm.trees.wellformed import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
@@ -47,7 +48,6 @@ _LABELS: dict[str, set[type]] = {
 }
 """The types of class labels by the kind of their dtype; "f" holds floats, all of them."""
 _DTYPE = re.compile(r"\|b1|\|[iu]1|[<>][iuf][248]|[<>]U\d{1,7}|\|O")
-_WIDEST = 1 << 24  # characters of all labels together, as numpy holds them
 
 
 def write(ensemble: Ensemble, path: Any) -> None:
@@ -149,7 +149,7 @@ def _written_labels(classes: npt.NDArray[Any]) -> list[Any]:
 def check_class_dtype(dtype: Any, size: int) -> None:
     """Refuse a dtype that class labels cannot have, as numpy spells it."""
     known = type(dtype) is str and _DTYPE.fullmatch(dtype)
-    if not known or (dtype[1] == "U" and int(dtype[2:]) * size > _WIDEST):
+    if not known or (dtype[1] == "U" and int(dtype[2:]) * size > MOST_CHARACTERS):
         raise ModelError(
             f"class_dtype is {shown(dtype)}, which JSON does not hold; name the classes by texts, "
             "whole numbers, floats or booleans"

@@ -89,6 +89,7 @@ def kept_categories(
             f"categories must map features to their codes and labels, got {shown(given)}"
         )
     kept: dict[int, Mapping[int, Label]] = {}
+    shared: dict[int, Mapping[int, Label]] = {}  # features may share one mapping, however large
     for feature, labels in given.items():
         position = whole(feature, "a categorical feature")
         if not 0 <= position < n_features:
@@ -96,7 +97,9 @@ def kept_categories(
                 f"categories has feature {position}, the ensemble has {n_features} features"
             )
         most = 1 << 24 if precision == "float32" else MOST_CODES.get(rule, 1 << 24)
-        kept[position] = _kept_labels(labels, position, most)
+        if id(labels) not in shared:
+            shared[id(labels)] = _kept_labels(labels, position, most)
+        kept[position] = shared[id(labels)]
         if precision == "float32" and rule not in ("truncate", "nonnegative"):
             _check_float32(kept[position], position)
     return MappingProxyType(dict(sorted(kept.items())))

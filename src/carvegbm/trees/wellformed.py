@@ -17,7 +17,10 @@ from carvegbm.errors import ModelError, shown
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["check_trees", "double", "labels_of", "whole", "with_plain_leaves"]
+__all__ = ["MOST_CHARACTERS", "check_trees", "double", "labels_of", "whole", "with_plain_leaves"]
+
+MOST_CHARACTERS = 1 << 22
+"""Of all class labels together, as numpy holds them: each as wide as the longest."""
 
 
 def whole(given: Any, what: str) -> int:
@@ -51,7 +54,11 @@ def labels_of(
     if task == "regression":
         return np.array([])
     expected = 2 if task == "binary" else n_outputs
-    labels = np.arange(expected) if classes is None else np.array(classes)
+    given = np.arange(expected) if classes is None else classes
+    longest = max((len(label) for label in given if isinstance(label, str)), default=0)
+    if longest * len(given) > MOST_CHARACTERS:
+        raise ModelError(f"a class is called by {longest} characters; give it a shorter name")
+    labels = np.array(given)
     if labels.dtype.kind == "f":
         labels[np.isnan(labels)] = np.nan  # one of the many, so that equal labels are equal bits
     try:

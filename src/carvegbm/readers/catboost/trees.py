@@ -9,6 +9,11 @@ reach.
 
 A one-hot split asks whether x is one category, which it knows by the hash of its text. The document
 lists the texts of hashes, those of all features together, if it was saved with the training data.
+
+A split is described twice: by its `split_index`, which is all that CatBoost itself reads, and by
+its feature with a border or a category. `split_index` counts the borders of all numerical features,
+then the categories (`values`) of the categorical ones, in the order in which `features_info` lists
+them. A document in which the two descriptions differ is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import ModelError
-from carvegbm.readers.checks import count, name_of, number, numbers
+from carvegbm.readers.checks import count, name_of, number, numbers, whole_numbers
 from carvegbm.readers.trees import Tree
 from carvegbm.trees.sets import Categories, Label, spelled
 
@@ -73,6 +78,7 @@ class Splits:
     nan_right: frozenset[int]  # columns
     names: list[str] | None
     n_features: int
+    numbered: Sequence[tuple[str, int, float]]  # type, feature and value by split_index
     statistics: list[str]  # how features are called that target statistics are of
     codes: Mapping[int, int]  # of hashes
     labels: Mapping[int, Label]  # of codes
@@ -93,24 +99,24 @@ class Splits:
                     "turn it into numbers and train again"
                 )
         columns: dict[int, int] = {}
+        numbered: list[tuple[str, int, float]] = []
         nan_right = set()
         for feature in _features(info, "float_features"):
-            column = count(feature, "flat_feature_index", where="a feature's ")
-            columns[count(feature, "feature_index", where="a feature's ")] = column
-            names[column] = str(feature.get("feature_id") or "")
+            place, column = _place(feature, columns, names)
+            numbered += [("FloatFeature", place, border) for border in _borders(feature)]
             treatment = feature.get("nan_value_treatment", "AsIs")
             if treatment not in ("AsIs", "AsFalse", "AsTrue"):
                 raise ModelError(
                     f"nan_value_treatment of feature {_called(feature)!r} is {treatment!r}, not "
                     "AsIs, AsFalse or AsTrue; the file is damaged"
                 )
-            if treatment == "AsTrue" and feature.get("has_nans"):
+            if treatment == "AsTrue" and feature.get("has_nans") is True:
                 nan_right.add(column)
         category_columns: dict[int, int] = {}
         for feature in _features(info, "categorical_features"):
-            column = count(feature, "flat_feature_index", where="a feature's ")
-            category_columns[count(feature, "feature_index", where="a feature's ")] = column
-            names[column] = str(feature.get("feature_id") or "")
+            place, _ = _place(feature, category_columns, names)
+            hashes = whole_numbers(feature.get("values") or [], None, "the values of a category")
+            numbered += [("OneHotFeature", place, value) for value in hashes.tolist()]
         n_features = max(names, default=-1) + 1
         listed = [names[column] for column in sorted(names)]
         is_named = all(listed) and len(listed) == n_features
@@ -122,6 +128,7 @@ class Splits:
             frozenset(nan_right),
             listed if is_named else None,
             n_features,
+            numbered,
             _with_statistics(info),
             *_labels(info),
         )
@@ -147,16 +154,31 @@ class Splits:
         column = _column(tree, split, "float_feature_index", self.columns)
         with np.errstate(over="ignore"):
             border = float(np.float32(number(split.get("border"), f"tree {tree}: a border")))
+        self._check_index(tree, split, (kind, int(split["float_feature_index"]), border))
         return Question(column, border, 0 if column in self.nan_right else 1)
+
+    def _check_index(
+        self, tree: int, split: Mapping[str, Any], told: tuple[str, int, float]
+    ) -> None:
+        """Refuse a split whose split_index stands for another one."""
+        index = count(split, "split_index", where=f"tree {tree}: ")
+        meant = self.numbered[index] if index < len(self.numbered) else None
+        if meant != told:
+            shown = "none" if meant is None else " ".join(map(str, meant))
+            raise ModelError(
+                f"tree {tree}: split_index {index} is {shown}, the split says "
+                f"{' '.join(map(str, told))}; the file is damaged"
+            )
 
     def _category(self, tree: int, split: Mapping[str, Any]) -> Question:
         column = _column(tree, split, "cat_feature_index", self.category_columns)
         hashed = split.get("value")
-        if not isinstance(hashed, int):
+        if not isinstance(hashed, int) or isinstance(hashed, bool):
             raise ModelError(
                 f"tree {tree}: a category must be the number of a hash, got "
                 f"{str(hashed)[:40]!r}; the file is damaged"
             )
+        self._check_index(tree, split, ("OneHotFeature", int(split["cat_feature_index"]), hashed))
         if hashed % _HASHES not in self.codes:
             what = f"the hash {hashed}" if self.codes else "hashes alone"
             raise ModelError(
@@ -268,7 +290,7 @@ def _nested(index: int, tree: Mapping[str, Any], splits: Splits) -> Tree:
         if parent >= 0:
             children[parent][way] = len(questions)
         children.append([-1, -1])
-        if "split" in node:
+        if "split" in node and "value" not in node:
             asked = splits.question(index, node["split"])
             here, side = len(questions), int(asked.is_category)
             stack += [(node.get("right"), here, 1 - side), (node.get("left"), here, side)]
@@ -312,6 +334,29 @@ def _features(info: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     if not isinstance(found, list) or not all(isinstance(feature, dict) for feature in found):
         raise ModelError(f"{key} must be a list of features; the file is damaged")
     return found
+
+
+def _place(
+    feature: Mapping[str, Any], columns: dict[int, int], names: dict[int, str]
+) -> tuple[int, int]:
+    """The position of a feature among those of its kind, and its column; both are noted."""
+    place = count(feature, "feature_index", where="a feature's ")
+    column = count(feature, "flat_feature_index", where="a feature's ")
+    if place in columns or column in names:
+        raise ModelError(f"has two features at position {place} or {column}; the file is damaged")
+    columns[place] = column
+    names[column] = str(feature.get("feature_id") or "")
+    return place, column
+
+
+def _borders(feature: Mapping[str, Any]) -> list[float]:
+    """The borders of a numerical feature, as float32; they ascend."""
+    what = f"the borders of feature {_called(feature)!r}"
+    with np.errstate(over="ignore"):
+        found = numbers(feature.get("borders") or [], None, what).astype(np.float32)
+    if not (np.diff(found) >= 0).all() or np.isnan(found).any():
+        raise ModelError(f"{what} must ascend; the file is damaged")
+    return list(found.astype(np.float64).tolist())
 
 
 def _with_statistics(info: Mapping[str, Any]) -> list[str]:

@@ -26,14 +26,13 @@ import numpy.typing as npt
 from carvegbm.ensemble import Precision
 from carvegbm.errors import ModelError
 from carvegbm.readers.checks import numbers, whole_numbers
-from carvegbm.readers.trees import Pieces, Tree, below, spell_out
+from carvegbm.readers.trees import Pieces, Tree, below, check_size
 from carvegbm.trees.sets import Categories
 
 __all__ = ["Forest", "read_nodes", "read_tables", "translate"]
 
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
 _MODES = [f"BRANCH_{name}" for name in ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")] + ["LEAF"]
-_MOST_OUTPUTS = 1 << 16
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -68,8 +67,7 @@ class Forest:
 
     def widen(self, n_outputs: int) -> None:
         """Give every leaf a row of `n_outputs` scores, made of its votes."""
-        if not 0 < n_outputs <= _MOST_OUTPUTS:
-            raise ModelError(f"has {n_outputs} outputs; at most {_MOST_OUTPUTS} are read")
+        check_size(sum(len(tree.mode) for tree in self.trees), n_outputs)
         outside = self.vote_outputs[(self.vote_outputs < 0) | (self.vote_outputs >= n_outputs)]
         if len(outside):
             raise ModelError(
@@ -204,6 +202,7 @@ def read_tables(attributes: Mapping[str, Any]) -> Forest:
     weights = numbers(attributes.get("leaf_weights", []), len(outputs), "leaf_weights")
     trees: list[Comparisons] = []
     votes: list[tuple[int, int, int]] = []  # tree, position, leaf
+    seen: set[int] = set()  # nodes of all trees: none may be in two
     for index, root in enumerate(_ints(attributes, "tree_roots", None).tolist()):
         if not 0 <= root < size:
             raise ModelError(f"tree {index} begins at node {root} of {size}; the file is damaged")
@@ -211,7 +210,6 @@ def read_tables(attributes: Mapping[str, Any]) -> Forest:
         children: list[list[int]] = []
         first = -1 - int(sides[0][0][root]) if _is_leaf(root, sides) else root
         stack = [(first, -1, 0)]
-        seen = set()
         while stack:
             node, parent, side = stack.pop()
             if node >= size or -1 - node >= len(outputs):
@@ -222,7 +220,7 @@ def read_tables(attributes: Mapping[str, Any]) -> Forest:
                 raise ModelError(
                     f"tree {index} is not a tree, two ways lead to a node; the file is damaged"
                 )
-            seen.add(node)
+            seen.add(node)  # of leaves, which may have several parents, nothing comes of it
             place = len(kept)
             if parent >= 0:
                 children[parent][side] = place
@@ -333,7 +331,12 @@ def _translate(
         labels = known.get(int(tree.feature[node]))
         if labels is not None:
             sets[node] = np.searchsorted(labels, _on_grid(listed, precision)).astype(np.int64)
-    plain = Tree(
+    pieces: dict[int, Pieces] = {}
+    for node in np.flatnonzero(np.isin(mode, (EQ, NEQ, MEMBER))).tolist():
+        if node not in sets:
+            listed = tree.members[node] if mode[node] == MEMBER else tree.value[node : node + 1]
+            pieces[node] = _points(listed, precision, 1 if mode[node] == NEQ else 0)
+    return Tree(
         tree.feature,
         np.where(np.isin(mode, (LT, GTE)), strictly, down),
         np.where(swapped, tree.false, tree.true),
@@ -341,16 +344,8 @@ def _translate(
         (to_true != swapped).astype(np.int64),
         tree.score,
         sets=sets,
+        pieces=pieces,
     )
-    pieces: dict[int, Pieces] = {}
-    for node in np.flatnonzero(np.isin(mode, (EQ, NEQ, MEMBER))).tolist():
-        if node in sets:
-            continue
-        listed = tree.members[node] if mode[node] == MEMBER else tree.value[node : node + 1]
-        pieces[node] = _points(listed, precision, 1 if mode[node] == NEQ else 0)
-    if not pieces:
-        return plain
-    return spell_out(index, plain, pieces, "asks for single numbers", "convert it with thresholds")
 
 
 def _points(listed: Floats, precision: Precision, side: int) -> Pieces:
