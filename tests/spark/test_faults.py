@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ pytest.importorskip("pyspark")
 cgs = pytest.importorskip("carvegbm.spark")
 
 ATTACKER = cg.Attacker("inf", 0.1)
+DIFFERENT = "[PYTHON_VERSION_MISMATCH] Python in worker has different version"
 
 
 def refused(*words: str, kind: type[Exception] = cg.CarveError) -> Any:
@@ -272,13 +276,66 @@ def test_what_is_no_dataframe_of_spark_is_refused(few: Any, stump: cg.Ensemble) 
         cgs.summary(few, ATTACKER)
 
 
-def test_executors_without_carvegbm_are_told_in_one_line() -> None:
+def test_local_workers_run_in_the_drivers_python_unless_another_is_configured(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from carvegbm.spark.asking import mapped
+
+    def python(_: Any) -> Iterator[Any]:
+        import sys
+
+        import pyarrow as pa
+
+        yield pa.RecordBatch.from_arrays([pa.array([sys.executable])], names=["python"])
+
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")
+    (found,) = mapped(spark.range(0, 1, 1, 1), python, "python string").collect()
+    assert found.python == sys.executable
+    assert spark.sparkContext.pythonExec == "python3"  # other functions keep theirs
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "absent")
+    with refused("the executors' Python, absent, cannot be started; install .* PYSPARK_PYTHON"):
+        mapped(spark.range(1), python, "python string")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_workers_without_carvegbm_are_refused_at_once_in_one_line(
+    spark: Any,
+    few: Any,
+    stump: cg.Ensemble,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = cgs.verify(few, stump, ATTACKER)
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['carvegbm'] = None\n")
+    python = tmp_path / "python"
+    path, command = shlex.quote(str(tmp_path)), shlex.quote(sys.executable)
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={path}:$PYTHONPATH exec {command} "$@"\n')
+    python.chmod(0o700)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    line = f"^the executors' Python, {re.escape(sys.executable)}, has no carvegbm; install "
+    for work in (
+        lambda: cgs.verify(few, stump, ATTACKER),
+        lambda: cgs.summary(out, ATTACKER),
+        lambda: cgs.SparkRobustClassifier(norm="inf", budget=0.1, features_col=["a"]).fit(few),
+    ):
+        with pytest.raises(cg.CarveError, match=line + r"[^\n]* PYSPARK_PYTHON [^\n]*$"):
+            work()
+
+
+@pytest.mark.parametrize(
+    ("reported", "words"),
+    [
+        ("ModuleNotFoundError: No module named 'carvegbm.spark'\n\tat org", "has no carvegbm;"),
+        (f"{DIFFERENT}: 3.9 than that in driver: 3.11, PySpark …", "3.9, the driver's .* 3.11;"),
+        (f"{DIFFERENT} (3, 9) than that in driver 3.11, PySpark …", "the driver's .* 3.11;"),
+    ],
+)
+def test_errors_of_the_executors_python_are_one_line(reported: str, words: str) -> None:
     from carvegbm.spark.failing import in_one_line
 
-    text = "Traceback …\nModuleNotFoundError: No module named 'carvegbm.spark'\n\tat org.apache"
-    remedy = "^the executors' Python has no carvegbm; install carvegbm.spark. there"
-    with refused(remedy), in_one_line():
-        raise RuntimeError(text)
+    with refused("^the executors' Python ", words), in_one_line():
+        raise RuntimeError(f"Traceback …\n{reported}")
     with pytest.raises(RuntimeError, match="out of memory"), in_one_line():
         raise RuntimeError("out of memory")
 

@@ -18,7 +18,7 @@ from carvegbm.errors import CarveError
 from carvegbm.parts.shipping import Shipped
 from carvegbm.radius import Curve
 from carvegbm.spark import questions, reducing
-from carvegbm.spark.asking import broadcast
+from carvegbm.spark.asking import broadcast, mapped
 from carvegbm.spark.columns import Layout, Names, arranged, longer_schema
 from carvegbm.spark.labelled import Chosen, Columns, frame
 from carvegbm.spark.partitions import matrix, named
@@ -214,7 +214,7 @@ class SparkClassifierModel:
         remedy = "let prediction_col and probability_col name others"
         schema = longer_schema(rows, layout, kinds, remedy)
         work = _Predicting(broadcast(df, Shipped.of(self._local)), layout, tuple(kinds))
-        return rows.mapInArrow(partial(_predicted, work), schema)
+        return mapped(rows, partial(_predicted, work), schema)
 
     # ── questions ────────────────────────────────────────────────────────────────────────────
 

@@ -1,7 +1,7 @@
-"""What went wrong on an executor, in one line.
+"""Translate errors on executors to one line.
 
-Spark brings an error back as a text: the traceback of the Python worker, in which the last line of
-ours is what a user should see.
+Spark returns an error as text: the traceback of the Python worker, in which the last line of a
+`CarveError` is what a user should see.
 """
 
 from __future__ import annotations
@@ -12,10 +12,17 @@ from contextlib import contextmanager
 
 from carvegbm.errors import CarveError, DataError
 
-__all__ = ["in_one_line"]
+__all__ = ["in_one_line", "wrong_python"]
 
 _OURS = re.compile(r"^carvegbm\.errors\.(\w+): (.+)$", re.M)
-_MISSING = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'", re.M)
+_PYTHON = {
+    r"^ModuleNotFoundError: No module named '([\w]+)": "has no {}",
+    r"Python in worker has different version:? (.+?) than that in driver:? ([\d.]+)": (
+        "is of version {}, the driver's of version {}"
+    ),
+    r"Cannot run program|Error from python worker": "cannot be started",
+}
+"""What is wrong with the Python of executors, by what Spark reports."""
 
 _LOST = re.compile(r"barrier task \w+\(\d+, (\d+)\) finished unsuccessfully\.\s+(.+)")
 _BARRIER = {
@@ -29,30 +36,39 @@ _BARRIER = {
 
 
 @contextmanager
-def in_one_line() -> Iterator[None]:
-    """Errors of ours that executors met are raised as what they are; others as they come."""
+def in_one_line(python: str | None = None) -> Iterator[None]:
+    """Raise `CarveError` for what is known to go wrong on executors, other errors unchanged.
+
+    `python` is the command by which executors start Python, if that is known.
+    """
     try:
         yield
     except CarveError:
         raise
     except Exception as error:
-        translated = _translated(str(error))
+        translated = _translated(str(error), python)
         if translated is None:
             raise
         raise translated from None
 
 
-def _translated(text: str) -> CarveError | None:
+def wrong_python(what: str, python: str | None) -> CarveError:
+    """The error for executors whose Python cannot run carvegbm."""
+    name = f", {python}," if python else ""
+    return CarveError(
+        f"the executors' Python{name} {what}; install carvegbm[spark] there, or set PYSPARK_PYTHON "
+        "to a Python that has it before Spark starts"
+    )
+
+
+def _translated(text: str, python: str | None) -> CarveError | None:
     ours = _OURS.findall(text)
     if ours:
         name, line = ours[-1]
         return DataError(line) if name == "DataError" else CarveError(line)
-    missing = _MISSING.search(text)
-    if missing:
-        return CarveError(
-            f"the executors' Python has no {missing[1].partition('.')[0]}; install carvegbm[spark] "
-            "there, or let PYSPARK_PYTHON name the Python that has it"
-        )
+    for pattern, what in _PYTHON.items():
+        if found := re.search(pattern, text, re.M):
+            return wrong_python(what.format(*found.groups()), python)
     for code, line in _BARRIER.items():
         if code in text:
             return CarveError(line)

@@ -1,7 +1,7 @@
-"""The questions about rows of a Spark DataFrame; each answer is a DataFrame with a row for each.
+"""Queries about the rows of a Spark DataFrame; each returns a DataFrame with an answer per row.
 
-They are those of `carvegbm` itself, and so are the answers, row by row. Nothing is computed before
-Spark is asked for rows. A task that is lost is run again by Spark, and its rows come once.
+They are those of `carvegbm` itself, and so are the answers, row by row. The DataFrame is not
+computed before Spark is asked for rows. Spark runs a lost task again, and its rows occur once.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from carvegbm.instances.columns import listed
 from carvegbm.parts.questions import Kinds, Measure
 from carvegbm.parts.shipping import check_version
 from carvegbm.radius import Curve, budgetless, check_budgets
-from carvegbm.spark.asking import sent
+from carvegbm.spark.asking import mapped, sent
 from carvegbm.spark.columns import Names, plain_columns, require_frame
 from carvegbm.spark.failing import in_one_line
 from carvegbm.spark.partitions import added_up, columns_of, totals_of_answers, whole
@@ -155,5 +155,6 @@ def robustness_curve(
 def _reduced(df: Any, totals: Callable[[Any], Iterator[pa.RecordBatch]]) -> Any:
     """The sum of the totals of all partitions."""
     with in_one_line():
-        rows = df.mapInArrow(totals, _TOTALS).repartition(1).mapInArrow(whole, _TOTALS).collect()
+        parts = mapped(df, totals, _TOTALS)
+        rows = mapped(parts.repartition(1), whole, _TOTALS).collect()
     return added([pickle.loads(row[0]) for row in rows])

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from carvegbm.errors import CarveError, DataError
 from carvegbm.parts.shipping import check_version
+from carvegbm.spark.asking import mapped
 from carvegbm.spark.columns import is_connect
 from carvegbm.spark.failing import in_one_line
 from carvegbm.spark.labelled import Chosen, Columns, Labelled, choose, read
@@ -65,7 +66,7 @@ def fit(df: Any, plan: Plan, columns: Columns, num_workers: int | None) -> tuple
     # Metrics may be functions that only cloudpickle can pickle.
     work = _Work(plan.version, cloudpickle.dumps(plan), chosen, secrets.token_hex(16))
     with in_one_line():
-        found = _collected(rows.mapInArrow(partial(_member, work), _MODEL, barrier=True))
+        found = _collected(mapped(rows, partial(_member, work), _MODEL, barrier=True))
     trained, warned = pickle.loads(found[0][0])
     for text in warned:
         warnings.warn(text, UserWarning, stacklevel=3)
