@@ -362,10 +362,12 @@ def _rebuild(fields: dict[str, Any]) -> Attacker:
 
 def _same(one: Any, other: Any) -> bool:
     """Whether two options are equal; bounds by row are arrays."""
-    if isinstance(one, tuple) and any(isinstance(end, np.ndarray) for end in one):
-        return isinstance(other, tuple) and all(map(np.array_equal, one, other))
-    if isinstance(other, tuple) and any(isinstance(end, np.ndarray) for end in other):
-        return False
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return type(one) is type(other) and np.array_equal(one, other)
     return bool(one == other)
 
 
@@ -377,7 +379,9 @@ def _shown(value: Any) -> str:
         parts = [_shown(item) for item in value]
         return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
     if isinstance(value, np.ndarray):
-        return f"<{value.shape[0]} x {value.shape[1]}>"
+        return (
+            f"<{' x '.join(map(str, value.shape))}>" if value.ndim > 1 else f"<{len(value)} rows>"
+        )
     return repr(to_plain(value)) if isinstance(value, Fraction) else repr(value)
 
 

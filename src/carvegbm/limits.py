@@ -188,15 +188,20 @@ def _bounds(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats]:
     if given is None:
         return np.array([]), np.array([])
     n = ensemble.n_features
-    if not isinstance(given, Mapping) and isinstance(given[0], np.ndarray):
+    if isinstance(given, Mapping):
+        pairs = _by_position(given, ensemble, "bounds")
+        lengths = [len(end) for pair in pairs.values() for end in pair if np.ndim(end)]
+        shape = (lengths[0], n) if lengths else (n,)
+        lower, upper = np.full(shape, -math.inf), np.full(shape, math.inf)
+        for feature, (low, high) in pairs.items():
+            lower[..., feature], upper[..., feature] = low, high
+    elif isinstance(given[0], np.ndarray):
         lower, upper = given
         if lower.shape[1] != n:
             raise CarveError(
                 f"bounds by row have {lower.shape[1]} columns, the model has {n} features"
             )
     else:
-        if isinstance(given, Mapping):
-            given = [{f: pair[end] for f, pair in given.items()} for end in (0, 1)]
         low, high = given
         lower = _per_feature(low, ensemble, "lower bound", default=-math.inf)
         upper = _per_feature(high, ensemble, "upper bound", default=math.inf)

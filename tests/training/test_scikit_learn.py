@@ -102,7 +102,7 @@ def test_frames_give_their_names_to_the_model_and_the_attacker(classifier):
     model = classifier(norm=0, budget=1, features=["income [k]", "age"]).fit(frame, y)
     assert model.booster_.feature_name()[:2] == ["age", "income__k_"]
     assert list(model.feature_names_in_) == names
-    assert model.attacker_.features == (0, 1)
+    assert model.attacker_.features == ("age", "income__k_")
     assert model.ensemble_.feature_names[0] == "age"
     model.verify(frame, y)
     with pytest.raises(ValueError, match="feature names"):

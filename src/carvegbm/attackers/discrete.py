@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from carvegbm.attackers.given import as_feature, by_label, called
+from carvegbm.attackers.given import as_feature, by_name, called
 from carvegbm.errors import CarveError, shown
 
 __all__ = ["check_groups", "check_kinds", "frozen_categories", "frozen_one_hot", "frozen_step"]
@@ -36,7 +36,7 @@ def frozen_step(given: Any) -> Any:
     >>> frozen_step(["1/255", 0.1])
     (Fraction(1, 255), Fraction(1, 10))
     """
-    given = by_label(given)
+    given = by_name(given)
     if isinstance(given, Mapping):
         steps = {as_feature(feature): _step(value, feature) for feature, value in given.items()}
         return MappingProxyType(steps) or None
@@ -95,7 +95,7 @@ def frozen_categories(given: Any) -> Mapping[int | str, tuple[Label, ...]] | Non
     >>> dict(frozen_categories({"service": ["smtp", "http", "http"]}))
     {'service': ('http', 'smtp')}
     """
-    given = by_label(given)
+    given = by_name(given)
     if not isinstance(given, Mapping):
         raise CarveError(
             "categories must be a mapping from feature to what it may be changed to, got "

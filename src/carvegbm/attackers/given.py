@@ -1,15 +1,14 @@
-"""Scales, features and bounds as a user gives them: copied, checked, frozen.
+"""Copy, check and freeze scales, features and bounds as users give them.
 
-Comes in: numbers, iterables, mappings, arrays and pandas Series, by feature or for all of them.
-Goes out: floats, tuples, read-only mappings and read-only arrays that nothing done to what was
-given can change. What only an ensemble can tell (names, how many features there are) is checked in
-`carvegbm.limits`.
+Input: numbers, iterables, mappings, arrays, Series and frames, by feature or for all features.
+Output: floats, tuples, read-only mappings and read-only arrays. What depends on the ensemble
+(names, number of features) is checked in `carvegbm.limits`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from types import MappingProxyType
 from typing import Any
 
@@ -17,12 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import CarveError, shown
+from carvegbm.instances.columns import column_names, label_text
+from carvegbm.instances.frames import frame_numbers
+from carvegbm.instances.numbers import as_numbers
 
 __all__ = [
     "LARGEST_BUDGET",
     "are_ordered",
     "as_feature",
-    "by_label",
+    "by_name",
     "called",
     "check_pair",
     "frozen_bounds",
@@ -34,13 +36,31 @@ LARGEST_BUDGET = 1e100
 """Budgets and scales beyond 1e±100 have no use and would leave the range of doubles."""
 
 
-def by_label(given: Any) -> Any:
-    """A pandas Series as the mapping it is: its values belong to labels, not to places."""
+def by_name(given: Any) -> Any:
+    """Named values as a mapping by feature name; anything else unchanged.
+
+    Named values are a pandas Series, or the frame of one row that polars returns for `X.std()`. A
+    Series with the default index (0, 1, …) has no names and becomes the list of its values.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> by_name(pandas.Series({"age": 2.0, "height": 3.0}))
+    {'age': 2.0, 'height': 3.0}
+    >>> by_name(pandas.Series([2.0, 3.0]))
+    [2.0, 3.0]
+    """
+    if hasattr(given, "columns") and not hasattr(given, "iloc") and len(given) == 1:
+        return {name: given[name][0] for name in column_names(given) or ()}
     if not _is_series(given):
         return given
-    if not given.index.is_unique:
+    labels, values = given.index.tolist(), given.tolist()
+    if labels and labels == list(range(len(labels))):
+        return values
+    names = [label_text(label) for label in labels]
+    if len(set(names)) < len(names):
         raise CarveError("a Series of limits needs a label for each value, and no label twice")
-    return dict(given.items())
+    return dict(zip(names, values, strict=True))
 
 
 def _is_series(given: Any) -> bool:
@@ -52,9 +72,9 @@ def frozen_scale(given: Any) -> Any:
 
     A mapping leads to floats, or to pairs (down, up) where the two directions differ.
     """
-    given = by_label(given)
+    given = by_name(given)
     if isinstance(given, Mapping):
-        scales = {as_feature(f): _scale_of(f, s, given) for f, s in given.items()}
+        scales = {as_feature(f): _scale_of(f, s) for f, s in given.items()}
         return MappingProxyType(scales)
     numbers = _numbers(given, "scale")
     if isinstance(numbers, float):
@@ -62,15 +82,14 @@ def frozen_scale(given: Any) -> Any:
     return tuple(_check_scale(number, position) for position, number in enumerate(numbers))
 
 
-def _scale_of(feature: Any, value: Any, given: Any) -> float | tuple[float, float]:
+def _scale_of(feature: Any, value: Any) -> float | tuple[float, float]:
     """The scale of one feature: a number, or a pair (down, up) in which 0 closes a direction."""
+    what, kind = f"scale of {called(feature)}", "a number or a pair (down, up)"
     if not isinstance(value, list | tuple | np.ndarray) or _ndim(value) == 0:
-        return _check_scale(_number(value, "scale", given), feature)
+        return _check_scale(_number(value, what, kind, value), feature)
     if len(value) != 2:
-        raise CarveError(
-            f"scale of {called(feature)} must be a number or a pair (down, up), got {shown(value)}"
-        )
-    down, up = (_number(end, "scale", given) for end in value)
+        raise CarveError(f"{what} must be {kind}, got {shown(value)}")
+    down, up = (_number(end, what, kind, value) for end in value)
     for end in (down, up):
         if end != 0:
             _check_scale(end, feature)
@@ -81,14 +100,17 @@ def _check_scale(scale: float, feature: int | str | None) -> float:
     if 1 / LARGEST_BUDGET <= scale <= LARGEST_BUDGET:
         return scale
     of = "" if feature is None else f" of {called(feature)}"
-    remedy = "; to close a direction, map the feature to a pair (down, up)" if scale == 0 else ""
+    remedy = ""
+    if scale == 0 and feature is not None:
+        remedy = "; give 1 if it is constant, a pair (down, up) to close a direction"
     raise CarveError(f"scale{of} must be > 0 and finite (1e-100 to 1e100), got {scale}{remedy}")
 
 
 def frozen_features(given: Any) -> tuple[int | str, ...] | tuple[bool, ...]:
     """Features by name or position, or a mask of truth values, as a tuple."""
     if _is_series(given) and all(isinstance(value, bool | np.bool_) for value in given):
-        given = [label for label, chosen in by_label(given).items() if chosen]
+        mask = by_name(given)
+        given = [f for f, chosen in mask.items() if chosen] if isinstance(mask, dict) else mask
     no_list = isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable)
     if no_list or hasattr(given, "columns") or (isinstance(given, np.ndarray) and given.ndim != 1):
         raise CarveError(f"features must be a list of names or positions, got {shown(given)}")
@@ -99,21 +121,21 @@ def frozen_features(given: Any) -> tuple[int | str, ...] | tuple[bool, ...]:
 
 
 def frozen_bounds(given: Any) -> Any:
-    """A pair of floats, tuples or arrays, or a read-only mapping to pairs; None if it is empty.
+    """A pair (lower, upper), or a read-only mapping to pairs; None if the mapping is empty.
 
-    Two tuples have a number per feature; two arrays have a row per instance.
+    An end of the pair is a number, a tuple with a number per feature, or an array with a row per
+    row of X. In a mapping it is a number, or an array with a number per row of X.
     """
-    given = by_label(given)
-    _refuse_frame(given)
+    if _is_series(given):  # of pairs
+        pairs = by_name(given)
+        given = dict(enumerate(pairs)) if isinstance(pairs, list) else pairs
+    if hasattr(given, "columns"):
+        raise CarveError("bounds must be a pair (lower, upper) or a mapping, got one frame")
     if isinstance(given, Mapping):
-        pairs = {}
-        for feature, pair in given.items():
-            low, high = (_number(end, "bounds", given) for end in _pair(pair, feature))
-            pairs[as_feature(feature)] = check_pair(low, high, called(feature))
-        return MappingProxyType(pairs) or None
-    low, high = map(by_label, _pair(given))
+        return _bounds_by_feature(given)
+    low, high = (_by_column(by_name(end)) for end in _pair(given))
     if isinstance(low, Mapping) or isinstance(high, Mapping):
-        return frozen_bounds(_paired(low, high))
+        return _bounds_by_feature(_paired(low, high))
     lows, highs = _bound(low, "lower bound"), _bound(high, "upper bound")
     if isinstance(lows, np.ndarray) or isinstance(highs, np.ndarray):
         return _by_row(lows, highs)
@@ -122,9 +144,56 @@ def frozen_bounds(given: Any) -> Any:
     return lows, highs  # compared where the number of features is known
 
 
+def _bounds_by_feature(given: Mapping[Any, Any]) -> Mapping[int | str, tuple[Any, Any]] | None:
+    """A read-only mapping to pairs; all arrays in it have one length."""
+    pairs: dict[int | str, tuple[Any, Any]] = {}
+    lengths: dict[int, str] = {}
+    for feature, pair in given.items():
+        name = called(as_feature(feature))
+        ends = [_end(end, f"bounds of {name}", pair) for end in _pair(pair, feature)]
+        for end in ends:
+            if isinstance(end, np.ndarray):
+                lengths.setdefault(len(end), name)
+        if len(lengths) > 1:
+            told = " and ".join(f"{count} of {of}" for count, of in lengths.items())
+            raise CarveError(f"bounds by row need as many numbers of every feature, got {told}")
+        lower, upper = np.broadcast_arrays(*ends)
+        for (*row,) in np.argwhere(~are_ordered(lower, upper))[:1]:
+            place = f"{name} in row {row[0]}" if row else name
+            check_pair(float(lower[tuple(row)]), float(upper[tuple(row)]), place)
+        pairs[as_feature(feature)] = ends[0], ends[1]
+    return MappingProxyType(pairs) or None
+
+
+def _end(given: Any, what: str, pair: Any) -> float | npt.NDArray[np.float64]:
+    """One number, or a read-only array with a number per row of X."""
+    kind = "a pair of numbers, or of a number per row of X"
+    if _is_text(given) or not hasattr(given, "__len__"):
+        return _number(given, what, kind, pair)
+    try:
+        array = np.asarray(given)
+    except ValueError:  # lists of different lengths
+        array = np.empty(0)
+    if array.ndim == 0:
+        return _number(given, what, kind, pair)
+    if array.ndim != 1 or len(array) == 0:
+        raise CarveError(f"{what} must be {kind}, got {shown(pair)}")
+    return _finished(as_numbers(array, what), lambda row: f"{what} in row {row}")
+
+
+def _by_column(given: Any) -> Any:
+    """A frame as a mapping to its columns, or as an array if its columns have no names."""
+    if not hasattr(given, "columns"):
+        return given
+    names = column_names(given) or []
+    values = frame_numbers(given, names, "bounds")
+    if names == [str(position) for position in range(len(names))]:
+        return values
+    return dict(zip(names, values.T, strict=True))
+
+
 def _bound(given: Any, what: str) -> float | tuple[float, ...] | npt.NDArray[np.float64]:
-    """One number, one per feature, or a row of them per instance."""
-    _refuse_frame(given)
+    """One number, one per feature, or a row of them per row of X."""
     rows = isinstance(given, list | tuple) and bool(given) and _ndim(given[0]) == 1
     if not rows and not (isinstance(given, np.ndarray) and given.ndim == 2):
         return _numbers(given, what)
@@ -133,17 +202,23 @@ def _bound(given: Any, what: str) -> float | tuple[float, ...] | npt.NDArray[np.
     except (TypeError, ValueError):
         array = np.empty(0)
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iuf":
-        raise CarveError(f"{what} by row must be numbers (instances, features), got {shown(given)}")
-    for row, column in np.argwhere(np.isnan(array))[:1].tolist():
+        raise CarveError(f"{what} by row must be numbers (rows, features), got {shown(given)}")
+    return _finished(array, lambda row, column: f"{what} of {called(column)} in row {row}")
+
+
+def _finished(array: npt.NDArray[Any], place: Callable[..., str]) -> npt.NDArray[np.float64]:
+    """A read-only copy as float64, without NaN; `place` names the entry at a position."""
+    for position in np.argwhere(np.isnan(array))[:1].tolist():
         raise CarveError(
-            f"{what} of {called(column)} in row {row} must not be NaN; where a value is missing, "
-            "give -inf and inf"
+            f"{place(*position)} must not be NaN; where a value is missing, give -inf and inf"
         )
-    return np.array(array, dtype=np.float64, order="C")
+    copy = np.array(array, dtype=np.float64, order="C")
+    copy.flags.writeable = False
+    return copy
 
 
 def _by_row(low: Any, high: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Both ends with a row per instance, of which one end has them."""
+    """Both ends with a row per row of X; at least one end has it already."""
     ends = [np.asarray(end, dtype=np.float64) for end in (low, high)]
     shape = max((end.shape for end in ends), key=len)
     if any(end.shape not in (shape, shape[1:], ()) for end in ends):
@@ -168,23 +243,15 @@ def _ndim(given: Any) -> int:
         return 1
 
 
-def _refuse_frame(given: Any) -> None:
-    if hasattr(given, "columns"):
-        raise CarveError(
-            "bounds must be a pair (lower, upper) or a mapping, got a frame; for bounds by row "
-            "give arrays with the model's columns, such as frame.to_numpy()"
-        )
-
-
 def _paired(low: Any, high: Any) -> dict[Any, tuple[Any, Any]]:
-    """Two ends, one or both of them by label, as a mapping to pairs."""
+    """Two ends, one or both of them by name, as a mapping to pairs."""
     labels = list(low if isinstance(low, Mapping) else high)
     for end in (low, high):
         if isinstance(end, Mapping):
             if set(end) != set(labels):
-                raise CarveError("bounds by label need the same labels for both ends")
+                raise CarveError("bounds by name need the same labels for both ends")
         elif not np.isscalar(end):
-            raise CarveError(f"bounds by label need labels for both ends, got {shown(end)}")
+            raise CarveError(f"bounds by name need names for both ends, got {shown(end)}")
 
     def at(end: Any, label: Any) -> Any:
         return end[label] if isinstance(end, Mapping) else end
@@ -239,27 +306,31 @@ def called(feature: int | str) -> str:
 
 def _numbers(given: Any, what: str) -> float | tuple[float, ...]:
     """One number, or as many as an iterable holds."""
-    if isinstance(given, str | bytes | Mapping | Set):  # a set has no order
-        raise _no_number(given, what)
+    kind = "one number, one per feature or a mapping"
+    if _is_text(given) or isinstance(given, Mapping | Set):  # a set has no order
+        raise _no_number(what, kind, given)
     if isinstance(given, Iterable) and not (isinstance(given, np.ndarray) and given.ndim == 0):
         items = list(given)
-        return tuple(_number(item, what, items) for item in items)
-    return _number(given, what, given)
+        return tuple(_number(item, what, kind, items) for item in items)
+    return _number(given, what, kind, given)
 
 
-def _number(item: Any, what: str, given: Any) -> float:
+def _number(item: Any, what: str, kind: str, given: Any) -> float:
+    """One number; `kind` is what `given`, of which it is a part, should be."""
     try:
-        if isinstance(item, str | bytes | complex | np.complexfloating):  # which float() may read
+        if _is_text(item) or isinstance(item, complex | np.complexfloating):  # float() may read it
             raise TypeError
         number = float(item)
     except (TypeError, ValueError, OverflowError):
-        raise _no_number(given, what) from None
+        raise _no_number(what, kind, given) from None
     if math.isnan(number):
         raise CarveError(f"{what} must not be NaN")
     return number
 
 
-def _no_number(given: Any, what: str) -> CarveError:
-    return CarveError(
-        f"{what} must be one number, one per feature or a mapping, got {shown(given)}"
-    )
+def _is_text(given: Any) -> bool:
+    return isinstance(given, str | bytes)
+
+
+def _no_number(what: str, kind: str, given: Any) -> CarveError:
+    return CarveError(f"{what} must be {kind}, got {shown(given)}")

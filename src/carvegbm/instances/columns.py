@@ -29,6 +29,7 @@ __all__ = [
     "feature_called",
     "feature_position",
     "is_same_name",
+    "label_text",
     "listed",
     "order_of",
 ]
@@ -54,9 +55,12 @@ def column_names(X: Any) -> list[str] | None:
         found = getattr(X, "columns", None)
     if found is None or isinstance(found, str) or not isinstance(found, Iterable):
         return None
-    return [
-        " ".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in list(found)
-    ]
+    return [label_text(name) for name in list(found)]
+
+
+def label_text(label: Any) -> str:
+    """The name of a column as text; the parts of a tuple are joined by spaces, as XGBoost does."""
+    return " ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
 def order_of(columns: Sequence[str], names: Sequence[str], what: str) -> list[int] | None:

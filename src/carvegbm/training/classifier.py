@@ -249,10 +249,6 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         """All of the attacker but the budget."""
         return {name: getattr(self.attacker_, name) for name in ("norm", *OPTIONS)}
 
-    def robust_score(self, X: Any, y: Any) -> float:
-        """Share of instances proven robust.
-
-        With `scoring=` this method of the class (``RobustClassifier.robust_score``),
-        scikit-learn's search and validation tools maximise it.
-        """
+    def _robust_score(self, X: Any, y: Any) -> float:
+        """Share of rows proven robust."""
         return float(self.verify(X, y).robustness[0])

@@ -11,7 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from carvegbm.attacker import OPTIONS, Attacker
 from carvegbm.ensemble import Ensemble, Task
-from carvegbm.errors import DataError
+from carvegbm.errors import CarveError, DataError
 from carvegbm.training import inputs
 from carvegbm.training.certified import plain_accuracy_of
 from carvegbm.training.columns import AUTO, Columns, categorical_positions, known_categories
@@ -177,7 +177,7 @@ class Estimator(Parameterised):
         """The kind of model to be trained."""
         classes = None if task == "regression" else self.classes_
         n_outputs = len(self.classes_) if task == "multiclass" else 1
-        columns = names or [f"Column_{i}" for i in range(self.n_features_in_)]
+        columns = names or _column_names(self.n_features_in_)
         labels = [self._columns.labels[position] for position in sorted(self._columns.labels)]
         return Kind(task, n_outputs, safe_names(columns), classes, categories, labels)
 
@@ -191,6 +191,7 @@ class Estimator(Parameterised):
         names: Sequence[str] | None,
         categories: Mapping[int, Mapping[int, Any]] | None = None,
     ) -> Attacker:
+        """The attacker with features by position."""
         given = Attacker(self.norm, self.budget, **{name: getattr(self, name) for name in OPTIONS})
         return inputs.resolve_attacker(given, self.n_features_in_, names, categories)
 
@@ -248,7 +249,14 @@ class Estimator(Parameterised):
         self._require(model.ensemble, attacker)
         self._write(model, X)
         self.ensemble_ = model.ensemble
-        self.attacker_ = attacker
+        self._set_attacker(attacker)
+
+    def _set_attacker(self, attacker: Attacker) -> None:
+        """Verify against this attacker from now on, with features by name if they have names."""
+        names, count = self.ensemble_.feature_names, self.n_features_in_
+        called = None if names == tuple(_column_names(count)) else names
+        categories = self.ensemble_.categories
+        self.attacker_ = inputs.resolve_attacker(attacker, count, names, categories, called)
 
     @abstractmethod
     def _require(self, ensemble: Ensemble, attacker: Attacker) -> None:
@@ -275,6 +283,23 @@ class Estimator(Parameterised):
         threads = inputs.thread_count(self.n_jobs)
         return np.asarray(self.booster_.predict(rows, num_threads=threads, **options))
 
+    def robust_score(self, X: Any, y: Any) -> float:
+        """Share of rows proven robust; of a regressor, R² at the worse end within reach.
+
+        What is not decided in time counts against the model. The method of the class, such as
+        ``RobustClassifier.robust_score``, serves scikit-learn's searches and validation functions
+        as `scoring`. It refuses pipelines.
+        """
+        estimator: Any = self
+        while hasattr(estimator, "best_estimator_"):  # a search within a validation
+            estimator = estimator.best_estimator_
+        if not isinstance(estimator, Estimator):
+            return cast(float, _NoScore(type(estimator).__name__))
+        return estimator._robust_score(X, y)
+
+    @abstractmethod
+    def _robust_score(self, X: Any, y: Any) -> float: ...
+
     def save_model(self, path: str | os.PathLike[str]) -> None:
         """Write the model as LightGBM's text, which LightGBM and `carvegbm.load` read."""
         from carvegbm.keeping.files import replacing
@@ -288,3 +313,34 @@ class Estimator(Parameterised):
         """Number of splits per feature."""
         check_is_fitted(self, "booster_")
         return np.asarray(self.booster_.feature_importance("split"))
+
+
+class _NoScore:
+    """Returned in place of a score that does not exist; any attribute raises the reason.
+
+    scikit-learn's searches replace what a scorer raises by NaN (`error_score`) and then choose the
+    first candidate. An error while they read what a scorer returns ends the search.
+    """
+
+    def __init__(self, scored: str) -> None:
+        self._scored = scored
+
+    def __repr__(self) -> str:
+        remedy = "pass the estimator itself"
+        if self._scored == "Pipeline":
+            remedy = (
+                "its steps change the features that the attacker changes; pass the estimator "
+                "itself, and scale= in place of a scaler"
+            )
+        return f"robust_score cannot score a {self._scored}: {remedy}"
+
+    def __getattr__(self, name: str) -> Any:
+        raise CarveError(repr(self))
+
+    def __float__(self) -> float:
+        raise CarveError(repr(self))
+
+
+def _column_names(count: int) -> list[str]:
+    """The names that LightGBM gives to features without names."""
+    return [f"Column_{position}" for position in range(count)]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attacker import OPTIONS, Attacker
 from carvegbm.axes.translation import Translation
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
@@ -336,8 +337,9 @@ def resolve_attacker(
     n_features: int,
     names: Sequence[str] | None,
     categories: Mapping[int, Mapping[int, Any]] | None = None,
+    called: Sequence[str] | None = None,
 ) -> Attacker:
-    """The same attacker with limits per position instead of by name."""
+    """The same attacker with features by position, or by the names in `called`."""
     blank = blank_ensemble(n_features, names, categories)
     limits = attacker.limits(blank)
     if limits.by_row:
@@ -345,20 +347,25 @@ def resolve_attacker(
             "bounds with a row per instance fit the instances they were made for alone; train with "
             "bounds for all rows, and verify with those"
         )
-    scale: Any = limits.scale
-    if len(limits.scale_up):
-        pairs = enumerate(zip(limits.scale, limits.scale_up, strict=True))
-        scale = {f: down if down == up else (down, up) for f, (down, up) in pairs}
-    return Attacker(
-        attacker.norm,
-        attacker.budget,
-        scale=scale if len(scale) else None,
-        features=np.flatnonzero(limits.changeable) if len(limits.changeable) else None,
-        bounds=(limits.lower, limits.upper) if len(limits.lower) else None,
-        step=limits.step,
-        categories={blank.feature_index(f): c for f, c in (attacker.categories or {}).items()},
-        one_hot=limits.one_hot,
-    )
+    features: Sequence[Any] = range(n_features) if called is None else called
+
+    def renamed(given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        return {features[blank.feature_index(f)]: value for f, value in given.items()}
+
+    options = {name: renamed(getattr(attacker, name)) for name in OPTIONS}
+    if len(limits.changeable) and attacker.features is not None:
+        options["features"] = [features[f] for f in np.flatnonzero(limits.changeable).tolist()]
+    if isinstance(attacker.scale, tuple):
+        options["scale"] = dict(zip(features, attacker.scale, strict=True))
+    if isinstance(attacker.bounds, tuple) and any(isinstance(b, tuple) for b in attacker.bounds):
+        ends = zip(features, limits.lower.tolist(), limits.upper.tolist(), strict=True)
+        options["bounds"] = {f: (low, high) for f, low, high in ends if (low, high) != (-inf, inf)}
+    if isinstance(attacker.step, tuple):
+        options["step"] = {features[f]: step for f, step in limits.step.items()}
+    options["one_hot"] = [[features[f] for f in group] for group in limits.one_hot]
+    return Attacker(attacker.norm, attacker.budget, **options)
 
 
 def seed_from(random_state: Any) -> int | None:

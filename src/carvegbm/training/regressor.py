@@ -108,7 +108,7 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
         rows = inputs.check_rows(self, X)
         return output_range(self.ensemble_, rows, self.attacker_, **options)
 
-    def robust_score(self, X: Any, y: Any) -> float:
+    def _robust_score(self, X: Any, y: Any) -> float:
         """R² at the worse end of the range within the attacker's reach, per row.
 
         What is not known of a range counts against the model. As `score`, it may be negative.

@@ -300,7 +300,7 @@ def test_early_stopping_and_frames_work_with_it():
         early_stopping_rounds=5,
     )
     assert model.booster_.feature_name() == names
-    assert model.attacker_.features == (0, 1)
+    assert model.attacker_.features == ("age", "income")
     full = [c for c in model.training_report_.trials if not c.scout]
     assert full[0].trees < 100
     assert model.stopped_because_ == "early stopping"

@@ -142,7 +142,7 @@ def robust_refit(
         raise KeyboardInterrupt
     refitted = write.write(result.ensemble.scores, valid.X)
     if hasattr(refitted, "attacker_"):
-        refitted.attacker_ = attacker
+        refitted._set_attacker(attacker)
     return refitted
 
 
