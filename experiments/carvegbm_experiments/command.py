@@ -131,7 +131,12 @@ def _reproduce(
     from carvegbm_experiments.compute.models import Bench
 
     bench = Bench(store, data=data, download=not quick, threads=threads)
-    running.run(cells, store, bench, suite=suite.name, say=output.note)
+    try:
+        running.run(cells, store, bench, suite=suite.name, say=output.note)
+    except KeyboardInterrupt as interruption:
+        if not interruption.args:
+            raise
+        raise output.Interrupted(interruption.args[0]) from None
 
 
 def _list(cells: list[Cell], store: Store) -> None:

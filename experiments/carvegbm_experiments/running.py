@@ -92,11 +92,11 @@ def run(
                     write_report(store, suite, say=None)
                     reported = time.monotonic()
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            kept = f"{work.done} of {len(work.cells)} cells are kept"
-            say(f"{kept}; give the same command again to go on")
         if store.folder.is_dir():
             write_report(store, suite, say=None)
+        if isinstance(error, KeyboardInterrupt):
+            kept = f"{work.done} of {len(work.cells)} cells are kept"
+            raise KeyboardInterrupt(f"{kept}; give the same command again to continue") from None
         raise
     if not work.cells:
         raise CarveError("; ".join(work.absent.values()))

@@ -1,21 +1,18 @@
-"""carvegbm: boosted tree ensembles whose robustness can be proved, and the proofs."""
+"""carvegbm: boosted tree ensembles whose robustness can be proved, and the proofs.
 
+Importing the package loads nothing else: a name is imported from its module on first use. The
+command line can therefore handle Ctrl-C before NumPy and the compiled core are loaded.
+"""
+
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from carvegbm.attack import Attack, attack
-from carvegbm.attacker import Attacker
-from carvegbm.confidence import high_confidence
-from carvegbm.ensemble import Ensemble
-from carvegbm.errors import CarveError, DataError, ModelError, NotLargeSpreadError
-from carvegbm.radius import Curve, Radius, radius, robustness_curve
-from carvegbm.ranges import OutputRange, output_range, small_neighbourhood, stability
-from carvegbm.readers import load
-from carvegbm.results import Result
-from carvegbm.spread import is_large_spread, spread
-from carvegbm.verification import Verification, verify
-
 if TYPE_CHECKING:
+    from carvegbm.attack import Attack, attack
+    from carvegbm.attacker import Attacker
+    from carvegbm.confidence import high_confidence
     from carvegbm.displays import (
         AttackDisplay,
         RadiusDisplay,
@@ -23,9 +20,16 @@ if TYPE_CHECKING:
         TrainingDisplay,
         VerificationDisplay,
     )
+    from carvegbm.ensemble import Ensemble
+    from carvegbm.errors import CarveError, DataError, ModelError, NotLargeSpreadError
     from carvegbm.explanation import Explanation, explain
     from carvegbm.instances.tabular import load_table
+    from carvegbm.radius import Curve, Radius, radius, robustness_curve
+    from carvegbm.ranges import OutputRange, output_range, small_neighbourhood, stability
+    from carvegbm.readers import load
     from carvegbm.reports import Report, report
+    from carvegbm.results import Result
+    from carvegbm.spread import is_large_spread, spread
     from carvegbm.training.estimators import (
         LargeSpreadClassifier,
         LargeSpreadRegressor,
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     )
     from carvegbm.training.refitting.refit import robust_refit
     from carvegbm.training.tuning import tune
+    from carvegbm.verification import Verification, verify
 
 __version__ = "0.1.0"
 
@@ -79,33 +84,56 @@ __all__ = [
     "verify",
 ]
 
-
-_LAZY = {
-    "AttackDisplay": "carvegbm.displays",
-    "Explanation": "carvegbm.explanation",
-    "LargeSpreadClassifier": "carvegbm.training.estimators",
-    "LargeSpreadRegressor": "carvegbm.training.estimators",
-    "RadiusDisplay": "carvegbm.displays",
-    "Report": "carvegbm.reports",
-    "RobustClassifier": "carvegbm.training.estimators",
-    "RobustRegressor": "carvegbm.training.estimators",
-    "RobustnessCurveDisplay": "carvegbm.displays",
-    "TrainingDisplay": "carvegbm.displays",
-    "VerificationDisplay": "carvegbm.displays",
-    "explain": "carvegbm.explanation",
-    "load_table": "carvegbm.instances.tabular",
-    "report": "carvegbm.reports",
-    "robust_refit": "carvegbm.training.refitting.refit",
-    "tune": "carvegbm.training.tuning",
+_MODULE_OF = {
+    name: f"carvegbm.{module}"
+    for module, names in {
+        "attack": "Attack attack",
+        "attacker": "Attacker",
+        "confidence": "high_confidence",
+        "displays": "AttackDisplay RadiusDisplay RobustnessCurveDisplay TrainingDisplay "
+        "VerificationDisplay",
+        "ensemble": "Ensemble",
+        "errors": "CarveError DataError ModelError NotLargeSpreadError",
+        "explanation": "Explanation explain",
+        "instances.tabular": "load_table",
+        "radius": "Curve Radius radius robustness_curve",
+        "ranges": "OutputRange output_range small_neighbourhood stability",
+        "readers": "load",
+        "reports": "Report report",
+        "results": "Result",
+        "spread": "is_large_spread spread",
+        "training.estimators": "LargeSpreadClassifier LargeSpreadRegressor RobustClassifier "
+        "RobustRegressor",
+        "training.refitting.refit": "robust_refit",
+        "training.tuning": "tune",
+        "verification": "Verification verify",
+    }.items()
+    for name in names.split()
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Files, pictures and training, imported only when they are asked for."""
-    if name not in _LAZY:
+    """Import a public name on first use."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    return getattr(import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
+
+
+class _Package(ModuleType):
+    """Keeps `carvegbm.attack`, `.radius` and `.spread` functions.
+
+    Importing a submodule sets it as an attribute of its package; these three submodules have the
+    same name as a public function.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _MODULE_OF and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

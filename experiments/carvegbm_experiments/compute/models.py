@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import joblib
 
 import carvegbm as cg
+from carvegbm.keeping.processes import in_processes
 from carvegbm_experiments.compute import plain
 from carvegbm_experiments.compute.data import Data, Parts
 from carvegbm_experiments.compute.frames import framed
@@ -192,12 +192,9 @@ class Bench:
         self._count([trial for trial in found if trial is not None], len(grid))
         workers = max(1, min(self.threads, len(left)))
         # The largest first: they take longest, and the small ones fill the gaps.
-        jobs = [
-            partial(plain.train, split, grid[i], paths[i], self.threads // workers)
-            for i in reversed(left)
-        ]
+        calls = [(split, grid[i], paths[i], self.threads // workers) for i in reversed(left)]
         done = len(grid) - len(left)
-        for _ in _parallel(jobs, workers):
+        for _ in in_processes(plain.train, calls, workers):
             done += 1
             self.detail(f"{done} of {len(grid)} models")
         for i in left:
@@ -220,15 +217,6 @@ def attacker_of(setting: Configuration) -> cg.Attacker:
 def _training(setting: Configuration) -> dict[str, Any]:
     names = ("seed", "trees", "learning_rate", "min_child_samples")
     return {name: setting[name] for name in names}
-
-
-def _parallel(jobs: Sequence[Callable[[], None]], workers: int) -> Any:
-    """Do the jobs; yields as each is finished."""
-    if workers == 1:
-        return (job() for job in jobs)
-    from sklearn.utils.parallel import Parallel, delayed
-
-    return Parallel(n_jobs=workers, return_as="generator_unordered")(delayed(job)() for job in jobs)
 
 
 def _trial(tried: TuningTrial) -> Trial:

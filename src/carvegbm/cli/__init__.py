@@ -1,17 +1,67 @@
-"""The command line: `carvegbm COMMAND …`."""
+"""The command line: `carvegbm COMMAND …`.
+
+This module imports only the standard library, so that Ctrl-C is handled while the rest is loaded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import NoReturn
 
 __all__ = ["main"]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with its exit code."""
-    try:
-        from carvegbm.cli.app import run
+def main() -> None:
+    """Run the command that `sys.argv` names, and exit with its code; 130 after Ctrl-C.
 
-        raise SystemExit(run(arguments))
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+    While a command runs, Ctrl-C and SIGTERM both raise KeyboardInterrupt, so that temporary files
+    and worker processes are removed. Before and after that there is nothing to remove: the process
+    ends at once. After SIGTERM the exit code is 143.
+    """
+    code: int | None = None
+    received: list[int] = []
+
+    def leave(number: int, _frame: FrameType | None) -> NoReturn:
+        if code is None:
+            os.write(2, b"carvegbm: interrupted\n")
+        os._exit(128 + number if code is None else code)
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    handled = [
+        number
+        for number, default in (
+            (signal.SIGINT, signal.default_int_handler),  # else the caller has it ignored: nohup
+            (signal.SIGTERM, signal.SIG_DFL),
+        )
+        if signal.getsignal(number) == default
+    ]
+    _handle(handled, leave)
+    from carvegbm.cli.app import run
+
+    try:
+        _handle(handled, interrupt)
+        code = run()
+        _handle(handled, leave)
+    except BaseException:
+        if not received:
+            raise
+        # A second signal, or an import that turned KeyboardInterrupt into another error.
+        leave(received[0], None)
+    if received and code == 130:
+        code = 128 + received[0]
+    raise SystemExit(code)
+
+
+def _handle(
+    signals: list[signal.Signals], handler: Callable[[int, FrameType | None], None]
+) -> None:
+    for number in signals:
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(number, handler)

@@ -1,6 +1,6 @@
-"""The commands together, and what becomes of their errors.
+"""All commands as one application; errors become one line on stderr and an exit code.
 
-Exit codes: 0 done, 2 bad input (one line on stderr says which), 130 interrupted by Ctrl-C.
+docs/command-line.md lists the exit codes.
 """
 
 from __future__ import annotations
@@ -89,11 +89,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code: Any = app(args=given or ["--help"], prog_name="carvegbm", standalone_mode=False)
         with naming("standard output"):
             sys.stdout.flush()
-        if code == 130:  # the parser of the command line makes a code of Ctrl-C
+        if code == 130:  # typer returns this code for KeyboardInterrupt
             return _fail("interrupted", 130)
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", 130)
+    except output.Interrupted as interruption:
+        return _fail(f"interrupted; {interruption}", 130)
     except BrokenPipeError:
         _forget_output()  # whoever read it has left
         return 1

@@ -9,7 +9,7 @@ import typer
 
 from carvegbm.cli.shared import inputs, options, output
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import check_apart, check_output
+from carvegbm.keeping.files import check_apart, check_output, partial_path
 
 if TYPE_CHECKING:
     from carvegbm.reports import Report
@@ -125,7 +125,7 @@ def report(
 
     The answer first, then how far instances are from being flipped, where the model is weak, what
     attacks look like, and what to do about it. The page is one file that needs no other, and no
-    network. Ctrl-C ends the work early: the page is written then with what is known.
+    network. Ctrl-C ends the work early: a page with what is known goes to FILE.partial.
     """
     import carvegbm
     from carvegbm.reports.result import FORMATS
@@ -171,10 +171,17 @@ def report(
     proofs = [entry["proof"] for entry in found.document["attackers"] if entry["proof"]]
     folder = None if proof is None else proof.parent
     written = [] if folder is None else [folder / entry["file"] for entry in proofs]
-    output.say_written(out, *written)
-    if found.interrupted:
-        output.note("interrupted: what nobody had looked at by then is unknown")
-        raise typer.Exit(130)
+    if not found.interrupted:
+        output.say_written(out, *written)
+        return
+    output.say_written(*written)
+    missing = "rows that were not decided in time are unknown"
+    if out is None:
+        raise output.Interrupted(f"in the document, {missing}")
+    raise output.Interrupted(
+        f"{partial_path(out)} holds an unfinished report, in which {missing}; "
+        f"{output.untouched(out)}; give the same command again to start over"
+    )
 
 
 def _print(title: str, found: Report) -> None:

@@ -12,6 +12,12 @@ import typer
 
 from carvegbm.cli.shared import inputs, options, output
 from carvegbm.errors import CarveError, DataError
+from carvegbm.keeping.files import (
+    check_apart,
+    check_output,
+    finished_or_partial,
+    partial_path,
+)
 
 if TYPE_CHECKING:
     from carvegbm.instances.tabular import Table
@@ -192,9 +198,36 @@ def train(
         early_stopping_rounds=early_stopping,
         feature_names=table.feature_names,
     )
-    model.save_model(out)
+    finished = model.stopped_because_ != "interrupted"
+    with finished_or_partial(out, finished) as written:
+        model.save_model(written)
+    kept = f"{written} holds the finished model"
+    if not finished:
+        kept = (
+            f"{written} holds an unfinished model of {model.ensemble_.n_trees} trees; "
+            f"{output.untouched(out)}; give the same command again to train from the start"
+        )
+    title = f"trained on {len(table.y)} rows for norm {against.norm} and budget {against.budget:g}"
+    try:
+        _show(model, written, title, robust, held_out if finished else None, quiet, json)
+        if not finished:
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        raise output.Interrupted(kept) from None
+
+
+def _show(
+    model: Any,
+    path: Path,
+    title: str,
+    robust: bool,
+    held_out: Table | None,
+    quiet: bool,
+    json: bool,
+) -> None:
+    """Print the fitted model that was written to `path`: its trials, size and validation scores."""
     report: Any = getattr(model, "training_report_", None)
-    document = {"model": str(out), **describe(model, robust)}
+    document = {"model": str(path), **describe(model, robust)}
     if robust:  # as the choice was made: on rows that the model may have been trained on since
         document |= {f"validation {name}": v for name, v in report.chosen.measures.items()}
     elif held_out is not None:
@@ -203,21 +236,15 @@ def train(
         if report is not None:
             document["training report"] = report.to_dict()
         output.print_json(document)
-    else:
-        title = (
-            f"trained on {len(table.y)} rows for norm {against.norm} and budget {against.budget:g}"
-        )
-        if report is not None:
-            rows = report.rows()
-            output.print_table("trials, on validation data", rows, ">" * len(rows[0]))
-            if not quiet:
-                output.note(f"chosen: {report.why}")
-        output.print_table(title, [(key, shown(value)) for key, value in document.items()])
-        if task == "classification":
-            say_classes(out, model.classes_)
-    if model.stopped_because_ == "interrupted":
-        output.note(f"{out} holds what was trained so far")
-        raise KeyboardInterrupt
+        return
+    if report is not None:
+        rows = report.rows()
+        output.print_table("trials, on validation data", rows, ">" * len(rows[0]))
+        if not quiet:
+            output.note(f"chosen: {report.why}")
+    output.print_table(title, [(key, shown(value)) for key, value in document.items()])
+    if hasattr(model, "classes_"):
+        say_classes(path, model.classes_)
 
 
 def _estimator(task: str, robust: bool) -> Any:
@@ -237,13 +264,12 @@ def check_model_path(given: Path | None, read: dict[str, str]) -> Path:
 
     What stands at the default path is not replaced unasked.
     """
-    from carvegbm.keeping.files import check_apart, check_output
-
     path = Path("model.txt") if given is None else given
     if given is None and path.exists():
         raise CarveError(f"{path} is there already; name the file to write with -o")
-    check_output(path, None)
-    check_apart({"--output": path}, read)
+    for name, written in (("--output", path), ("an unfinished --output", partial_path(path))):
+        check_output(written, None)
+        check_apart({name: written}, read)
     return path
 
 

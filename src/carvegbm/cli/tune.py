@@ -153,9 +153,12 @@ def tune(
             **training.with_parameters(named, param),
         )
     except KeyboardInterrupt:
-        kept = f"trials finished so far ({finished}) are kept in {work_folder}"
-        output.note(f"{kept}; give the same command again to go on" if finished else "nothing kept")
-        raise
+        if not finished:
+            raise
+        raise output.Interrupted(
+            f"{finished} finished trial{'s' * (finished > 1)} kept in {work_folder}; "
+            f"{output.untouched(out)}; give the same command again to continue"
+        ) from None
     finally:
         with suppress(OSError):
             work_folder.rmdir()  # only if nothing is in it

@@ -8,7 +8,7 @@ import typer
 
 from carvegbm.cli.shared import folders, inputs, options, output
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import check_apart, check_output
+from carvegbm.keeping.files import check_apart, check_output, partial_path
 
 if TYPE_CHECKING:
     from carvegbm.engines import Decisions
@@ -63,7 +63,6 @@ def verify(
     from carvegbm.cli.shared import running
     from carvegbm.cli.shared.kept import Question
     from carvegbm.engines import Settings
-    from carvegbm.keeping.journal import journal_path
     from carvegbm.problem import Problem
     from carvegbm.proofs.proving import write_proof
     from carvegbm.verification import Verification, is_basic
@@ -93,7 +92,7 @@ def verify(
         check_apart({"--proof": proof}, {**read, "--output": out_file, "--witnesses": witnesses})
     if out_file is not None:
         check_apart(
-            {"the journal of --output": journal_path(out_file)},
+            {"the journal of --output": partial_path(out_file)},
             {**read, "--witnesses": witnesses, "--proof": proof},
         )
     if resume and out_file is None:

@@ -1,4 +1,8 @@
-"""Results as files: written under a temporary name and renamed, so that none is ever half there."""
+"""Result files: written under a temporary name and renamed, so that a file is whole or absent.
+
+Only a finished result takes the name that the user gave; what an interrupted run keeps goes to
+`NAME.partial` beside it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,16 @@ import numpy.typing as npt
 
 from carvegbm.errors import CarveError
 
-__all__ = ["RESULTS", "check_apart", "check_output", "naming", "replacing", "save_result"]
+__all__ = [
+    "RESULTS",
+    "check_apart",
+    "check_output",
+    "finished_or_partial",
+    "naming",
+    "partial_path",
+    "replacing",
+    "save_result",
+]
 
 RESULTS = (".json", ".csv", ".parquet")
 """How the name of a result's file may end."""
@@ -81,11 +94,30 @@ def naming(path: Any, *aliases: Any) -> Iterator[None]:
         raise
 
 
+def partial_path(output: Path) -> Path:
+    """Return `NAME.partial`: where a run that writes NAME keeps its unfinished work."""
+    return output.with_name(output.name + ".partial")
+
+
+@contextmanager
+def finished_or_partial(output: Path, finished: bool) -> Iterator[Path]:
+    """Yield the path to write a result to: `output`, or its `NAME.partial` if it is unfinished.
+
+    Once a finished result is written, the `NAME.partial` of an earlier run is removed.
+    """
+    if not finished:
+        yield partial_path(output)
+        return
+    yield output
+    partial_path(output).unlink(missing_ok=True)
+
+
 @contextmanager
 def replacing(path: Any) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well.
+    """Yield a temporary path that is renamed to `path` when the block ends without an exception.
 
-    Where it does not, nothing is left, and an OSError names `path`.
+    After an exception the temporary file is removed; an OSError names `path`. A process that is
+    killed leaves the temporary file, `.NAME.` and eight random letters, which nothing reads.
     """
     target = Path(path)
     try:

@@ -19,20 +19,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import naming
+from carvegbm.keeping.files import naming, partial_path
 from carvegbm.keeping.locks import is_still_at, open_locked
 from carvegbm.keeping.sealed import Sealed, next_line, read_sealed
 
-__all__ = ["Journal", "journal_path"]
+__all__ = ["Journal"]
 
 _REMEDY = "delete it or use another --output"
 
 Record = dict[str, Any]
-
-
-def journal_path(output: Path) -> Path:
-    """Where a run that writes `output` in the end keeps what is finished."""
-    return output.with_name(output.name + ".partial")
 
 
 class Journal:
@@ -57,7 +52,7 @@ class Journal:
         `identity` is what the run is about: names that tell a user what differs, and JSON values.
         `take` gets the records of before, in their order, and says whether each can be.
         """
-        with cls.at(journal_path(output), identity, resume, take) as journal:
+        with cls.at(partial_path(output), identity, resume, take) as journal:
             yield journal
 
     @classmethod

@@ -17,13 +17,13 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.engines import Settings
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import check_apart, check_output
+from carvegbm.keeping.files import check_apart, check_output, finished_or_partial, partial_path
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.reports import given
 from carvegbm.reports.asking import How, ask
 from carvegbm.reports.document import document_of
 from carvegbm.reports.proved import prove_and_check
-from carvegbm.reports.result import FORMATS, Report
+from carvegbm.reports.result import FORMATS, Report, write
 from carvegbm.reports.retraining import check_labels, measured
 
 __all__ = ["SAMPLE", "TIMEOUT", "report"]
@@ -69,7 +69,8 @@ def report(
         Labels. Without them the model's own answers are right.
     attackers : Attacker, or several
     path : path, optional
-        Where to write it, .html or .json; else `Report.save` does.
+        File to write, .html or .json; `Report.save` writes one later. If Ctrl-C ends the work
+        early, the report goes to ``NAME.partial`` instead, and its `interrupted` is True.
     names : sequence of str, optional
         What features are called; by default what model or data call them.
     images : (height, width), optional
@@ -113,10 +114,15 @@ def report(
     settings = Settings(timeout=timeout, threads=threads)
     against = given.attackers_of(attackers, y)
     target = None if path is None else check_output(path, FORMATS)
+    unfinished = None if target is None else check_output(partial_path(target), None)
     proofs = given.proof_paths(proof, len(against))
     read = given.files_read(model, files)
     check_apart(
-        {"the report": target, **{f"proof {i + 1}": p for i, p in enumerate(proofs)}},
+        {
+            "the report": target,
+            "an unfinished report": unfinished,
+            **{f"proof {i + 1}": p for i, p in enumerate(proofs)},
+        },
         {f"the {what}": where for what, where in read.items()},
     )
     called = {"model": model_name, "data": data_name}
@@ -170,5 +176,6 @@ def report(
     )
     found = Report(document, tuple(asked.verification for asked in answers.asked))
     if target is not None:
-        found.save(target)
+        with finished_or_partial(target, not found.interrupted) as written_to:
+            write(found, written_to, target.suffix)
     return found

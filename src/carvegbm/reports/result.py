@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from carvegbm.keeping.files import check_output, replacing
 from carvegbm.verification import Verification
 
-__all__ = ["FORMATS", "Report"]
+__all__ = ["FORMATS", "Report", "write"]
 
 FORMATS = (".html", ".json")
 """What `Report.save` can write."""
@@ -52,13 +53,7 @@ class Report:
     def save(self, path: Any) -> None:
         """Write the page (.html) or its document (.json); never half a file."""
         target = check_output(path, FORMATS)
-        if target.suffix == ".html":
-            text = self.html()
-        else:
-            text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n"
-        with replacing(target) as temporary:
-            # Half of a surrogate pair, as in a name that is no UTF-8, is an escape in JSON.
-            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+        write(self, target, target.suffix)
 
     def __repr__(self) -> str:
         return f"<Report: {self}>"
@@ -74,3 +69,14 @@ class Report:
             for v in self.verifications
         ]
         return f"report on {judged} row{'s' * (judged != 1)}: " + "; ".join(found)
+
+
+def write(report: Report, path: Path, suffix: str) -> None:
+    """Write a report in the format of a suffix, whatever the name of the file."""
+    if suffix == ".html":
+        text = report.html()
+    else:
+        text = json.dumps(report.to_dict(), ensure_ascii=False, allow_nan=False) + "\n"
+    with replacing(path) as temporary:
+        # Half of a surrogate pair, as in a name that is no UTF-8, is an escape in JSON.
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")

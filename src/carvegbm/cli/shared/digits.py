@@ -117,19 +117,17 @@ def compare(threads: int | None = None, tick: Callable[[int], object] | None = N
     the same training rows and validation rows. Plain models are chosen by accuracy on the
     validation rows, certified and robust ones by proven robustness.
     """
-    from sklearn.utils.parallel import Parallel, delayed
-
+    from carvegbm.keeping.processes import in_processes
     from carvegbm.training.inputs import thread_count
 
     folds = list(_folds())
     pieces = [(norm, budget, fold) for norm, budget, _ in ATTACKERS for fold in folds]
     workers = min(thread_count(threads), len(pieces))
     # So little data keeps one thread busy: the pieces run side by side, each in its own process.
-    running = Parallel(workers, return_as="generator")(delayed(_judge)(*piece) for piece in pieces)
     tell = tick or (lambda _: None)
     tell(0)
     parts = []
-    for part in running:
+    for part in in_processes(_judge, pieces, workers, ordered=True):
         parts.append(part)
         tell(len(parts))
     per_attacker = [parts[i : i + len(folds)] for i in range(0, len(parts), len(folds))]

@@ -106,8 +106,8 @@ class Asked:
                     raise
                 told = f"{run.done} of {len(run.parts)} files are kept; add --resume to continue"
                 if isinstance(error, KeyboardInterrupt):
-                    output.note(told)
-                elif isinstance(error, OSError | CarveError):
+                    raise output.Interrupted(told) from None
+                if isinstance(error, OSError | CarveError):
                     said = output.reason(error) if isinstance(error, OSError) else str(error)
                     raise CarveError(f"{said}; {told}") from None
                 raise

@@ -18,6 +18,14 @@ from carvegbm.wording.hidden import visible
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
 
+
+class Interrupted(BaseException):
+    """A command was interrupted; the message says what is kept, where, and how to go on.
+
+    Not a KeyboardInterrupt, whose message typer drops.
+    """
+
+
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -123,6 +131,11 @@ def note(message: str) -> None:
 def model_title(model: str, ensemble: Ensemble) -> str:
     """A model in one line: its file and its size."""
     return f"{model}: {ensemble.task}, {ensemble.n_trees} trees, {ensemble.n_features} features"
+
+
+def untouched(path: Path) -> str:
+    """Say of an output that a finished result would have replaced that it was not written."""
+    return f"{path} is unchanged" if path.exists() else f"{path} is not written"
 
 
 def say_written(*paths: Path | None) -> None:

@@ -40,11 +40,12 @@ def verify(
         try:
             finish(_decide_rest(question, kept, journal))
         except BaseException as error:
-            told = f"{int(kept.done.sum())} of {total} rows are kept; add --resume to continue"
+            done = int(kept.done.sum())
+            told = f"{done} of {total} rows are kept; add --resume to continue"
             if journal is not None and not kept.done.any():
                 journal.discard()
             elif journal is not None and isinstance(error, KeyboardInterrupt):
-                output.note(told)
+                raise output.Interrupted(told) from None
             elif journal is not None and isinstance(error, OSError | CarveError):
                 said = output.reason(error) if isinstance(error, OSError) else str(error)
                 raise CarveError(f"{said}; {told}") from None

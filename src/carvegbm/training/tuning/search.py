@@ -16,6 +16,7 @@ import numpy as np
 
 from carvegbm.attacker import Attacker
 from carvegbm.errors import CarveError, DataError
+from carvegbm.keeping.processes import in_processes
 from carvegbm.training import inputs
 from carvegbm.training.certified import accuracy_floor, check_clean_loss, check_quietness
 from carvegbm.training.estimators import LargeSpreadClassifier, RobustClassifier
@@ -330,8 +331,6 @@ def _grid(
     runner: Trials, values: Mapping[str, Sequence[Any]], n_jobs: int | None
 ) -> Iterator[TuningTrial]:
     """All combinations: first those that are stored, then the others as they are finished."""
-    from sklearn.utils.parallel import Parallel, delayed
-
     left = []
     for parameters in _combinations(values):
         known = runner.find(parameters)
@@ -340,20 +339,11 @@ def _grid(
         else:
             yield known
     cores = inputs.thread_count(n_jobs)
-    workers = min(cores, len(left))
-    if workers <= 1:
-        yield from (runner.run(parameters, cores) for parameters in left)
-        return
+    workers = max(1, min(cores, len(left)))
     threads = max(1, cores // workers)
-    # The largest first: they take longest, and the small ones fill the gaps.
-    results = Parallel(n_jobs=workers, return_as="generator_unordered")(
-        delayed(_run)(runner, parameters, threads) for parameters in reversed(left)
-    )
-    yield from results
-
-
-def _run(runner: Trials, parameters: dict[str, Any], threads: int) -> TuningTrial:
-    return runner.run(parameters, threads)
+    if workers > 1:
+        left.reverse()  # the largest first: they take longest, and the small ones fill the gaps
+    yield from in_processes(runner.run, [(parameters, threads) for parameters in left], workers)
 
 
 def _optuna(

@@ -1,0 +1,68 @@
+"""Function calls in parallel, in worker processes that do not outlive the process that calls.
+
+The workers are joblib's (loky): they need no `if __name__ == "__main__"` in the calling program,
+and share large arrays. By themselves they would wait for work for five minutes after their parent
+was killed, and keep its standard output open.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from typing import Any, TypeVar
+
+from joblib.parallel import LokyBackend
+
+__all__ = ["in_processes"]
+
+R = TypeVar("R")
+
+_LOOK_EVERY = 0.5  # seconds between two looks at whether the parent is there
+
+
+def in_processes(
+    function: Callable[..., R],
+    calls: Iterable[tuple[Any, ...]],
+    workers: int,
+    *,
+    ordered: bool = False,
+) -> Iterator[R]:
+    """Yield `function(*arguments)` of all calls, in their order or as they finish.
+
+    With one worker the calls run in this process. An exception, Ctrl-C among them, kills the
+    workers.
+    """
+    if workers == 1:
+        yield from (function(*arguments) for arguments in calls)
+        return
+    from sklearn.utils.parallel import Parallel, delayed
+
+    mode = "generator" if ordered else "generator_unordered"
+    parallel = Parallel(workers, backend=_Loky(), return_as=mode)
+    with closing(parallel(delayed(function)(*arguments) for arguments in calls)) as results:
+        yield from results
+
+
+class _Loky(LokyBackend):  # type: ignore[misc]
+    """joblib's processes, each of which begins with `_begin_worker`."""
+
+    def configure(self, *args: Any, **options: Any) -> Any:
+        options |= {"initializer": _begin_worker, "initargs": (os.getpid(),)}
+        return super().configure(*args, **options)
+
+
+def _begin_worker(parent: int) -> None:
+    """Leave Ctrl-C to the parent, which kills its workers; end soon after the parent has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.name == "posix":  # elsewhere the number of a parent that has ended stays
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK_EVERY)
+    os._exit(1)
