@@ -1,4 +1,4 @@
-"""What every test may ask for: shared data, the shipped sample, the command line, odd folders.
+"""Fixtures that all tests share, ids that do not vary, and Ctrl-C where the caller ignores it.
 
 HYPOTHESIS_PROFILE=thorough runs many more examples than the default profile "ci".
 """
@@ -6,6 +6,7 @@ HYPOTHESIS_PROFILE=thorough runs many more examples than the default profile "ci
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,27 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def pytest_make_parametrize_id(val: Any, argname: str) -> str | None:
+    """Name binary parameters by argument and position.
+
+    Compressed bytes may differ from run to run and between versions of zlib, and workers of xdist
+    must collect the same ids.
+    """
+    return argname if isinstance(val, bytes) and not val.isascii() else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _default_interrupt() -> Iterator[None]:
+    """Handle SIGINT as usual, in tests and their child processes, even if pytest ignores it.
+
+    Under nohup, and as a background job of a shell script, pytest starts with SIGINT ignored, and
+    child processes inherit that.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

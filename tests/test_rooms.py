@@ -75,7 +75,11 @@ def test_no_room_holds_more_than_a_dozen_and_a_few(folder):
     assert {name: count for name, count in counts.items() if count > 16} == {}
 
 
-@pytest.mark.parametrize("path", sources("src/carvegbm") + sources("core"), ids=str)
+@pytest.mark.parametrize(
+    "path",
+    sources("src/carvegbm") + sources("core"),
+    ids=lambda path: path.relative_to(REPOSITORY).as_posix(),
+)
 def test_every_file_says_what_lives_there(path):
     first = path.read_text(encoding="utf-8").lstrip()
     if path.suffix == ".cpp":
