@@ -4,12 +4,16 @@ Importing the package loads nothing else: a name is imported from its module on 
 command line can therefore handle Ctrl-C before NumPy and the compiled core are loaded.
 """
 
+from __future__ import annotations
+
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # importing typing takes as long as all else that happens here
 if TYPE_CHECKING:
+    from typing import Any
+
     from carvegbm.attack import Attack, attack
     from carvegbm.attacker import Attacker
     from carvegbm.confidence import high_confidence

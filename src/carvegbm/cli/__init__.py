@@ -1,16 +1,18 @@
 """The command line: `carvegbm COMMAND …`.
 
-This module imports only the standard library, so that Ctrl-C is handled while the rest is loaded.
+This module imports only what is quick to load, so that Ctrl-C is handled while the rest is loaded.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
-from contextlib import suppress
-from types import FrameType
-from typing import NoReturn
+
+TYPE_CHECKING = False  # importing typing takes longer than starting Python
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import NoReturn
 
 __all__ = ["main"]
 
@@ -63,5 +65,7 @@ def _handle(
     signals: list[signal.Signals], handler: Callable[[int, FrameType | None], None]
 ) -> None:
     for number in signals:
-        with suppress(ValueError):  # not in the main thread
+        try:
             signal.signal(number, handler)
+        except ValueError:  # not in the main thread
+            return
