@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,24 +118,21 @@ def replacing(path: Any) -> Iterator[Path]:
     """Yield a temporary path that is renamed to `path` when the block ends without an exception.
 
     After an exception the temporary file is removed; an OSError names `path`. A process that is
-    killed leaves the temporary file, `.NAME.` and eight random letters, which nothing reads.
+    killed leaves the temporary file, `.NAME.` and eight random digits, which nothing reads.
     """
     target = Path(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise CarveError(f"cannot write {target}: {error.strerror}") from None
-    try:
-        os.close(handle)
-        temporary = Path(name)
+        try:
+            temporary.touch(exist_ok=False)
+        except OSError as error:
+            raise CarveError(f"cannot write {target}: {error.strerror}") from None
         with naming(target, temporary):
             yield temporary
-            mask = os.umask(0)
-            os.umask(mask)
-            temporary.chmod(0o666 & ~mask)
             temporary.replace(target)
     finally:
-        Path(name).unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def save_result(

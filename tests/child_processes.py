@@ -1,0 +1,66 @@
+"""Child processes in tests: start the command line, wait with a limit, look for what is left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+LIMIT = 30.0
+"""Seconds after which a test gives up waiting for something; no test depends on being faster."""
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Return once the condition holds; fail after `LIMIT` seconds."""
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process exists and is not a zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with suppress(OSError):  # it has ended meanwhile, or there is no /proc
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return not Path("/proc/self").exists()
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the processes that the process or one of its descendants has started; needs /proc."""
+    found: set[int] = set()
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # a thread may end while it is looked at
+            for child in map(int, task.read_text().split()):
+                found |= {child} | descendants(child)
+    return found
+
+
+def start(*arguments: object, ignoring_interrupts: bool = False) -> subprocess.Popen[str]:
+    """Start `carvegbm ARGUMENTS`; if `ignoring_interrupts`, as nohup and background jobs do."""
+    ignore = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"] if ignoring_interrupts else []
+    return subprocess.Popen(
+        [*ignore, sys.executable, "-m", "carvegbm.cli", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait until a process has ended and closed its pipes; return its code, stdout and stderr.
+
+    A descendant that lives on holds the pipes open, which fails after `LIMIT` seconds.
+    """
+    try:
+        out, err = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
+    return process.returncode, out, err
