@@ -10,7 +10,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 FOLDERS = ["core", "src/carvegbm", "experiments/carvegbm_experiments"]
 """Whose rooms the table lists one by one; of the others it lists the folder."""
-MOST_LINES = 400
+MOST_LINES = 500
 
 
 def table() -> dict[str, str]:

@@ -133,10 +133,12 @@ def test_neither_model_nor_data_is_overwritten(cli: Any, here: Path, model: str,
     assert (here / "data.html").read_bytes() == Path(data).read_bytes()
 
 
-def test_ctrl_c_writes_a_page_with_what_is_known(
+def test_ctrl_c_keeps_the_report_that_is_there_and_writes_an_unfinished_one_beside_it(
     cli: Any, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known: list[int] = []
+    finished, unfinished = here / "report.html", here / "report.html.partial"
+    finished.write_text("earlier")
 
     def pressed_when_some_rows_are_known(task: Any, rows: Any, listen: Any) -> Any:
         def told(found: Any, finished: Any) -> None:
@@ -146,13 +148,21 @@ def test_ctrl_c_writes_a_page_with_what_is_known(
 
         return decide(task, rows, told)
 
-    monkeypatch.setattr("carvegbm.reports.asking.decide", pressed_when_some_rows_are_known)
-    code, out, err = cli("report", "sample", "--budget", "0.02", "--json", "-o", "report.html")
+    command = ("report", "sample", "--budget", "0.02", "--json", "-o", "report.html")
+    with monkeypatch.context() as patch:
+        patch.setattr("carvegbm.reports.asking.decide", pressed_when_some_rows_are_known)
+        code, out, err = cli(*command)
     assert code == 130
-    assert "wrote report.html\ninterrupted: " in err
+    assert finished.read_text() == "earlier"
+    last = err.splitlines()[-1]
+    assert last.startswith("carvegbm: interrupted; report.html.partial holds an unfinished report")
+    assert "report.html is unchanged" in last
     document = json.loads(out)
     (asked,) = document["attackers"]
     decided = {row for row, status in enumerate(asked["status"]) if status != "unknown"}
     assert document["interrupted"]
     assert decided == set(known) != set()
-    assert "The work was cut short" in (here / "report.html").read_text("utf-8")
+    assert "The work was cut short" in unfinished.read_text("utf-8")
+    assert cli(*command)[0] == 0
+    assert "The work was cut short" not in finished.read_text("utf-8")
+    assert list(here.iterdir()) == [finished]

@@ -131,7 +131,8 @@ def test_ctrl_c_keeps_what_is_finished(cli, tmp_path, monkeypatch):
     monkeypatch.setattr(kinds, "compute", interrupted)
     code, _, err = cli("reproduce", "--quick", "--only", "plain,dataset", "--threads", 1)
     assert code == 130
-    assert "2 of 4 cells are kept; give the same command again to go on" in err.splitlines()
+    kept = "2 of 4 cells are kept; give the same command again to continue"
+    assert err.splitlines()[-1] == f"carvegbm: interrupted; {kept}"
     assert (tmp_path / "results-quick" / "index.html").exists()
     assert len(list(tmp_path.glob("results-quick/cells/*/*.json"))) == 2
 

@@ -123,10 +123,11 @@ def test_ctrl_c_while_training_leaves_the_page(
 ) -> None:
     monkeypatch.setattr("carvegbm.reports.retraining._robust", interrupt)
     model = fitted(LABELS)
-    to = tmp_path / "page.json"
+    to, unfinished = tmp_path / "page.json", tmp_path / "page.json.partial"
     found = cg.report(model, ROWS, LABELS, ATTACKER, to, retrain=True, progress=False)
     assert found.interrupted
-    (entry,) = json.loads(to.read_text("utf-8"))["attackers"]
+    assert list(tmp_path.iterdir()) == [unfinished]
+    (entry,) = json.loads(unfinished.read_text("utf-8"))["attackers"]
     assert entry["counts"]["unknown"] == 0
     assert entry["retraining"] is None
 

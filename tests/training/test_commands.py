@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from itertools import count
 
 import lightgbm
 import numpy as np
@@ -10,6 +12,8 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.cli.app import run
+from carvegbm.training.growing.rounds import SingleOutput
+from carvegbm.training.robust.growing import Grower
 from training import problems
 
 
@@ -161,23 +165,41 @@ def test_robust_training_splits_validation_data_off_as_fit_does(capsys):
 
 
 @pytest.mark.usefixtures("files")
-def test_an_interrupted_robust_training_writes_what_is_there(tmp_path, monkeypatch, capsys):
-    from carvegbm.training.robust.growing import Grower
+@pytest.mark.parametrize(
+    ("options", "grower", "method"),
+    [
+        ([], SingleOutput, "grow"),
+        (["--certified"], SingleOutput, "grow"),
+        (ROBUST, Grower, "round"),
+    ],
+    ids=["large-spread", "certified", "robust"],
+)
+def test_ctrl_c_keeps_the_finished_model_and_writes_the_unfinished_one_beside_it(
+    tmp_path, monkeypatch, capsys, options, grower, method
+):
+    finished, unfinished = tmp_path / "m.txt", tmp_path / "m.txt.partial"
+    command = [*TRAIN, *options, "--valid", "valid.csv", "-q", "-o", "m.txt"]
+    assert run(command) == 0
+    before = finished.read_bytes()
+    assert capsys.readouterr().err == ""
+    grow, calls = getattr(grower, method), count()
 
-    grow, calls = Grower.round, iter(range(10**6))
-
-    def impatient(self):
+    def interrupted(self):
         if next(calls) == 5:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return grow(self)
 
-    monkeypatch.setattr(Grower, "round", impatient)
-    command = [*TRAIN, *ROBUST, "--valid", "valid.csv", "-q", "-o", "m.txt"]
-    assert run(command) == 130
-    captured = capsys.readouterr()
-    assert "interrupted" in captured.out
-    assert "m.txt holds what was trained so far" in captured.err
-    assert lightgbm.Booster(model_file=tmp_path / "m.txt").num_trees() > 0
+    with monkeypatch.context() as patch:
+        patch.setattr(grower, method, interrupted)
+        assert run(command) == 130
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("carvegbm: interrupted; m.txt.partial holds an unfinished model of ")
+    assert "m.txt is unchanged" in line
+    assert finished.read_bytes() == before
+    assert lightgbm.Booster(model_file=unfinished).num_trees() > 0
+    assert run(command) == 0
+    assert finished.read_bytes() == before
+    assert not unfinished.exists()
 
 
 def test_robust_training_of_a_regressor(tmp_path, capsys):
@@ -209,7 +231,7 @@ def test_robust_tuning_tries_sizes_and_goes_on_from_its_folder(tmp_path, capsys)
 
 
 @pytest.mark.usefixtures("files")
-def test_an_interrupted_tuning_says_what_is_kept(monkeypatch, capsys):
+def test_an_interrupted_tuning_says_what_is_kept(tmp_path, monkeypatch, capsys):
     from carvegbm.training.tuning import trials
 
     train = trials.Trials.run
@@ -219,10 +241,17 @@ def test_an_interrupted_tuning_says_what_is_kept(monkeypatch, capsys):
             raise KeyboardInterrupt
         return train(self, parameters, threads)
 
-    monkeypatch.setattr(trials.Trials, "run", interrupted)
     command = ["tune", "data.csv", "--budget", "0.02", "--leaves", "3,6", "--trees", "5"]
-    assert run([*command, "--threads", "1", "-q", "-o", "best.txt"]) == 130
-    assert "finished so far (1) are kept in best.txt.tuning" in capsys.readouterr().err
+    command += ["--threads", "1", "-q", "-o", "best.txt"]
+    (tmp_path / "best.txt").write_text("earlier")
+    with monkeypatch.context() as patch:
+        patch.setattr(trials.Trials, "run", interrupted)
+        assert run(command) == 130
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "1 finished trial kept in best.txt.tuning; best.txt is unchanged" in line
+    assert (tmp_path / "best.txt").read_text() == "earlier"
+    assert run(command) == 0
+    assert lightgbm.Booster(model_file=tmp_path / "best.txt").num_trees() == 5
 
 
 @pytest.mark.usefixtures("files")
