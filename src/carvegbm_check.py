@@ -36,6 +36,7 @@ import json
 import math
 import os
 import re
+import shlex
 import struct
 import sys
 import zlib
@@ -75,7 +76,7 @@ class NotProvedError(Exception):
 
 
 def refuse(message: str) -> NoReturn:
-    raise RefusedError(message)
+    raise RefusedError(printable(" ".join(message.split())))
 
 
 def not_proved(message: str) -> NoReturn:
@@ -139,25 +140,27 @@ class Model:
     narrow: bool = False  # inputs are rounded to float32
     names: list[str] | None = None
     classes: list[Any] = field(default_factory=list)
+    classes_from: str = ""
     categories: dict[int, dict[int, Any]] = field(default_factory=dict)  # feature: code: label
     rule: str = "label"  # how a number becomes a code
     unknown_is_missing: bool = False
     iterations: tuple[int, int] | None = None  # used and in the file, where the file has more
-    convert: str = ""  # the command that reads what this program does not
 
     def checked(self, classes: list[Any] | None) -> Model:
         """The model itself, with class labels, if it is well formed."""
         splits = [node for node in chain(*self.trees) if len(node) == 5]
         leaves = [node[0] for node in chain(*self.trees) if len(node) == 1]
-        if self.rule in ("truncate", "nonnegative") and not self.categories:
-            self.categories = {f: {} for f, cut, *_ in splits if type(cut) is tuple}
         self.classes = classes or self.classes
+        self.classes_from = "as given" if classes else "as the model has them"
+        if type(self.classes) is not list or len({*map(str, self.classes)}) < len(self.classes):
+            refuse(f"has the classes {self.classes}; they must be a list of different labels")
         sound = not self.names or (len(self.names) == self.n_features and type(self.names) is list)
         sound &= all(type(name) is str for name in self.names or ())
         if self.task == "regression" and len(self.classes) != 2:
             refuse("is a regression model, of which there are no verdicts; give --classes A,B")
         self.task = "binary" if self.task == "regression" else self.task
-        self.classes = self.classes or list(range(max(2, len(self.base))))
+        if not self.classes:
+            self.classes, self.classes_from = [*range(max(2, len(self.base)))], "which it numbers"
         if len(self.classes) != max(2, len(self.base)):
             refuse(f"has {len(self.base)} outputs and {len(self.classes)} classes; give --classes")
         scores = chain.from_iterable(leaf.values() for leaf in leaves)
@@ -168,8 +171,9 @@ class Model:
         sound &= all(0 <= o < len(self.base) for o in set(chain.from_iterable(leaves)))
         for f, cut, *_ in splits:
             sound &= 0 <= f < self.n_features and (f in self.categories) == (type(cut) is tuple)
-            if type(cut) is tuple:  # of codes >= 0, which ascend
+            if type(cut) is tuple:  # of known codes >= 0, which ascend
                 sound &= cut == tuple(sorted({-1, *cut})[1:])
+                sound &= self.categories.get(f, {}).keys() >= {*cut}
             else:
                 sound &= cut == (single(cut) if self.narrow else cut)
         if not sound:
@@ -202,13 +206,7 @@ class Model:
 
     def name(self, feature: int) -> str:
         """The name of a feature, or "feature 3" where the model has no names of its own."""
-        return printable(self.own_names[feature]) if self.own_names else f"feature {feature}"
-
-    def codes(self, feature: int) -> list[int]:
-        """The codes of a categorical feature that the model knows."""
-        splits = (node for node in chain(*self.trees) if len(node) == 5 and node[0] == feature)
-        cuts = (cut for _, cut, *_ in splits)
-        return sorted({*self.categories[feature], *chain.from_iterable(cuts)})
+        return self.own_names[feature] if self.own_names else f"feature {feature}"
 
     def code(self, value: float) -> int:
         """The code that the number in a categorical column stands for, -1 if for none."""
@@ -241,12 +239,15 @@ def preorder(root: int, node_at: Callable[[int], Node]) -> list[Node]:
     return nodes
 
 
+CONVERT = "run: carvegbm convert"  # read_model adds the arguments
+
+
 def read_model(path: str, classes: list[Any] | None, trees: str = "best") -> Model:
     """LightGBM's text, XGBoost's JSON, or the JSON of Ensemble.save, recognised by content.
 
     `trees`: "best" for the iterations that the library's own estimator uses, "all", or a number.
     """
-    content, convert = content_of(path), f"carvegbm convert {path} m.json, and check with m.json"
+    content = content_of(path)
     try:
         text, model = content.decode("utf-8-sig", "replace").lstrip(), None
         if text.startswith(("tree\n", "tree\r")):
@@ -260,11 +261,11 @@ def read_model(path: str, classes: list[Any] | None, trees: str = "best") -> Mod
             elif "learner" in document or "Model" in document:
                 model = from_xgboost(document.get("Model", document), trees)
         if model is None:
-            refuse(f"is no LightGBM text or XGBoost JSON; run: {convert}")
-        model.convert = convert
+            refuse(f"is no LightGBM text or XGBoost JSON; {CONVERT}")
         return model.checked(classes)
     except RefusedError as error:
-        refuse(f"{path}: {error}")
+        command = f"{CONVERT} {shlex.quote(path)} m.json, and check with m.json"
+        refuse(f"{path}: {error}".replace(CONVERT, command))
     except DAMAGE as e:
         refuse(f"{path}: the model is damaged ({type(e).__name__}: {str(e)[:100]})")
 
@@ -336,7 +337,8 @@ def from_lightgbm(text: str, trees: str) -> Model:
     model.names, model.rule = head["feature_names"].split(" "), "truncate"
     if len(model.names) != model.n_features:
         refuse(f"has {len(model.names)} feature names for {model.n_features} features")
-    model.categories = lightgbm_categories(nodes, head.get("feature_infos", "").split(), tail)
+    infos = head.get("feature_infos", "").split()[: model.n_features]
+    model.categories = lightgbm_categories(nodes, infos, tail)
     model.iterations = (used, total) if used < total else None
     if head.get("objective", "").partition(" ")[0] in ("binary", "cross_entropy"):
         model.task, model.tie = "binary", "negative"
@@ -345,8 +347,25 @@ def from_lightgbm(text: str, trees: str) -> Model:
     if "average_output" in head:
         model.average = max(1, used)
         if head.get("version") == "v2":
-            refuse("is a forest of an early LightGBM; run carvegbm convert first")
+            refuse(f"is a forest of an early LightGBM; {CONVERT}")
     return model
+
+
+def categorical(trees: list[list[Node]], declared: dict[int, set[int]]) -> dict[int, set[int]]:
+    """The codes of every categorical feature: those that its splits list, and those declared.
+
+    A feature is categorical if a split lists codes of it, or if it is declared to be, and no split
+    compares it.
+    """
+    listed: dict[int, set[int]] = {}
+    compared = set()
+    for feature, cut, *_ in (node for node in chain(*trees) if len(node) == 5):
+        if type(cut) is tuple:
+            listed.setdefault(feature, set()).update(cut)
+        else:
+            compared.add(feature)
+    kept = {f: codes for f, codes in declared.items() if f in listed or f not in compared}
+    return {f: listed.get(f, set()) | kept.get(f, set()) for f in listed.keys() | kept.keys()}
 
 
 def lightgbm_categories(
@@ -354,34 +373,34 @@ def lightgbm_categories(
 ) -> dict[int, dict[int, Any]]:
     """Codes and labels of every categorical feature.
 
-    A feature is categorical if a split says so or, where no split tests it, if feature_infos lists
-    codes. pandas_categorical has the labels of the columns of dtype category, but not which columns
-    these are: labels are used where there are as many lists as categorical features, and as many
-    labels as codes need.
+    feature_infos lists codes. pandas_categorical has the labels of the columns of dtype category,
+    but not which columns these are: labels are used where there are as many lists as categorical
+    features, and as many labels as codes need.
     """
-    codes: dict[int, set[int]] = {}
-    numeric = set()
-    for feature, cut, *_ in (node for node in chain(*trees) if len(node) == 5):
-        if type(cut) is tuple:
-            codes.setdefault(feature, set()).update(cut)
-        else:
-            numeric.add(feature)
-    for feature, info in enumerate(infos):
-        if re.match(r"-?\d", info) and (feature in codes or feature not in numeric):
-            known = codes.setdefault(feature, set())
-            known.update(code for code in map(int, info.split(":")) if 0 <= code < 1 << 31)
+    lists = {
+        f: map(int, info.split(":")) for f, info in enumerate(infos) if re.match(r"-?\d", info)
+    }
+    declared = {f: {c for c in those if 0 <= c < 1 << 31} for f, those in lists.items()}
+    codes = categorical(trees, {f: those for f, those in declared.items() if those})
     found = re.search(r"^pandas_categorical:(.*)$", tail, re.M)
-    lists = json.loads(found[1]) if found else None
+    labels = (json.loads(found[1]) if found else None) or []
     named = re.search(r"^\[categorical_feature: ([\d,]*)\]$", tail, re.M)
-    declared = sorted({int(part) for part in named[1].split(",") if part}) if named else None
-    for features in (declared, sorted(codes)):
-        if lists and features is not None and len(features) == len(lists):
-            labels = dict(zip(features, lists, strict=True))
-            if all(max(codes.get(f, ()), default=-1) < len(labels[f]) for f in features):
-                return {f: dict(enumerate(labels[f])) for f in codes if f in labels} | {
-                    f: {code: code for code in codes[f]} for f in codes if f not in labels
-                }
-    return {f: {code: code for code in sorted(those)} for f, those in codes.items()}
+    by_column = {int(part) for part in named[1].split(",") if part} if named else set()
+    for features in (sorted(by_column), sorted(codes)):
+        if len(features) == len(labels) and all(map(are_distinct, labels)):
+            known = dict(zip(features, labels, strict=True))
+            if all(max(codes.get(f, ()), default=-1) < len(known[f]) for f in features):
+                return {f: dict(enumerate(known.get(f, ()))) or numbered(codes[f]) for f in codes}
+    return {f: numbered(those) for f, those in codes.items()}
+
+
+def are_distinct(labels: list[Any]) -> bool:
+    return len({*map(str, labels)}) == len(labels)
+
+
+def numbered(codes: Iterable[int]) -> dict[int, Any]:
+    """Categories without labels."""
+    return {code: code for code in sorted(codes)}
 
 
 def lightgbm_tree(block: dict[str, str], output: int) -> list[Node]:
@@ -417,7 +436,7 @@ def lightgbm_tree(block: dict[str, str], output: int) -> list[Node]:
         if before <= cut <= zero:
             cut = zero if zero_left else before
         if zero_left != (cut >= 0):
-            refuse("sends 0 against a threshold (zero_as_missing); run carvegbm convert first")
+            refuse(f"sends 0 against a threshold (zero_as_missing); {CONVERT}")
         side = "L" if (default_left if missing_type == 2 else zero_left) else "R"
         return [feature, cut, side, *children]
 
@@ -443,7 +462,7 @@ def from_xgboost(document: dict[str, Any], trees: str) -> Model:
     known = r"(binary:(logistic|hinge|logitraw)|multi:soft(max|prob)|reg:(logistic|squarederror))"
     vectors = any(int(t["tree_param"].get("size_leaf_vector", "0")) > 1 for t in stored)
     if not re.fullmatch(known, objective) or document["version"][0] < 2 or vectors:
-        refuse(f"is of a kind that is not read here ({objective}); run carvegbm convert first")
+        refuse(f"is of a kind that is not read here ({objective}); {CONVERT}")
     base = [float(part) for part in str(parameters["base_score"]).strip("[] ").split(",")]
     if stored or parameters.get("boost_from_average", "1") == "0":
         base = [logit(value) if "logistic" in objective else single(value) for value in base]
@@ -453,9 +472,39 @@ def from_xgboost(document: dict[str, Any], trees: str) -> Model:
     found = Model(int(parameters["num_feature"]), read, base, "binary", narrow=True)
     found.iterations = (used, total) if used < total else None
     found.tie, found.names, found.rule = "negative", learner.get("feature_names"), "nonnegative"
+    kinds = (learner.get("feature_types") or [])[: found.n_features]
+    codes = categorical(read, {f: set() for f, kind in enumerate(kinds) if kind == "c"})
+    found.categories = xgboost_categories(codes, (model.get("cats") or {}).get("enc") or [])
     if objective.startswith("multi:") or objective == "reg:squarederror":
         found.task, found.tie = "multiclass" if n_outputs > 1 else "regression", "positive"
     return found
+
+
+def xgboost_categories(codes: dict[int, set[int]], labels: list[Any]) -> dict[int, dict[int, Any]]:
+    """Codes and labels of every categorical feature.
+
+    `labels` has an entry per feature since version 3.1. Without labels, one code that no split
+    lists stands for all the others.
+    """
+    found = {}
+    for feature, those in codes.items():
+        known = xgboost_labels(labels[feature]) if feature < len(labels) else []
+        other = next(code for code in range(len(those) + 1) if code not in those)
+        is_complete = len(known) > max(those, default=0)
+        found[feature] = (
+            dict(enumerate(known)) if is_complete else numbered({*those, other} if those else ())
+        )
+    return found
+
+
+def xgboost_labels(entry: dict[str, Any]) -> list[Any]:
+    """The labels of a feature: numbers, or ASCII texts as bytes, one after the other."""
+    found, ends = entry.get("values", []), entry.get("offsets")
+    if ends is not None:
+        is_ascii = all(0 <= byte < 128 for byte in found)
+        pairs = [*pairwise(ends)]
+        found = [bytes(found[a:b]).decode() for a, b in pairs] if is_ascii else [*range(len(pairs))]
+    return found if are_distinct(found) else [*range(len(found))]
 
 
 def xgboost_tree(tree: dict[str, Any], weight: float, output: int) -> list[Node]:
@@ -543,7 +592,7 @@ def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str
                 refuse(f"row {number} has {len(line)} cells of {model.n_features + 1}, or no label")
             rows.append([read_cell(line[place], model, f) for f, place in enumerate(order)])
             labels.append(line[at])
-        return rows, labels, f"column {printable(first[at]) if header else at}"
+        return rows, labels, f"column {first[at]!r}" if header else f"column {at}, without a name"
     except RefusedError as error:
         refuse(f"{path}: {error}")
     except DAMAGE as error:
@@ -581,10 +630,8 @@ def read_cell(cell: str, model: Model, feature: int) -> float:
         code = key_of(cell, labels.items())
         return math.nan if code < 0 and model.unknown_is_missing else float(code)
     if not is_number(cell):
-        remedy = "clean the data"
-        if feature in model.categories and model.rule == "nonnegative":
-            remedy = f"labels of categories are not read from this file; run: {model.convert}"
-        refuse(f"{model.name(feature)}: {cell!r} is not a number; {remedy}")
+        labels_too = ", and the model has no labels of categories" * (feature in model.categories)
+        refuse(f"{model.name(feature)}: {cell!r} is not a number{labels_too}; clean the data")
     return float(cell)
 
 
@@ -629,8 +676,11 @@ class Attacker:
         down, up = by_feature("down", amount) | closed, by_feature("up", amount) | closed
         self.scale = [(down.get(f, one), up.get(f, one)) for f in range(n)]
         low, high = by_feature("lower", double), by_feature("upper", double)
-        self.bounds = [(low.get(f, -math.inf), high.get(f, math.inf)) for f in range(n)]
+        self.bounds = [interval(low.get(f, NONE[0]), high.get(f, NONE[1])) for f in range(n)]
+        for f in model.categories:
+            self.bounds[f] = NONE
         self.row_bounds = given.get("row_bounds", False)
+        self.by_row: dict[int, dict[int, Interval]] = {}  # in place of `bounds`, by feature
         steps = by_feature("step", ratio)
         codes = by_feature("categories", lambda those: positions(those, 1 << 31))
         self.step = {f: step for f, step in steps.items() if any(self.scale[f])}
@@ -641,19 +691,33 @@ class Attacker:
         grouped = [f for group in self.groups.values() for f in group]
         of_one_kind = [*grouped, *self.step, *model.categories]
         foreign = self.codes.keys() - model.categories.keys()
-        known = {f: labels.keys() for f, labels in model.categories.items() if labels}
-        unknown = [f for f, those in self.codes.items() if those - known.get(f, those)]
+        known = model.categories
+        unknown = [f for f, those in self.codes.items() if those - known.get(f, {}).keys()]
         uneven = [f for f in (*self.codes, *grouped) if self.scale[f][0] != self.scale[f][1]]
         mixed = [group for group in groups if len({self.scale[f] for f in group}) > 1]
         if len(set(of_one_kind)) < len(of_one_kind) or foreign or unknown or uneven or mixed:
             refuse("the attacker's limits contradict each other, or the model")
 
-    def may_change(self, feature: int) -> bool:
-        """Whether some budget could change the feature: it is open, and so are its categories."""
-        is_closed_category = feature in self.model.categories and not self.codes.get(feature)
-        return any(self.scale[feature]) and not is_closed_category
+    def limits(self, feature: int, row: int) -> Interval:
+        """The bounds of a feature in a row."""
+        return self.by_row.get(row, {}).get(feature, self.bounds[feature])
 
-    def document(self, row_bounds: dict[int, RowBounds]) -> dict[str, Any]:
+    def group_of(self, feature: int) -> set[int]:
+        """The members of the one-hot group of a feature."""
+        return next((set(group) for group in self.groups.values() if feature in group), set())
+
+    def can_change(self, feature: int) -> bool:
+        """Whether the attacker can change a feature of some row, whatever the bounds."""
+        is_category = feature in self.model.categories
+        if is_category and not self.codes.get(feature):
+            return False
+        reach: Fraction = self.budget * max(self.scale[feature])
+        if self.norm == 0:
+            return reach > 0 and self.budget >= 1
+        has_states = is_category or bool(self.group_of(feature))
+        return reach > 0 and reach >= (1 if has_states else self.step.get(feature, 0))
+
+    def document(self, n_rows: int) -> dict[str, Any]:
         """The whole attacker as `carvegbm.Attacker.from_dict` reads it."""
         model, names, n = self.model, self.model.own_names, self.model.n_features
 
@@ -662,16 +726,16 @@ class Attacker:
 
         def key(feature: int) -> str:
             name = item(feature)
-            is_odd = name != feature and bool(POSITION.fullmatch(str(name)) or quoted(str(name)))
+            is_odd = name != feature and bool(NUMBER.fullmatch(str(name)) or quoted(str(name)))
             return f'"{name}"' if is_odd else str(name)
 
         free = [f for f in range(n) if any(self.scale[f])]
         pairs = {f: [float(side) for side in self.scale[f]] for f in free}
-        found = {
+        found: dict[str, Any] = {
             "scale": {key(f): p if p[0] != p[1] else p[0] for f, p in pairs.items() if p != [1, 1]},
             "step": {key(f): str(step) for f, step in self.step.items()},
             "categories": {
-                key(f): [labels.get(code, code) for code in sorted(self.codes.get(f, ()))]
+                key(f): [labels[code] for code in sorted(self.codes.get(f, ()))]
                 for f, labels in model.categories.items()
                 if any(self.scale[f])
             },
@@ -679,9 +743,8 @@ class Attacker:
             "bounds": {key(f): finite(pair) for f, pair in enumerate(self.bounds) if pair != NONE},
         }
         if self.row_bounds:
-            by_row = [dict(row_bounds.get(r, ())) for r in range(max(row_bounds, default=-1) + 1)]
-            ends = [[finite(own.get(f, NONE)) for f in range(n)] for own in by_row]
-            found["bounds"] = [[[pair[end] for pair in row] for row in ends] for end in (0, 1)]
+            rows = [[finite(self.limits(f, row)) for f in range(n)] for row in range(n_rows)]
+            found["bounds"] = [[[pair[end] for pair in row] for row in rows] for end in (0, 1)]
         norm = "inf" if self.norm is None else self.norm
         return (
             {"norm": norm, "budget": float(self.budget)}
@@ -690,13 +753,20 @@ class Attacker:
         )
 
 
+Interval = tuple[float, float]
 NONE = (-math.inf, math.inf)  # no bounds
 POSITION = re.compile("0|[1-9][0-9]{0,9}", re.ASCII)
-RowBounds = list[tuple[int, tuple[float, float]]]  # features with bounds of their own in a row
+NUMBER = re.compile("-?(0|[1-9][0-9]*)", re.ASCII)  # a name that looks like a position
 
 
-def finite(pair: Iterable[float]) -> list[float | None]:
-    """A pair of bounds for JSON, with None for infinite ones."""
+def interval(low: float, high: float) -> Interval:
+    """Bounds between which there is a number."""
+    is_one = low <= high and low < math.inf and high > -math.inf
+    return (low, high) if is_one else refuse(f"there is no number between {low} and {high}")
+
+
+def finite(pair: Interval) -> list[float | None]:
+    """Bounds for JSON, with None for infinite ones."""
     return [end if math.isfinite(end) else None for end in pair]
 
 
@@ -742,7 +812,7 @@ def ratio(text: str) -> Fraction:
 
 
 Values = tuple[float, ...]  # of the features of an axis
-Bounds = tuple[tuple[float, float], ...]  # of them: the least and the largest
+Bounds = tuple[Interval, ...]  # of them: the least and the largest
 ByAxis = dict[int, Bounds]
 Pairs = list[tuple[int, int]]  # cells or states and θ, or classes and weights
 
@@ -879,9 +949,11 @@ class Line(Axis):
         narrow = self.seen is single
         down = seen if seen < x[0] else -above(-seen, narrow)
         up = seen if seen > x[0] else above(seen, narrow)
-        distances = [abs(Fraction(z) - Fraction(x[0])) / self.unit for z in (down, up)]
-        affordable = [d <= limit for d, limit in zip(distances, self.limit, strict=True)]
-        return (affordable[0] and low <= down) or (affordable[1] and up <= high)
+        return any(
+            low <= z <= high and abs(Fraction(z) - Fraction(x[0])) <= limit * self.unit
+            for z, limit in zip((down, up), self.limit, strict=True)
+            if math.isfinite(z)
+        )
 
     def distance(self, x: Values, z: Values, bounds: Bounds) -> Any:
         """By how many units x is moved to z; 0 if the attacker cannot."""
@@ -981,7 +1053,7 @@ class Problem:
         self.used = sorted({self.axis_of[node[0]] for node in splits})
         self.masks: dict[tuple[int, Any, str], int] = {}  # of splits: (feature, cut, missing)
         self.with_states = [a for a, axis in self.axes.items() if isinstance(axis, States)]
-        self.bounds = self.bounded([])
+        self.bounds = self.bounded({})
         self.cells = lru_cache(64 * len(self.axes))(Cells)
         self.capacity: int | Fraction = attacker.capacity
         costs = [self.capacity, *(weight for axis in self.axes.values() for weight in axis.weight)]
@@ -1008,11 +1080,9 @@ class Problem:
             self.masks[key] = self.axes[axis].left(node)
         return axis, self.masks[key], node[3], node[4]
 
-    def bounded(self, given: RowBounds) -> ByAxis:
+    def bounded(self, given: dict[int, Interval]) -> ByAxis:
         """The bounds by axis: those that are given, or the attacker's."""
-        bounds = list(self.attacker.bounds)
-        for feature, pair in given:
-            bounds[feature] = pair
+        bounds = [given.get(f, pair) for f, pair in enumerate(self.attacker.bounds)]
         return {a: axis.of(bounds) for a, axis in self.axes.items()}
 
     def least(self, nodes: list[Node], output: int, sign: int) -> list[int]:
@@ -1383,7 +1453,13 @@ def records_of(blocks: Iterable[bytes]) -> Iterator[Reader]:
 # ── the report ───────────────────────────────────────────────────────────────────────────────
 
 PROVED, NOT_COVERED, BAD_INPUT, UNDECIDED, WRONG = range(5)  # exit codes
-LISTED = 20  # names of features that a line lists
+LISTED = 20  # names and lines that the text lists of one kind; the JSON document has all
+MEANING = {  # of a budget k; other norms are as 2
+    None: "every feature may move by up to k times its scale",
+    0: "at most k features may change",
+    1: "the moves, each divided by the feature's scale, add up to at most k",
+    2: "the norm of the moves, each divided by the feature's scale, is at most k",
+}
 
 
 @dataclass
@@ -1394,13 +1470,15 @@ class Report:
     attacker: Attacker
     n_rows: int  # of the data
     label_column: str
-    classes_from: str  # "as given" by the user, or "as read" from the model
+    classes_from: str
     checked: dict[int, str] = field(default_factory=dict)
     undecided: dict[int, str] = field(default_factory=dict)
     wrong: dict[int, str] = field(default_factory=dict)
+    expected: dict[str, Any] | None = None
     not_covered: list[str] = field(default_factory=list)
-    row_bounds: dict[int, RowBounds] = field(default_factory=dict)
     unmovable: int = 0  # rows in which the attacker can change no feature that the model tests
+    room: dict[int, list[Interval]] = field(default_factory=dict)
+    """By feature, for each row with bounds of its own: how far they let it move down and up."""
 
     @property
     def is_proved(self) -> bool:
@@ -1424,19 +1502,19 @@ class Report:
         rows, robust = self.header["rows"], self.counts()["robust"]
         counts += [f"{len(self.undecided)} undecided"] * bool(self.undecided)
         counts += [f"{len(self.wrong)} wrong"] * bool(self.wrong)
-        return f"{', '.join(counts)}; robustness {robust} / {rows} = {100 * robust / rows:.2f} %"
+        percent = f"{10000 * robust // rows / 100:.2f} %"  # never rounded up
+        return f"{', '.join(counts)}; robustness {robust} / {rows} = {percent}"
 
     def document(self) -> dict[str, Any]:
         """Everything the checker found, as plain values for JSON."""
-        model = self.attacker.model
+        model, used = self.attacker.model, self.attacker.model.iterations
         return {
             "format": "carvegbm check 1",
             "written_by": self.header["written_by"],
             "model": {
                 "sha256": self.header["model"],
                 "trees": len(model.trees),
-                "iterations": model.iterations
-                and dict(zip(("used", "of"), model.iterations, strict=True)),
+                "iterations": used and {"used": used[0], "of": used[1]},
                 "features": model.n_features,
                 "feature_names": model.names,
                 "classes": model.classes,
@@ -1449,112 +1527,116 @@ class Report:
                 "labels": self.header["labels"],
                 "label_column": self.label_column,
             },
-            "attacker": self.attacker.document(self.row_bounds),
+            "attacker": self.attacker.document(self.header["rows"]),
             "rows_without_attack": self.unmovable,
             "counts": self.counts(),
             "checked": self.checked,
             "undecided": self.undecided,
             "wrong": self.wrong,
+            "expected": self.expected,
             "not_covered": self.not_covered,
             "exit_code": self.exit_code,
         }
 
     def __str__(self) -> str:
-        head, model = self.header, self.attacker.model
-        used = "the first {} of {} iterations; " * bool(model.iterations)
+        head, model, used = self.header, self.attacker.model, self.attacker.model.iterations
+        labels = "the model's own decisions count as correct"
+        if head["labels"] == "given":
+            labels = f"labels from {self.label_column}"
+        first, total = head["rows"], self.n_rows
         sections = {
-            "proof": [f"written by {printable(head['written_by'])}"],
+            "proof": [f"written by {head['written_by'][:80]}"],
             "model": [
-                f"{used.format(*model.iterations or ())}trees: {len(model.trees)}; features: "
-                f"{model.n_features}; classes, {self.classes_from}, in the order of the outputs: "
-                + ", ".join(map(printable, model.classes))
+                (f"the first {used[0]} of {used[1]} iterations; " if used else "")
+                + f"{len(model.trees)} trees, {model.n_features} features",
+                f"classes in the order of the outputs, {self.classes_from}: "
+                + ", ".join(map(str, model.classes)),
             ],
-            "rows": [self._rows_and_labels()],
+            "rows": [(f"all {total}" if first == total else f"the first {first} of {total}")],
+            "labels": [labels],
             "attacker": [*self.restrictions()],
             "expected": [f"not covered: {reason}" for reason in self.not_covered],
             "checked": [self.summary()],
         }
-        lines = (
-            pair
-            for name, some in sections.items()
-            for pair in zip([name, *some], some, strict=False)
-        )
-        return "\n".join(
-            f"{name + ':' if name in sections else '':<11}{text}" for name, text in lines
-        )
-
-    def _rows_and_labels(self) -> str:
-        rows, labels = self.header["rows"], f"labels from {self.label_column}"
-        if self.header["labels"] == "own":
-            labels = "the model's own decisions count as correct"
-        covered = f"all {rows}" if rows == self.n_rows else f"the first {rows} of {self.n_rows}"
-        return f"{covered} rows; {labels}"
+        if self.expected is not None and not self.not_covered:
+            sections["expected"] = ["covered"]
+        lines = []
+        for name, texts in sections.items():
+            for place, text in enumerate(texts):
+                lines.append(printable(f"{'' if place else name + ':':<11}{text}"))
+        return "\n".join(lines)
 
     def restrictions(self) -> Iterator[str]:
         """Every restriction of the attacker, in words; features that share one are in one line."""
         attacker, model = self.attacker, self.attacker.model
-        n = model.n_features
-        free = [f for f in range(n) if any(attacker.scale[f])]
+        scale, codes, n = attacker.scale, attacker.codes, model.n_features
+        possible = [f for f in range(n) if any(scale[f])]
+        free = [f for f in possible if attacker.can_change(f)]
         tested = {node[0] for node in chain(*model.trees) if len(node) == 5}
-        yield f"norm {attacker.norm_name}, budget {plain(attacker.budget)}"
-        yield f"can change {self._listed(free, of=n)}; the model tests {len(tested & {*free})}"
-        closed = [f for f in free if not attacker.may_change(f)]
-        if closed:
-            yield f"cannot change the categorical features {self._listed(closed)}"
-        for words, down in (("upwards", False), ("downwards", True)):
-            one_way = [
-                f for f in free if bool(attacker.scale[f][0]) == down and not all(attacker.scale[f])
-            ]
-            if one_way:
-                yield f"can change only {words}: {self._listed(one_way)}"
-        yield from self._grouped(free, self._cost)
-        yield from self._grouped(list(attacker.step), lambda f: f"multiples of {attacker.step[f]}")
+        meaning = MEANING[attacker.norm if attacker.norm in MEANING else 2]
+        yield f"norm {attacker.norm_name}, budget {plain(attacker.budget)} (k): {meaning}"
+        some = f"all {n} features" if len(free) == n else f"{len(free)} of {self._listed(free, n)}"
+        yield f"can change {some}; the model tests {len(tested & {*free})} of them"
+        closed = [f for f in possible if f in model.categories and not codes.get(f)]
+        dear = [f for f in possible if f not in free and f not in closed]
+        lists = {
+            "may change to no other category": closed,
+            "cannot pay for any change, because the budget is too small": dear,
+            "can only increase": [f for f in free if not scale[f][0]],
+            "can only decrease": [f for f in free if not scale[f][1]],
+        }
+        yield from (f"{words}: {self._listed(those)}" for words, those in lists.items() if those)
+        yield from self._grouped(free, lambda f: scale[f], costs)
+        steps = [f for f in free if f in attacker.step]
+        yield from self._grouped(
+            steps, lambda f: -attacker.step[f], lambda key: f"only multiples of {-key}"
+        )
         bounded = [f for f in free if attacker.bounds[f] != NONE]
-        yield from self._grouped(bounded, lambda f: between(attacker.bounds[f]))
-        for feature, codes in attacker.codes.items():
-            known = model.categories[feature]
-            if codes and len(codes) < len(model.codes(feature)):
-                names = ", ".join(
-                    printable(known.get(code, code)) for code in sorted(codes)[:LISTED]
-                )
-                yield f"{model.name(feature)}: only to {len(codes)} of its categories: {names}"
-        for group in attacker.groups.values():
-            yield f"one-hot group of {self._listed(group)}"
+        by_width = self._grouped(
+            bounded,
+            lambda f: (width(attacker.bounds[f]), attacker.bounds[f]),
+            lambda key: between(key[1]),
+        )
+        yield from by_width
+        narrowed = [f for f in free if f in codes and model.categories[f].keys() - codes[f]]
+        yield from shortened(
+            f"{model.name(f)}: only to {len(codes[f])} of {len(model.categories[f])} categories: "
+            + ", ".join(shortened(str(model.categories[f][code]) for code in sorted(codes[f])))
+            for f in narrowed
+        )
+        yield from shortened(
+            f"one-hot group, of which one is 1 and the others are 0: {self._listed(group)}"
+            for group in attacker.groups.values()
+        )
         if attacker.row_bounds:
-            own = {row: pairs for row, pairs in self.row_bounds.items() if pairs}
-            line = f"rows with bounds of their own: {len(own)} of {self.header['rows']}"
-            widths = ((p[1] - p[0], row, f, p) for row, pairs in own.items() for f, p in pairs)
-            tightest = min(widths, default=None)
-            if tightest:
-                _, row, f, pair = tightest
-                line += f"; tightest: {model.name(f)} in row {row}, {between(pair)}"
-            yield line
+            own = sum(any(pair != NONE for pair in b.values()) for b in attacker.by_row.values())
+            yield f"bounds of their own: {own} of {self.header['rows']} rows"
+            tightest = [
+                (min(map(min, pairs)), f, [min(side) for side in zip(*pairs, strict=True)])
+                for f, pairs in self.room.items()
+            ]
+            yield from shortened(
+                f"{model.name(f)}: bounds in {len(self.room[f])} rows; the tightest leave "
+                f"{plain(down)} down, {plain(up)} up"
+                for _, f, (down, up) in sorted(tightest)
+            )
         if self.unmovable:
-            yield f"can change nothing in {self.unmovable} rows"
+            yield f"can change nothing that the model tests in {self.unmovable} rows"
 
-    def _cost(self, feature: int) -> str:
-        down, up = (plain(side) for side in self.attacker.scale[feature])
-        if "0" in (down, up) or down == up:
-            return f"scale {up if down == '0' else down}"
-        return f"scale {down} down and {up} up"
-
-    def _grouped(self, features: list[int], text: Callable[[int], str]) -> Iterator[str]:
-        """A line for every different text, with the features that it holds for."""
-        found: dict[str, list[int]] = {}
+    def _grouped(
+        self, features: list[int], key: Callable[[int], Any], text: Callable[[Any], str]
+    ) -> Iterator[str]:
+        """A line for every different key, in ascending order, with the features that have it."""
+        found: dict[Any, list[int]] = {}
         for feature in features:
-            found.setdefault(text(feature), []).append(feature)
-        free = sum(map(any, self.attacker.scale))
-        for words, those in found.items():
-            yield f"{words}: {'all of them' if 1 < len(those) == free else self._listed(those)}"
+            found.setdefault(key(feature), []).append(feature)
+        return shortened(f"{text(value)}: {self._listed(found[value])}" for value in sorted(found))
 
     def _listed(self, features: Sequence[int], of: int = 0) -> str:
-        """The names of features, as many as fit, with their number if there are `of` in all."""
-        name, count = self.attacker.model.name, len(features)
-        if of and count == of:
-            return f"all {of} features"
-        more = f" and {count - LISTED} more (--json has all)" if count > LISTED else ""
-        names = ", ".join(map(name, features[:LISTED])) + more
-        return f"{count} of {of} features: {names}" if of else names
+        """The number of features, or the number `of` which they are, and their names."""
+        count = of or len(features)
+        names = ", ".join(shortened(map(self.attacker.model.name, features)))
+        return f"{count} feature{'s' * (count != 1)}" + (f": {names}" if names else "")
 
     def judge(self, reader: Reader, problem: Problem, rows: Rows, labels: list[int]) -> str:
         """Check a record, and return a line about its row."""
@@ -1564,14 +1646,10 @@ class Report:
         status = STATUSES[kind & 15]
         if kind > 31 or kind == STATUSES.index("unknown"):
             refuse(f"has a record of row {number} of the unknown kind {kind}")
-        bounds, limits = problem.bounds, ""
+        bounds, own = problem.bounds, {}
         if problem.attacker.row_bounds:
-            given = [(f, (low, high)) for f, low, high in reader.several(doubles=2)]
-            if len(dict(given)) < len(given):
-                refuse(f"has a record of row {number} that bounds a feature twice")
-            self.row_bounds[number], bounds = given, problem.bounded(given)
-            named = (f"{problem.model.name(f)} {between(pair)}" for f, pair in given)
-            limits = ", ".join(named)
+            own = self.read_bounds(reader, number, rows[number])
+            bounds = problem.bounded(own)
         if kind >= 16:
             self.undecided[number] = f"{status}: without a proof"
             return f"row {number}: {self.undecided[number]}"
@@ -1591,8 +1669,29 @@ class Report:
             self.unmovable += not problem.can_move(row)
         except NotProvedError as error:
             self.wrong[number] = f"{status}: {error}"
-        proved = f"{status}: checked" + (f", with {limits}" if limits else "")
+        named = [f"{problem.model.name(f)} {between(pair)}" for f, pair in own.items()]
+        proved = f"{status}: checked" + (f", with {', '.join(named)}" if named else "")
         return f"row {number}: " + self.wrong.get(number, proved)
+
+    def read_bounds(self, reader: Reader, number: int, row: list[float]) -> dict[int, Interval]:
+        """Read the bounds of a row; those of categories do not count."""
+        model, given = self.attacker.model, reader.several(doubles=2)
+        own = {f: interval(low, high) for f, low, high in given if f not in model.categories}
+        if len({f for f, *_ in given}) < len(given) or max(own, default=0) >= len(row):
+            refuse(f"has a record of row {number} that bounds a feature twice, or one too many")
+        self.attacker.by_row[number] = own
+        for f, (low, high) in own.items():
+            if row[f] == row[f] and self.attacker.can_change(f):
+                self.room.setdefault(f, []).append((row[f] - low, high - row[f]))
+        return own
+
+
+def shortened(texts: Iterable[str]) -> Iterator[str]:
+    """The first texts, and how many more there are."""
+    found = [*texts]
+    yield from found[:LISTED]
+    if len(found) > LISTED:
+        yield f"and {len(found) - LISTED} more (--json has all)"
 
 
 def plain(value: float | Fraction) -> str:
@@ -1601,203 +1700,266 @@ def plain(value: float | Fraction) -> str:
     return text[:-2] if text.endswith(".0") else text
 
 
-def between(pair: tuple[float, float]) -> str:
+def width(pair: Interval) -> float:
+    return pair[1] - pair[0]
+
+
+def between(pair: Interval) -> str:
     return f"between {plain(pair[0])} and {plain(pair[1])}"
+
+
+def costs(scale: tuple[Fraction, Fraction]) -> str:
+    """The scale, in a direction that is open, or in both."""
+    down, up = scale
+    if down == up or not all(scale):
+        return f"scale {plain(max(scale))}"
+    return f"scale {plain(down)} down and {plain(up)} up"
 
 
 # ── the expectation ──────────────────────────────────────────────────────────────────────────
 
-SIDES = ((0, "down"), (1, "up"))
 KEYS = ("norm", "budget", "scale", "features", "bounds", "step", "categories", "one_hot")
 CLAIMS = ("rows", "labels", "robustness")
+INLINE = ("norm", "budget", "features", *CLAIMS)
 
 
-def read_expectation(text: str) -> dict[str, Any]:
-    """`norm=inf,budget=0.01,rows=all,features=a+b`, or a JSON file with an attacker and claims."""
-    if "=" not in text or os.path.exists(text):
-        try:
-            found = json.loads(content_of(text), object_pairs_hook=without_doubles)
-            return found if type(found) is dict else refuse("is no object")
-        except (ValueError, RecursionError) as error:
-            refuse(f"{text}: is no expectation in JSON: {error}")
-    pairs = [part.partition("=")[::2] for part in text.split(",")]
-    given = {key.strip(): value.strip() for key, value in pairs}
-    if len(given) < len(pairs) or given.keys() - {"norm", "budget", "features", *CLAIMS}:
-        refuse(
-            f"expectation {text!r}: give norm, budget, features, rows, labels or robustness, once "
-            "each and separated by commas, or a JSON file"
-        )
-    features = given.get("features", "all")
-    return given | ({} if features == "all" else {"features": features.split("+")})
+def read_json(path: str) -> Any:
+    try:
+        return json.loads(content_of(path), object_pairs_hook=without_doubles)
+    except (ValueError, RecursionError) as error:
+        refuse(f"{path}: is not JSON: {error}; carvegbm check reads TOML, too")
+
+
+def read_expectation(text: str, read_file: Callable[[str], Any] = read_json) -> dict[str, Any]:
+    """What --expect names: `norm=inf,budget=0.01,rows=all,features=a+b`, or a file, or both.
+
+    The file holds an attacker, as `carvegbm.Attacker.to_dict` returns it, and claims. It comes
+    first; the pairs that follow replace what it says.
+    """
+    found: dict[str, Any] = {}
+    parts = [text] if os.path.exists(text) else text.split(",")
+    if "=" not in parts[0] or os.path.exists(text):
+        found = read_file(parts.pop(0))
+        if type(found) is not dict:
+            refuse(f"{text}: must hold an attacker with its norm and budget, got {found!r:.80}")
+    pairs = [part.partition("=")[::2] for part in parts]
+    given: dict[str, Any] = {key.strip(): value_of(value.strip()) for key, value in pairs}
+    if len(given) < len(pairs) or given.keys() - {*INLINE}:
+        refuse(f"expectation {text!r}: each of {', '.join(INLINE)} may be given once")
+    if given.get("features", "all") != "all":
+        given["features"] = [value_of(name) for name in str(given["features"]).split("+")]
+    return found | given
+
+
+def value_of(text: str) -> Any:
+    """A position or whole number, another number, or the text itself."""
+    if POSITION.fullmatch(text):
+        return int(text)
+    return float(text) if is_number(text) else text
+
+
+def amount_of(value: Any) -> float:
+    """A number of an expectation."""
+    return float(value) if type(value) in (int, float) else refuse(f"{value!r} is not a number")
+
+
+def list_of(value: Any) -> list[Any]:
+    return list(value) if type(value) is list else refuse(f"{value!r:.80} is not a list")
 
 
 class Expectation:
     """An attacker, and what must be proved against it or against a stronger one."""
 
-    def __init__(self, document: dict[str, Any], model: Model) -> None:
-        unknown = document.keys() - {*KEYS, *CLAIMS}
-        if unknown or "norm" not in document or "budget" not in document:
-            problem = f"unknown key {min(unknown)!r}" if unknown else "norm or budget is missing"
-            refuse(f"expectation: {problem}; it may have {', '.join((*KEYS, *CLAIMS))}")
-        self.model = model
-        self.by_row: list[Any] | None = None  # bounds of every row
+    def __init__(self, given: dict[str, Any], model: Model) -> None:
+        self.model, self.document = model, given
         try:
-            self.attacker = Attacker(self.header_form(document), model)
-            rows, self.labels = document.get("rows", "all"), document.get("labels")
-            self.rows = None if rows == "all" else int(rows)
-            self.robustness = Fraction(str(document.get("robustness", 0)))
+            given = {key: value for key, value in given.items() if value is not None}
+            if given.keys() - {*KEYS, *CLAIMS} or not given.keys() >= {"norm", "budget"}:
+                refuse(f"needs norm and budget, and may have {', '.join((*KEYS[2:], *CLAIMS))}")
+            fields, by_row = self.header_form(given)
+            self.attacker = Attacker(fields, model)
+            self.attacker.by_row = by_row
+            rows, self.labels = given.get("rows", "all"), given.get("labels", "given")
+            self.rows: int | None = None if rows == "all" else rows
+            self.robustness = Fraction(str(amount_of(given.get("robustness", 0))))
+            if self.rows is not None and (type(self.rows) is not int or self.rows < 1):
+                refuse(f"rows must be all or a whole number >= 1, got {rows!r}")
+            if self.labels not in ("given", "own") or not 0 <= self.robustness <= 1:
+                refuse("labels must be given or own, and robustness a number from 0 to 1")
         except RefusedError as error:
             refuse(f"expectation: {error}")
         except DAMAGE as error:
             refuse(f"expectation: {type(error).__name__}: {str(error)[:100]}")
-        if self.labels not in (None, "given", "own") or not 0 <= self.robustness <= 1:
-            refuse("expectation: labels must be given or own, robustness 0 to 1")
 
-    def header_form(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The attacker of `carvegbm.Attacker.to_dict` as the header of a proof has it."""
+    @property
+    def is_trivial(self) -> bool:
+        """Whether its attacker can change nothing."""
+        return not any(map(self.attacker.can_change, range(self.model.n_features)))
+
+    def header_form(self, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """The attacker of `Attacker.to_dict` as the header of a proof has it, and bounds by row."""
         model, n = self.model, self.model.n_features
-
-        def at(given: Any, is_key: bool = False) -> int:
-            text = str(given)
-            if type(given) is int or (is_key and POSITION.fullmatch(text)):
-                return int(text) if 0 <= int(text) < n else refuse(f"there is no feature {text}")
-            name = text[1:-1] if is_key and quoted(text) else text
-            names = model.own_names or ()
-            return names.index(name) if name in names else refuse(f"there is no feature {name!r}")
-
-        def by_feature(given: Any) -> dict[int, Any]:
-            if isinstance(given, dict):
-                return {at(key, is_key=True): value for key, value in given.items()}
-            if isinstance(given, list) and len(given) != n:
-                refuse(f"a list needs a value for each of the {n} features, got {len(given)}")
-            return dict(enumerate(given if isinstance(given, list) else [given] * n))
-
-        def hexed(values: dict[int, Any]) -> dict[str, str]:
-            return {str(f): float(value).hex() for f, value in values.items()}
-
-        norm, budget = document["norm"], float(document["budget"])
-        inf = str(norm) == "inf"
-        fields: dict[str, Any] = {"norm": "inf" if inf else int(norm), "budget": budget.hex()}
-        if document.get("features", "all") != "all":
-            fields["features"] = [at(f) for f in document["features"]]
-        scale = by_feature(document.get("scale", {}))
-        pairs = {f: s if isinstance(s, list) else [s, s] for f, s in scale.items()}
-        fields |= {side: hexed({f: p[i] for f, p in pairs.items()}) for i, side in SIDES}
-        groups = [[at(f) for f in group] for group in document.get("one_hot", ())]
-        states = {*model.categories, *chain(*groups)}
-        steps = by_feature(document["step"]) if document.get("step") is not None else {}
-        ratios = {f: Fraction(str(step)) for f, step in steps.items() if f not in states}
-        fields["step"] = {str(f): f"{s.numerator}/{s.denominator}" for f, s in ratios.items()}
-        named = by_feature(document.get("categories", {}))
-        fields["categories"] = {
-            str(f): sorted(self.code(f, label) for label in named[f])
-            if f in named
-            else model.codes(f)
-            for f in model.categories
-        }
+        norm, budget = given["norm"], amount_of(given["budget"])
+        norm = "inf" if norm in ("inf", math.inf) else norm
+        if norm != "inf":
+            norm = int(norm) if amount_of(norm) == int(norm) else refuse(f"norm {norm} is unknown")
+        fields: dict[str, Any] = {"norm": norm, "budget": budget.hex()}
+        features = given.get("features", "all")
+        if features != "all" and {*map(type, list_of(features))} == {bool}:
+            mask = features if len(features) == n else refuse(f"a mask needs {n} values")
+            fields["features"] = [f for f, is_free in enumerate(mask) if is_free]
+        elif features != "all":
+            fields["features"] = self.places(features)
+        scale = self.by_feature(given.get("scale", {}))
+        pairs = {f: s if type(s) is list else [s, s] for f, s in scale.items()}
+        if any(len(p) != 2 or (0 in p and type(scale[f]) is not list) for f, p in pairs.items()):
+            refuse("a scale must be > 0, or a pair (down, up)")
+        for end, side in enumerate(("down", "up")):
+            fields[side] = {str(f): amount_of(p[end]).hex() for f, p in pairs.items()}
+        groups = [self.places(group) for group in list_of(given.get("one_hot", []))]
         fields["one_hot"] = groups
-        bounds = document.get("bounds", {})
-        if isinstance(bounds, list):
-            if any(isinstance(end, list) and isinstance(end[0], list) for end in bounds):
-                self.by_row, bounds = [*zip(*bounds, strict=True)], {}
-            else:
-                lows, highs = map(by_feature, bounds)
-                bounds = {str(f): [lows[f], highs[f]] for f in lows}
-        pairs = {f: p for f, p in by_feature(bounds).items() if f not in model.categories}
-        fields["lower"] = hexed({f: infinite(pair)[0] for f, pair in pairs.items()})
-        fields["upper"] = hexed({f: infinite(pair)[1] for f, pair in pairs.items()})
-        return fields
+        steps = self.by_feature(given.get("step", {}))
+        ratios = {
+            f: Fraction(str(step))
+            for f, step in steps.items()
+            if f not in model.categories and f not in chain(*groups)
+        }
+        fields["step"] = {str(f): f"{s.numerator}/{s.denominator}" for f, s in ratios.items()}
+        named = self.by_feature(given.get("categories", {}))
+        if named.keys() - model.categories.keys():
+            refuse("categories are given for a feature that has none in the model")
+        codes: dict[int, Any] = {f: list(known) for f, known in model.categories.items()}
+        codes |= {f: [self.code(f, label) for label in list_of(named[f])] for f in named}
+        fields["categories"] = {str(f): those for f, those in codes.items()}
+        bounds, by_row = self.bounds(given.get("bounds", {}))
+        for end, side in enumerate(("lower", "upper")):
+            fields[side] = {str(f): pair[end].hex() for f, pair in bounds.items()}
+        return fields | {"row_bounds": bool(by_row)}, by_row
+
+    def place(self, given: Any, is_key: bool = False) -> int:
+        """The position of a feature, given by position or by name; keys are texts."""
+        names, n = self.model.own_names or [], self.model.n_features
+        if type(given) is int or (is_key and POSITION.fullmatch(given)):
+            return int(given) if 0 <= int(given) < n else refuse(f"there is no feature {given}")
+        name = given[1:-1] if is_key and quoted(given) else given
+        return names.index(name) if name in names else refuse(f"there is no feature {name!r}")
+
+    def places(self, given: Any) -> list[int]:
+        return [self.place(feature) for feature in list_of(given)]
+
+    def by_feature(self, given: Any) -> dict[int, Any]:
+        """A value per feature: from a mapping, from a list of all, or one for all."""
+        n = self.model.n_features
+        if type(given) is list:
+            return dict(enumerate(given)) if len(given) == n else refuse(f"{n} values are needed")
+        if type(given) is not dict:
+            return dict.fromkeys(range(n), given)
+        found = {self.place(key, is_key=True): value for key, value in given.items()}
+        return found if len(found) == len(given) else refuse("a feature is named twice")
+
+    def bounds(self, given: Any) -> tuple[dict[int, Interval], dict[int, dict[int, Interval]]]:
+        """Bounds by feature, and those that differ between rows, by row and feature."""
+        if type(given) is dict:
+            ends = {f: list_of(pair) for f, pair in self.by_feature(given).items()}
+        else:
+            columns = [
+                self.by_feature([*map(list, zip(*end, strict=True))])
+                if type(end) is list and type(end[0]) is list
+                else self.by_feature(end)
+                for end in list_of(given)
+            ]
+            ends = {f: [column[f] for column in columns] for f in columns[0]}
+        fixed: dict[int, Interval] = {}
+        by_row: dict[int, dict[int, Interval]] = {}
+        for f, (low, high) in ends.items():
+            if f in self.model.categories:
+                continue
+            counts = {len(end) for end in (low, high) if type(end) is list}
+            if not counts:
+                fixed[f] = self.pair(low, high)
+                continue
+            (count,) = counts
+            low, high = (end if type(end) is list else [end] * count for end in (low, high))
+            for row, (a, b) in enumerate(zip(low, high, strict=True)):
+                by_row.setdefault(row, {})[f] = self.pair(a, b)
+        return fixed, by_row
+
+    def pair(self, low: Any, high: Any) -> Interval:
+        """Bounds, with None for infinite ones."""
+        return interval(
+            -math.inf if low is None else amount_of(low),
+            math.inf if high is None else amount_of(high),
+        )
 
     def code(self, feature: int, label: Any) -> int:
         """The code of a category, given by its label or as a code."""
         labels = self.model.categories[feature]
         code = key_of(str(label), labels.items())
-        code = int(label) if code < 0 and str(label).isdecimal() else code
-        return (
-            code if code >= 0 else refuse(f"{self.model.name(feature)} has no category {label!r}")
-        )
+        code = label if code < 0 and type(label) is int else code
+        name = self.model.name(feature)
+        return code if code in labels else refuse(f"{name} has no category {label!r}")
 
-    def check(self, report: Report, rows: Rows) -> None:
+    def judge(self, report: Report, rows: Rows) -> None:
         """Add to a report what the proof of these rows does not cover."""
         head, proved, expected = report.header, report.attacker, self.attacker
         missing: list[str] = []
         count = report.n_rows if self.rows is None else self.rows
+        rows = rows[:count]
         if head["rows"] < count:
             missing.append(f"{count} rows are expected, the proof covers {head['rows']}")
-        if self.by_row is not None and len(self.by_row) < len(rows):
-            refuse(f"expectation: has bounds of {len(self.by_row)} rows, the proof {len(rows)}")
-        if self.labels not in (None, head["labels"]):
+        if expected.row_bounds and len(expected.by_row) < len(rows):
+            refuse(f"expectation: has bounds of {len(expected.by_row)} rows, not of {len(rows)}")
+        if self.labels != head["labels"]:
             missing.append(f"labels are {head['labels']!r}, expected {self.labels!r}")
         if proved.norm != expected.norm:
             missing.append(f"the norm is {proved.norm_name}, expected {expected.norm_name}")
         if proved.budget < expected.budget:
-            missing.append(
-                f"the budget is {plain(proved.budget)}, expected {plain(expected.budget)}"
-            )
-        free = [f for f in range(self.model.n_features) if expected.may_change(f)]
-        for reason, is_short in self.comparisons(report, rows).items():
-            short = [f for f in free if is_short(f)]
-            if short:
-                missing.append(f"{reason}: {report._listed(short)}")
-        robust, n = report.counts()["robust"], head["rows"]
-        if robust < self.robustness * n:
-            text = f"{robust} of {n} rows are proved robust, expected {self.robustness * n}"
-            if robust + len(report.undecided) < self.robustness * n:
-                missing.append(text)
-        report.not_covered = missing
+            budgets = plain(proved.budget), plain(expected.budget)
+            missing.append("the budget is {}, expected {}".format(*budgets))
+        short: dict[str, list[int]] = {}
+        for f in filter(expected.can_change, range(self.model.n_features)):
+            for reason in self.shortfalls(f, proved, rows):
+                short.setdefault(reason, []).append(f)
+        missing += [f"{reason}: {report._listed(those)}" for reason, those in short.items()]
+        robust = sum(report.checked.get(row) == "robust" for row in range(len(rows)))
+        undecided = sum(row in report.undecided for row in range(len(rows)))
+        if robust + undecided < self.robustness * len(rows):
+            share = plain(self.robustness)
+            missing.append(f"{robust} of {len(rows)} rows are robust, expected a share of {share}")
+        report.expected, report.not_covered = self.document, missing
 
-    def comparisons(self, report: Report, rows: Rows) -> dict[str, Callable[[int], bool]]:
-        """By reason: whether the proof's attacker is more limited in a feature than expected."""
-        proved, expected = report.attacker, self.attacker
-        groups = [
-            {f: frozenset(g) for g in a.groups.values() for f in g} for a in (proved, expected)
-        ]
+    def shortfalls(self, feature: int, proved: Attacker, rows: Rows) -> Iterator[str]:
+        """In what the proof's attacker is more limited in a feature than the expected one."""
+        f, expected = feature, self.attacker
+        if not proved.can_change(f):
+            yield "cannot be changed"
+        if any(p < e for p, e in zip(proved.scale[f], expected.scale[f], strict=True)):
+            yield "have a smaller scale"
+        if not self.has_steps(f, proved, rows):
+            yield "have other steps"
+        if expected.codes.get(f, set()) - proved.codes.get(f, set()):
+            yield "have fewer categories to change to"
+        if proved.group_of(f) != expected.group_of(f):
+            yield "are in other one-hot groups"
+        by_row = proved.row_bounds or expected.row_bounds
+        for row in range(len(rows) if by_row else 1):
+            (a, b), (low, high) = proved.limits(f, row), expected.limits(f, row)
+            if low < a or b < high:
+                yield "have tighter bounds"
+                return
 
-        def is_tighter(feature: int) -> bool:
-            for row in range(len(rows)) if proved.row_bounds or self.by_row else [0]:
-                own, wanted = proved.bounds[feature], expected.bounds[feature]
-                if proved.row_bounds:
-                    own = dict(report.row_bounds.get(row, ())).get(feature, NONE)
-                if self.by_row is not None:
-                    low, high = self.by_row[row]
-                    wanted = infinite([low[feature], high[feature]])
-                if not (own[0] <= wanted[0] and wanted[1] <= own[1]):
-                    return feature not in self.model.categories
-            return False
-
-        return {
-            "cannot change": lambda f: not proved.may_change(f),
-            "smaller scale": lambda f: any(
-                p < e for p, e in zip(proved.scale[f], expected.scale[f], strict=True)
-            ),
-            "other steps": lambda f: not self.has_steps(f, report, rows),
-            "fewer categories": lambda f: (
-                not expected.codes.get(f, set()) <= proved.codes.get(f, set())
-            ),
-            "other one-hot groups": lambda f: groups[0].get(f) != groups[1].get(f),
-            "tighter bounds": is_tighter,
-        }
-
-    def has_steps(self, feature: int, report: Report, rows: Rows) -> bool:
+    def has_steps(self, feature: int, proved: Attacker, rows: Rows) -> bool:
         """Whether the proof's attacker can choose every value that the expected steps allow."""
-        own, wanted = (a.step.get(feature) for a in (report.attacker, self.attacker))
+        own, wanted = (a.step.get(feature) for a in (proved, self.attacker))
         if own == wanted or wanted is None:
             return own == wanted
         if own is None:  # all doubles: multiples of 1 / 2^n are, in the range of steps
             return not self.model.narrow and wanted.denominator & (wanted.denominator - 1) == 0
-        # A finer step has a shorter range, and norm 0 reaches all of it.
-        reach = self.attacker.budget * max(self.attacker.scale[feature])
-        ends = max(
-            (abs(Fraction(row[feature])) for row in rows if row[feature] == row[feature]), default=0
-        )
-        in_range = (ends + reach) / own <= LARGEST_STEPS // own.numerator
-        return (wanted / own).denominator == 1 and in_range and self.attacker.norm != 0
-
-
-def infinite(pair: Sequence[Any]) -> tuple[float, float]:
-    """A pair of bounds in which None stands for an infinite one."""
-    low, high = (None if end is None else float(end) for end in pair)
-    return (-math.inf if low is None else low, math.inf if high is None else high)
+        if (wanted / own).denominator > 1 or self.attacker.norm == 0:
+            return False  # for norm 0, finer steps have a shorter range
+        reach: Fraction = self.attacker.budget * max(self.attacker.scale[feature])
+        values = [abs(Fraction(row[feature])) for row in rows if row[feature] == row[feature]]
+        return bool((max(values, default=0) + reach) / own <= LARGEST_STEPS // own.numerator)
 
 
 def check(
@@ -1827,7 +1989,6 @@ def check(
     if not packed.startswith(MAGIC):
         refuse(f"{name}: is no proof of a known version; give the file that verify --proof wrote")
     ensemble, collects = read_model(os.fspath(model), classes, trees), gc.isenabled()
-    wanted = Expectation(expect, ensemble) if expect is not None else None
     if isinstance(data, tuple):
         rows, names = data
     else:
@@ -1841,6 +2002,7 @@ def check(
             refuse(f"needs rows of {ensemble.n_features} features, and the data have others")
         if not 1 <= header["rows"] <= len(rows):
             refuse(f"covers {header['rows']} rows, and the data have {len(rows)}")
+        wanted = None if expect is None else Expectation(expect, ensemble)
         n_rows = len(rows)
         rows = [[float(v) if v == v else math.nan for v in row] for row in rows[: header["rows"]]]
         problem = Problem(ensemble, Attacker(header["attacker"], ensemble), rows)
@@ -1855,11 +2017,9 @@ def check(
             content.update(struct.pack(f"<{len(row)}dI", *row, place))
         if content.hexdigest() != header["data"]:
             refuse("was written for other data; give those, with the same --label and --classes")
-        report = Report(
-            header, problem.attacker, n_rows, column, "as given" if classes else "as read"
-        )
+        report = Report(header, problem.attacker, n_rows, column, ensemble.classes_from)
         for reader in records_of(blocks):
-            on_row(report.judge(reader, problem, rows, labels))
+            on_row(printable(report.judge(reader, problem, rows, labels)))
         judged = {*report.checked, *report.wrong, *report.undecided}
         if len(judged) != records:
             refuse(f"ends after {len(judged)} records of {records}")
@@ -1871,8 +2031,10 @@ def check(
                 "proves nothing: the attacker can change no feature that the model tests, in any "
                 f"row ({'; '.join(report.restrictions())}); --allow-trivial accepts this"
             )
-        if wanted is not None:
-            wanted.check(report, rows)
+        if wanted and wanted.is_trivial and not allow_trivial:
+            refuse("expectation: its attacker can change nothing; --allow-trivial accepts this")
+        if wanted:
+            wanted.judge(report, rows)
     except (RefusedError, NotProvedError) as error:
         refuse(f"{name}: {error}")
     except DAMAGE as e:
@@ -1910,11 +2072,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not (given.quiet or given.json):
         options["on_row"] = print
     try:
-        options["expect"] = read_expectation(given.expect) if given.expect else None
+        if given.expect is not None:
+            options["expect"] = read_expectation(given.expect)
         report = check(given.proof, given.model, given.data, **options)
         print(json.dumps(report.document(), indent=1) if given.json else report, flush=True)
     except RefusedError as error:
-        print("carvegbm_check:", " ".join(str(error).split()), file=sys.stderr)
+        print("carvegbm_check:", error, file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         print("carvegbm_check: interrupted", file=sys.stderr)

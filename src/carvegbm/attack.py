@@ -222,7 +222,7 @@ class Attack(Result):
 
         return AttackDisplay.from_attack(self, X, name=name, ax=ax, **kwargs)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         found = int(np.count_nonzero(self.success))
         return f"{found} of {len(self)} instances can be flipped by {self.attacker}"
 

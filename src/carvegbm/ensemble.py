@@ -23,6 +23,7 @@ from carvegbm.trees.categories import in_states
 from carvegbm.trees.checking import checked_rows
 from carvegbm.trees.compact import raw_scores
 from carvegbm.trees.identity import are_equal, described
+from carvegbm.trees.iterations import Iterations
 from carvegbm.trees.link import class_indices
 from carvegbm.trees.nested import NODE
 from carvegbm.trees.sets import Categories, CategoryRule, Sets, UnknownCategory
@@ -93,6 +94,9 @@ class Ensemble:
         What a value that is no label is, by the rule "label": in no set, or a missing value.
     absent : {"zero", "missing"}
         What the source library takes an entry for that a sparse matrix leaves out.
+    iterations : (used, total, best), optional
+        For a model of `total` boosting iterations of which the trees are the first `used`: early
+        stopping chose the first `best` (None: not known). Equality ignores it. None if that is all.
 
     Examples
     --------
@@ -124,6 +128,7 @@ class Ensemble:
     category_rule: CategoryRule
     unknown_category: UnknownCategory
     absent: Absent
+    iterations: Iterations | None
 
     def __init__(
         self,
@@ -150,6 +155,7 @@ class Ensemble:
         category_rule: CategoryRule = "label",
         unknown_category: UnknownCategory = "right",
         absent: Absent = "zero",
+        iterations: tuple[int, int, int | None] | None = None,
     ) -> None:
         score_rows = np.array(scores, dtype=np.float64, order="C")
         if score_rows.ndim == 1:
@@ -176,6 +182,8 @@ class Ensemble:
         vars(self).update(task=task, tie=tie, link=link, compares=compares, absent=absent)
         vars(self).update(input_precision=input_precision, sum_precision=sum_precision)
         vars(self).update(category_rule=category_rule, unknown_category=unknown_category)
+        kept = None if iterations is None else Iterations(*iterations)
+        vars(self).update(iterations=None if kept is None or kept.is_plain else kept)
         check_trees(self)
         if not known:  # nothing to say about what is not there
             vars(self).update(category_rule="label", unknown_category="right")

@@ -133,7 +133,8 @@ class Radius(Result, np.lib.mixins.NDArrayOperatorsMixin):
         if max_budget is None or p == 0:
             # No budget flips these.
             lower[np.isinf(upper) & (lower > _everything(problem))] = math.inf
-        return cls(np.where(lower == upper, lower, np.nan), lower, upper, p)
+        radius = np.where(lower == upper, lower, np.nan)
+        return cls(radius, lower, upper, p, iterations=problem.ensemble.iterations)
 
     @property
     def exact(self) -> npt.NDArray[np.bool_]:
@@ -164,7 +165,7 @@ class Radius(Result, np.lib.mixins.NDArrayOperatorsMixin):
 
         return RadiusDisplay.from_radii(self, name=name, ax=ax, **kwargs)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         known = self.radius[self.exact]
         undecided = len(self) - len(known)
         text = f"{len(self)} radii, norm {self.norm}"
@@ -233,7 +234,7 @@ def robustness_curve(
         threads=threads,
         progress=progress,
     )
-    return Curve.of(CurveTotals.of(radii.columns(), kind.norm, checked))
+    return Curve.of_radii(radii, checked)
 
 
 def check_budgets(budgets: float | Iterable[float], norm: int | float) -> tuple[float, ...]:
@@ -293,7 +294,13 @@ class Curve(Result):
             np.array(found.possible) / n,
             found.right / n,
             found.norm,
+            iterations=found.iterations,
         )
+
+    @classmethod
+    def of_radii(cls, radii: Radius, budgets: tuple[float, ...]) -> Curve:
+        """The shares of radii beyond each of the budgets."""
+        return cls.of(CurveTotals.of(radii.columns(), radii.norm, budgets, radii.iterations))
 
     @property
     def robustness(self) -> npt.NDArray[np.float64]:
@@ -316,7 +323,7 @@ class Curve(Result):
 
         return RobustnessCurveDisplay.from_curve(self, name=name, ax=ax, **kwargs)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         lines = [f"robustness, norm {self.norm} (accuracy {self.accuracy:.4f})"]
         for budget, lower, upper in zip(self.budgets, self.lower, self.upper, strict=True):
             lines.append(f"  budget {budget:<10g} {describe_interval(lower, upper)}")

@@ -69,7 +69,7 @@ def output_range(
     task, rows = Task(problem, settings, asks="range"), problem.instances(X)
     with showing(progress, len(rows), "measuring") as listen:
         found = decide(task, rows, listen)
-    return OutputRange.of(found, attacker)
+    return OutputRange.of(found, problem)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,14 +97,15 @@ class OutputRange(Result):
     attacker: Attacker
 
     @classmethod
-    def of(cls, found: Decisions, attacker: Attacker) -> OutputRange:
+    def of(cls, found: Decisions, problem: Problem) -> OutputRange:
         """What the engines found, as a result."""
         return cls(
             found["lowest_lower"],
             found["lowest_upper"],
             found["highest_lower"],
             found["highest_upper"],
-            attacker,
+            problem.attacker,
+            iterations=problem.ensemble.iterations,
         )
 
     @property
@@ -145,7 +146,8 @@ class OutputRange(Result):
 
     def __repr__(self) -> str:
         known = int(np.count_nonzero(self.exact))
-        return f"<OutputRange: {len(self)} instances, {self.attacker}, {known} known exactly>"
+        of = f"{len(self)} instances, {self.attacker}"
+        return f"<OutputRange: {of}, {known} known exactly{self._in_short}>"
 
 
 def stability(

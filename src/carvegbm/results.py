@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,49 @@ import numpy.typing as npt
 
 from carvegbm.errors import CarveError
 from carvegbm.keeping.files import save_result
+from carvegbm.trees.iterations import Iterations
 
-__all__ = ["Result", "are_neighbours", "describe_interval", "plain_column", "plain_labels"]
+__all__ = [
+    "OfModel",
+    "Result",
+    "are_neighbours",
+    "describe_interval",
+    "plain_column",
+    "plain_labels",
+]
 
 Floats = npt.NDArray[np.float64]
 
 
-class Result(ABC):
+@dataclass(frozen=True, eq=False)
+class OfModel:
+    """What every result says about its model."""
+
+    iterations: Iterations | None = field(default=None, kw_only=True, repr=False)
+    """The boosting iterations of the model (used, total, best), if it has others than were used, or
+    than early stopping chose; else None."""
+
+    @property
+    def note(self) -> str:
+        """The same in one line, or ""."""
+        return "" if self.iterations is None else f"the model {self.iterations.note}"
+
+    @property
+    def _in_short(self) -> str:
+        return "" if self.iterations is None else f", {self.iterations}"
+
+    def _of_model(self) -> dict[str, Any]:
+        """The same as an entry of `to_dict`."""
+        return {} if self.iterations is None else {"iterations": self.iterations._asdict()}
+
+    def _text(self) -> str:
+        return repr(self)
+
+    def __str__(self) -> str:
+        return self._text() + (f"\n  {self.note}" if self.note else "")
+
+
+class Result(OfModel, ABC):
     """A table with a row per instance (of a curve: per budget), and what it says as a whole.
 
     Examples
@@ -46,7 +83,7 @@ class Result(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, ready for JSON; NaN and infinity become None."""
         columns = {name: plain_column(column) for name, column in self.columns().items()}
-        return {**self.totals(), **columns}
+        return {**self._of_model(), **self.totals(), **columns}
 
     def to_frame(self) -> Any:
         """The columns as a pandas DataFrame."""

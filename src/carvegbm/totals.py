@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -18,8 +18,9 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.engines.decisions import ENGINES
 from carvegbm.errors import DataError
-from carvegbm.results import describe_interval, plain_column
+from carvegbm.results import OfModel, describe_interval, plain_column
 from carvegbm.statuses import MEANINGS, STATUSES
+from carvegbm.trees.iterations import Iterations
 
 __all__ = [
     "AttackTotals",
@@ -36,7 +37,7 @@ Columns = Mapping[str, npt.NDArray[Any]]
 Some = TypeVar("Some", bound="Totals")
 
 
-class Totals(ABC):
+class Totals(OfModel, ABC):
     """What is known of some instances as a whole."""
 
     instances: int
@@ -45,9 +46,13 @@ class Totals(ABC):
     def plus(self: Some, other: Some) -> Some:
         """The totals of both groups of instances together."""
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
+        return {**self._of_model(), **self._plain()}
+
+    @abstractmethod
+    def _plain(self) -> dict[str, Any]:
+        """What is known of the instances."""
 
 
 def added(parts: Iterable[Some]) -> Some:
@@ -101,13 +106,13 @@ class VerificationTotals(Totals):
 
     def plus(self, other: VerificationTotals) -> VerificationTotals:
         """The totals of both groups of instances together."""
-        return VerificationTotals(
-            self.attacker,
-            {name: count + other.counts[name] for name, count in self.counts.items()},
-            self.right + other.right,
-            self.open + other.open,
-            {name: count + other.engines[name] for name, count in self.engines.items()},
-            max(self.slowest, other.slowest),
+        return replace(
+            self,
+            counts={name: count + other.counts[name] for name, count in self.counts.items()},
+            right=self.right + other.right,
+            open=self.open + other.open,
+            engines={name: count + other.engines[name] for name, count in self.engines.items()},
+            slowest=max(self.slowest, other.slowest),
         )
 
     @property
@@ -126,7 +131,7 @@ class VerificationTotals(Totals):
         robust, n = self.counts["robust"], self.instances
         return robust / n, (robust + self.open) / n
 
-    def to_dict(self) -> dict[str, Any]:
+    def _plain(self) -> dict[str, Any]:
         """Accuracy, robustness, and the number of instances by status."""
         return {
             "attacker": self.attacker.to_dict(),
@@ -150,7 +155,7 @@ class VerificationTotals(Totals):
         by_engine = ", ".join(f"{name} {count}" for name, count in self.engines.items() if count)
         return f"{by_engine}; slowest {self.slowest:.2g} s"
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         lines = [
             f"{self.instances} instances against {self.attacker}",
             f"  accuracy    {self.accuracy:.4f}",
@@ -196,15 +201,15 @@ class AttackTotals(Totals):
 
     def plus(self, other: AttackTotals) -> AttackTotals:
         """The totals of both groups of instances together."""
-        return AttackTotals(
-            self.attacker,
-            self.instances + other.instances,
-            self.successes + other.successes,
-            self.unknown + other.unknown,
-            min(self.nearest, other.nearest),
+        return replace(
+            self,
+            instances=self.instances + other.instances,
+            successes=self.successes + other.successes,
+            unknown=self.unknown + other.unknown,
+            nearest=min(self.nearest, other.nearest),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def _plain(self) -> dict[str, Any]:
         """Who attacks, and how many instances can be flipped."""
         return {
             "attacker": self.attacker.to_dict(),
@@ -212,7 +217,7 @@ class AttackTotals(Totals):
             "successes": self.successes,
         }
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         text = f"{self.successes} of {self.instances} instances can be flipped by {self.attacker}"
         return text + f"; {self.unknown} not decided" * (self.unknown > 0)
 
@@ -250,17 +255,17 @@ class RadiusTotals(Totals):
 
     def plus(self, other: RadiusTotals) -> RadiusTotals:
         """The totals of both groups of instances together."""
-        return RadiusTotals(
-            self.norm,
-            self.instances + other.instances,
-            self.wrong + other.wrong,
-            self.undecided + other.undecided,
-            min(self.smallest, other.smallest),
-            max(self.largest, other.largest),
-            min(self.open_from, other.open_from),
+        return replace(
+            self,
+            instances=self.instances + other.instances,
+            wrong=self.wrong + other.wrong,
+            undecided=self.undecided + other.undecided,
+            smallest=min(self.smallest, other.smallest),
+            largest=max(self.largest, other.largest),
+            open_from=min(self.open_from, other.open_from),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def _plain(self) -> dict[str, Any]:
         """The norm, the number of instances, and the ends of what is known."""
         ends = np.array([self.smallest, self.largest, self.open_from])
         smallest, largest, open_from = plain_column(ends)
@@ -274,7 +279,7 @@ class RadiusTotals(Totals):
             "undecided_from": open_from,
         }
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         text = f"{self.instances} radii, norm {self.norm}: {self.wrong} are 0, wrong already"
         if self.largest > 0:
             text += f"; the others from {self.smallest:.6g} to {self.largest:.6g}"
@@ -297,7 +302,13 @@ class CurveTotals(Totals):
     """Per budget, those that may be."""
 
     @classmethod
-    def of(cls, columns: Columns, norm: int | float, budgets: tuple[float, ...]) -> CurveTotals:
+    def of(
+        cls,
+        columns: Columns,
+        norm: int | float,
+        budgets: tuple[float, ...],
+        iterations: Iterations | None = None,
+    ) -> CurveTotals:
         """Of a `Radius`'s columns."""
         lower, upper = np.sort(columns["lower"]), np.sort(columns["upper"])
         robust, possible = (
@@ -305,20 +316,20 @@ class CurveTotals(Totals):
             for ends in (lower, upper)
         )
         right = int(np.count_nonzero(upper > 0))
-        return cls(norm, budgets, len(lower), right, robust, possible)
+        counts = (len(lower), right, robust, possible)
+        return cls(norm, budgets, *counts, iterations=iterations)
 
     def plus(self, other: CurveTotals) -> CurveTotals:
         """The totals of both groups of instances together."""
-        return CurveTotals(
-            self.norm,
-            self.budgets,
-            self.instances + other.instances,
-            self.right + other.right,
-            tuple(map(int.__add__, self.robust, other.robust)),
-            tuple(map(int.__add__, self.possible, other.possible)),
+        return replace(
+            self,
+            instances=self.instances + other.instances,
+            right=self.right + other.right,
+            robust=tuple(map(int.__add__, self.robust, other.robust)),
+            possible=tuple(map(int.__add__, self.possible, other.possible)),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def _plain(self) -> dict[str, Any]:
         """The counts, as they are."""
         return {
             "norm": "inf" if np.isinf(self.norm) else int(self.norm),
@@ -355,15 +366,15 @@ class RangeTotals(Totals):
 
     def plus(self, other: RangeTotals) -> RangeTotals:
         """The totals of both groups of instances together."""
-        return RangeTotals(
-            self.attacker,
-            self.instances + other.instances,
-            self.exact + other.exact,
-            min(self.lowest, other.lowest),
-            max(self.highest, other.highest),
+        return replace(
+            self,
+            instances=self.instances + other.instances,
+            exact=self.exact + other.exact,
+            lowest=min(self.lowest, other.lowest),
+            highest=max(self.highest, other.highest),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def _plain(self) -> dict[str, Any]:
         """Who attacks, how many instances, and the ends of all ranges."""
         lowest, highest = plain_column(np.array([self.lowest, self.highest]))
         return {
@@ -374,7 +385,7 @@ class RangeTotals(Totals):
             "highest": highest,
         }
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return (
             f"{self.instances} instances against {self.attacker}: raw scores from "
             f"{self.lowest:.6g} to {self.highest:.6g}, {self.exact} ranges known exactly"

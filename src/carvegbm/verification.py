@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -115,7 +115,7 @@ def verify(
         proved = write_proof(target, task, rows, found, own_labels=y is None)
         if proved.unproved:
             warnings.warn(proved.warning(target), stacklevel=2)
-    return Verification.of(found, problem.attacker)
+    return Verification.of(found, problem)
 
 
 def is_basic(method: str) -> bool:
@@ -160,7 +160,7 @@ class Verification(Result):
     attacker: Attacker = field(repr=False)
 
     @classmethod
-    def of(cls, found: Decisions, attacker: Attacker) -> Verification:
+    def of(cls, found: Decisions, problem: Problem) -> Verification:
         """What the engines decided, as a result."""
         return cls(
             named(found.status),
@@ -170,15 +170,18 @@ class Verification(Result):
             found["right"],
             found.engine,
             found.seconds,
-            attacker,
+            problem.attacker,
+            iterations=problem.ensemble.iterations,
         )
 
     @classmethod
     def joined(cls, parts: Sequence[Verification]) -> Verification:
         """The verification of all instances of several, in their order."""
-        names = [f.name for f in fields(cls) if f.name != "attacker"]
-        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        return cls(**columns, attacker=parts[0].attacker)
+        names = [f.name for f in fields(cls) if f.name not in ("attacker", "iterations")]
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in names
+        }
+        return replace(parts[0], **columns)
 
     @property
     def worst_margin(self) -> npt.NDArray[np.float64]:
@@ -249,7 +252,8 @@ class Verification(Result):
         return VerificationDisplay.from_verification(self, y, name=name, ax=ax, **kwargs)
 
     def __repr__(self) -> str:
-        return f"<Verification: {len(self)} instances, {self.attacker}, {self.summary()}>"
+        of = f"{len(self)} instances, {self.attacker}"
+        return f"<Verification: {of}, {self.summary()}{self._in_short}>"
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return str(self._totals)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
+from math import inf
+
+FLT_MAX = 3.4028234663852886e38  # the largest float32 number
 
 LIGHTGBM = b"""tree
 version=v4
@@ -288,22 +291,31 @@ CATBOOST_TREES_JSON = json.dumps(
 
 
 def ubjson(value: object) -> bytes:
-    """Encode as XGBoost does: typed arrays of numbers, 64-bit lengths."""
+    """Encode as XGBoost does where it can: typed arrays of numbers, 64-bit lengths.
+
+    A name that ends with a null character is written without it, to have a name twice.
+    """
+    if value is None or isinstance(value, bool):
+        return {None: b"Z", True: b"T", False: b"F"}[value]
     if isinstance(value, dict):
-        items = b"".join(ubjson(key)[1:] + ubjson(inner) for key, inner in value.items())
-        return b"{" + items + b"}"
+        items = (ubjson(key.removesuffix("\0"))[1:] + ubjson(value[key]) for key in value)
+        return b"{" + b"".join(items) + b"}"
     if isinstance(value, str):
         text = value.encode()
         return b"SL" + struct.pack(">q", len(text)) + text
     if isinstance(value, list):
         head = b"#L" + struct.pack(">q", len(value))
-        if value and all(isinstance(v, float) for v in value):
+        if value and all(isinstance(v, float) and not FLT_MAX < abs(v) < inf for v in value):
             return b"[$d" + head + struct.pack(f">{len(value)}f", *value)
-        if value and all(isinstance(v, int) for v in value):
+        if value and all(type(v) is int and -(1 << 31) <= v < 1 << 31 for v in value):
             return b"[$l" + head + struct.pack(f">{len(value)}i", *value)
         return b"[" + head + b"".join(map(ubjson, value))
+    if isinstance(value, float):
+        return b"D" + struct.pack(">d", value)
     if isinstance(value, int):
-        return b"L" + struct.pack(">q", value)
+        if -(1 << 63) <= value < 1 << 63:
+            return b"L" + struct.pack(">q", value)
+        return b"H" + ubjson(str(value))[1:]
     raise TypeError(value)
 
 

@@ -43,6 +43,7 @@ def attack(
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
+    trees: options.Trees = "best",
     rows: options.RowCount = None,
     engine: options.Engine = "auto",
     timeout: options.Timeout = 10.0,
@@ -62,7 +63,7 @@ def attack(
     from carvegbm.attack import FORMATS
 
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
-    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
+    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent, trees)
     if folders.is_by_parts(data or [], out, dask):
         asked = folders.Asked(model, data or [], reading, out, form, resume, threads, dask)
         _attack_parts(

@@ -36,10 +36,7 @@ def check(
     *,
     label: options.Label = None,
     classes: options.Classes = None,
-    trees: Annotated[
-        str,
-        typer.Option(metavar="N", help="Iterations of the model to use: all, best or a number."),
-    ] = "best",
+    trees: options.Trees = "best",
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
     expect: Annotated[
@@ -69,7 +66,7 @@ def check(
     """
     import carvegbm_check
 
-    reading = inputs.Reading(label=label, classes=classes, zero_based=zero_based, absent=absent)
+    reading = inputs.Reading(label, classes, None, zero_based, None, absent, trees)
     try:
         report = carvegbm_check.check(
             proof,

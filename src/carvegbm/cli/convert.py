@@ -30,6 +30,7 @@ def convert(
     *,
     classes: options.Classes = None,
     n_features: options.NFeatures = None,
+    trees: options.Trees = "best",
     json: options.Json = False,
 ) -> None:
     """Write a model as JSON that other programs can check.
@@ -41,10 +42,12 @@ def convert(
 
     check_output(file, (".json",))
     check_apart({"FILE": file}, {"MODEL": inputs.files_read(model=model)["MODEL"]})
-    ensemble = inputs.load_model(model, classes, n_features)
+    reading = inputs.Reading(classes=classes, n_features=n_features, trees=trees)
+    ensemble = reading.load_model(model)
     ensemble.save(file)
     if json:
         document = {"model": model, "file": str(file), "task": ensemble.task}
-        output.print_json(document | {"trees": ensemble.n_trees, "leaves": ensemble.n_leaves})
+        counts = {"trees": ensemble.n_trees, "leaves": ensemble.n_leaves}
+        output.print_json({**document, **counts, **output.iterations(ensemble)})
     else:
         output.say(f"{file}: {ensemble.task}, {ensemble.n_trees} trees, {ensemble.n_leaves} leaves")

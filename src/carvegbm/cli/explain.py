@@ -23,7 +23,7 @@ Budget = Annotated[
     float | None,
     typer.Option(metavar="K", parser=options.number, help="Also the status against this budget."),
 ]
-Trees = Annotated[
+ShowTrees = Annotated[
     int | None,
     typer.Option(
         metavar="N",
@@ -54,10 +54,11 @@ def explain(
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
+    trees: options.Trees = "best",
     engine: options.Engine = "auto",
     timeout: options.Timeout = 10.0,
     threads: options.Threads = None,
-    trees: Trees = None,
+    show_trees: ShowTrees = None,
     json: options.Json = False,
 ) -> None:
     """Explain one instance: how far it is from a flip, and what flips it.
@@ -73,7 +74,7 @@ def explain(
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
     against = attacking.attacker(needs_budget=False)
     given = inputs.load_inputs(
-        model, data, inputs.Reading(label, classes, n_features, zero_based, None, absent)
+        model, data, inputs.Reading(label, classes, n_features, zero_based, None, absent, trees)
     )
     asked: dict[str, Any] = {"engine": engine, "timeout": timeout, "threads": threads}
     if "budget" in attacking.arguments(needs_budget=False):
@@ -84,7 +85,7 @@ def explain(
     if json:
         output.print_json({"model": model, "data": data or model, **found.to_dict()})
         return
-    most = TREES if trees is None else trees
+    most = TREES if show_trees is None else show_trees
     for number, block in enumerate(blocks_of(found, f" of {data or model}", most)):
         if number:
             output.say()

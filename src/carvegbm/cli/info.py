@@ -19,18 +19,20 @@ def info(
     model: options.Model,
     *,
     classes: options.Classes = None,
+    trees: options.Trees = "best",
     json: options.Json = False,
 ) -> None:
     """What a model is: task, size, classes, precision, spread."""
     import carvegbm
 
-    ensemble = inputs.load_model(model, classes)
+    ensemble = inputs.Reading(classes=classes, trees=trees).load_model(model)
     used = sorted({int(f) for f in ensemble.nodes["feature"] if f >= 0})
     document = {
         "model": model,
         "task": ensemble.task,
         "classes": ensemble.classes,
         "trees": ensemble.n_trees,
+        **output.iterations(ensemble),
         "leaves": ensemble.n_leaves,
         "features": ensemble.n_features,
         "features_used": len(used),
@@ -46,7 +48,7 @@ def info(
         output.print_json(document)
         return
     rows = [
-        (key.replace("_", " "), _shown(value))
+        (key.replace("_", " "), _shown(ensemble.iterations if key == "iterations" else value))
         for key, value in document.items()
         if key not in ("model", "feature_names")
     ]

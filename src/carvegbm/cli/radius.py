@@ -35,6 +35,7 @@ def radius(
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
+    trees: options.Trees = "best",
     rows: options.RowCount = None,
     max_budget: options.MaxBudget = None,
     engine: options.Engine = "auto",
@@ -54,7 +55,7 @@ def radius(
     import carvegbm
 
     attacking = inputs.Attacking(attacker, norm, None, scale, features, bounds)
-    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
+    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent, trees)
     if folders.is_by_parts(data or [], out, dask):
         asked = folders.Asked(model, data or [], reading, out, form, resume, threads, dask)
         _measure_parts(

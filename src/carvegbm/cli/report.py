@@ -111,6 +111,7 @@ def report(
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
+    trees: options.Trees = "best",
     rows: options.RowCount = None,
     sample: Sample = "500",
     seed: Seed = 0,
@@ -139,7 +140,7 @@ def report(
     for each in attacking:
         check_apart({"--output": out, "--proof": proof}, {**read, **each.files()})
     against = [each.attacker() for each in attacking]
-    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
+    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent, trees)
     most, size = _sample(sample), _size(images)
     given = inputs.load_inputs(model, data, reading)
     if proof is not None and most is not None and len(given.y) > most:

@@ -25,6 +25,7 @@ def spread(
     scale: options.Scale = None,
     features: options.Features = None,
     bounds: options.Bounds = None,
+    trees: options.Trees = "best",
     json: options.Json = False,
 ) -> None:
     """How far apart the thresholds of different trees are.
@@ -37,9 +38,9 @@ def spread(
 
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
     against = attacking.attacker(needs_budget=False)
-    ensemble = inputs.load_model(model)
+    ensemble = inputs.Reading(trees=trees).load_model(model)
     value = carvegbm.spread(ensemble)
-    document: dict[str, Any] = {"model": model, "spread": value}
+    document: dict[str, Any] = {"model": model, **output.iterations(ensemble), "spread": value}
     rows = [("spread", output.number(value))]
     if against.norm != 0:  # whose budget is a number of features
         if against.has_limits_of(carvegbm.Attacker(against.norm, 0)):

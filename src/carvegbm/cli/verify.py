@@ -38,6 +38,7 @@ def verify(
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
+    trees: options.Trees = "best",
     rows: options.RowCount = None,
     method: options.Method = "efficient",
     grid: options.Grid = None,
@@ -68,7 +69,7 @@ def verify(
     from carvegbm.verification import Verification, is_basic
 
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
-    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent)
+    reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent, trees)
     if folders.is_by_parts(data or [], out, dask):
         folders.refuse(witnesses=witnesses, proof=proof)
         asked = folders.Asked(model, data or [], reading, out, form, resume, threads, dask)
@@ -111,7 +112,7 @@ def verify(
 
     def finish(found: Decisions) -> None:
         nonlocal result
-        result = Verification.of(found, against)
+        result = Verification.of(found, problem)
         if proof is not None:
             proved = write_proof(proof, question.task, question.rows, found)
             if proved.unproved:

@@ -260,5 +260,5 @@ class _Trace(Measure):
 
     budgets: tuple[float, ...] = ()
 
-    def totals(self, columns: Columns) -> CurveTotals:  # type: ignore[override]
+    def _totals(self, columns: Columns) -> CurveTotals:  # type: ignore[override]
         return CurveTotals.of(columns, self.problem.attacker.norm, self.budgets)

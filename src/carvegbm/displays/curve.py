@@ -301,7 +301,6 @@ def curve_of_radii(radii: Radius, budgets: Sequence[float] | None = None) -> Cur
     largest end is only how far radii were sought, the curve ends at the largest budget before it.
     """
     from carvegbm.radius import Curve, check_budgets
-    from carvegbm.totals import CurveTotals
 
     ends = np.concatenate([[0.0], radii.lower, radii.upper])
     at = np.unique(ends[np.isfinite(ends)])
@@ -310,7 +309,7 @@ def curve_of_radii(radii: Radius, budgets: Sequence[float] | None = None) -> Cur
         before = at[-1] - 1 if radii.norm == 0 else np.nextafter(at[-1], 0)
         at = np.unique([*at[:-1], before])
     asked = tuple(at.tolist()) if budgets is None else check_budgets(budgets, radii.norm)
-    return Curve.of(CurveTotals.of(radii.columns(), radii.norm, asked))
+    return Curve.of_radii(radii, asked)
 
 
 def model_name(model: Any) -> str:

@@ -66,14 +66,14 @@ def result_html(result: Result) -> str:
     elif isinstance(result, Radius):
         whole = _radius(result)
     elif isinstance(result, Curve):
-        return _block(_curve(result))
+        return _block(_curve(result) + _line(result.note))
     elif isinstance(result, Attack):
         whole = _attack(result)
     else:
         whole = _heading(type(result).__name__, f"{len(result):,} instances")
         attacker = getattr(result, "attacker", None)
         whole += "" if attacker is None else _line(str(attacker))
-    return _block(whole + _first_rows(result))
+    return _block(whole + _line(result.note) + _first_rows(result))
 
 
 def verification_html(totals: VerificationTotals) -> str:
@@ -97,6 +97,7 @@ def verification_html(totals: VerificationTotals) -> str:
         + f'<div role="img" aria-label="shares of statuses" style="{_BAR}">{parts}</div>'
         + _line(", ".join(f"{name} {value}" for name, value in facts.items()))
         + _table(("status", "instances", "share", "meaning"), rows, texts=(0, 3), raw=(0,))
+        + _line(totals.note)
     )
 
 
@@ -155,6 +156,8 @@ def ensemble_html(ensemble: Ensemble) -> str:
     if ensemble.task != "regression":
         facts["classes"] = _in_short(ensemble.classes.tolist())
     facts["inputs"] = ensemble.input_precision
+    if ensemble.iterations:
+        facts["iterations"] = str(ensemble.iterations)
     return _block(_heading("Ensemble", "") + _facts(facts))
 
 

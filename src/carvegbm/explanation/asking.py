@@ -187,6 +187,7 @@ class _Telling:
             "instance": self._instance(),
             "classes": tuple(self.names),
             "feature_names": self.whole.ensemble.feature_names,
+            "iterations": self.whole.ensemble.iterations,
         }
         rival = None
         if self.ensemble.task == "multiclass":

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
 from carvegbm.instances.sparse import Csr, is_sparse
-from carvegbm.results import plain_column
+from carvegbm.results import OfModel, plain_column
 
 __all__ = ["ChangedFeature", "ChangedTree", "CrossedSplit", "Explanation"]
 
@@ -107,7 +107,7 @@ class ChangedTree:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation:
+class Explanation(OfModel):
     """One instance: what the model says of it, how far from a flip it is, and why.
 
     With many classes, the margin is the score of the label less that of the best rival. The best
@@ -209,7 +209,7 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, ready for JSON; NaN and infinity become None."""
-        found: dict[str, Any] = {
+        found: dict[str, Any] = self._of_model() | {
             "row": self.row,
             "label": self.label,
             "own_label": self.is_own,
@@ -251,7 +251,7 @@ class Explanation:
             return scores[0]
         return {str(name): score for name, score in zip(self.classes, scores, strict=True)}
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         from carvegbm.explanation.text import as_text
 
         return as_text(self)
@@ -259,7 +259,7 @@ class Explanation:
     def __repr__(self) -> str:
         from carvegbm.explanation.text import in_short
 
-        return f"<Explanation: {in_short(self)}>"
+        return f"<Explanation: {in_short(self)}{self._in_short}>"
 
     def _repr_html_(self) -> str:
         return f'<pre style="font-family: monospace">{escape(str(self))}</pre>'

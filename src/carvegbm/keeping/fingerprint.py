@@ -69,6 +69,7 @@ def _size_of(piece: bytes | memoryview) -> bytes:
 def _pieces(value: Any) -> Iterable[bytes | memoryview]:
     if isinstance(value, Ensemble):
         fields = fields_of(value)
+        del fields["iterations"]  # the trees are what a result depends on
         # As results were stored before there were such fields, where these say nothing.
         if not value.categories:
             fields = {name: fields[name] for name in fields.keys() - _OF_CATEGORIES}

@@ -31,7 +31,7 @@ NAME = "_carvegbm.journal"
 """In the folder; what reads folders of Parquet files leaves out names that begin so."""
 
 _FORMAT = 1
-_SHARED = ("attacker", "norm")  # by all totals of a question
+_SHARED = ("attacker", "norm", "iterations")  # by all totals of a question
 
 Stamp = list[list[int]]
 
@@ -119,7 +119,7 @@ class Finished:
             and record["read"] == self._stamps[name]
             and record["bytes"] == target.stat().st_size
         ):
-            return replace(self._nothing, **record["totals"])  # type: ignore[type-var]
+            return replace(self._nothing, **record["totals"])
         # Nobody is to find it if the file cannot be answered as it is now.
         self._records.pop(name, None)
         target.unlink(missing_ok=True)
@@ -136,7 +136,7 @@ class Finished:
             "bytes": part.target.stat().st_size,
             "totals": {
                 field.name: _plain(getattr(totals, field.name))
-                for field in fields(totals)  # type: ignore[arg-type]
+                for field in fields(totals)
                 if field.name not in _SHARED
             },
         }
@@ -152,7 +152,7 @@ class Finished:
     def _take(self, record: dict[str, Any]) -> bool:
         if record.keys() != {"part", "rows", "read", "bytes", "totals"}:
             return False
-        for field in fields(self._nothing):  # type: ignore[arg-type]
+        for field in fields(self._nothing):
             if field.name in _SHARED:
                 continue
             expected, given = getattr(self._nothing, field.name), record["totals"].get(field.name)

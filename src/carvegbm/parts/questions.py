@@ -76,9 +76,13 @@ class Question(ABC):
     def kinds(self) -> Kinds:
         """What `answer` returns: its columns, in their order."""
 
-    @abstractmethod
     def totals(self, columns: Columns) -> Totals:
         """What these columns say as a whole."""
+        found = self._totals(columns)
+        return replace(found, iterations=self.problem.ensemble.iterations)
+
+    @abstractmethod
+    def _totals(self, columns: Columns) -> Totals: ...
 
     @abstractmethod
     def _result(self, found: Decisions, rows: Rows) -> Result:
@@ -123,12 +127,12 @@ class Verify(Question):
             "seconds": float,
         }
 
-    def totals(self, columns: Columns) -> VerificationTotals:
+    def _totals(self, columns: Columns) -> VerificationTotals:
         """Statuses counted."""
         return VerificationTotals.of(columns, self.problem.attacker)
 
     def _result(self, found: Decisions, rows: Rows) -> Verification:  # noqa: ARG002
-        return Verification.of(found, self.problem.attacker)
+        return Verification.of(found, self.problem)
 
 
 class Attack(Question):
@@ -153,7 +157,7 @@ class Attack(Question):
         }
         return {"success": bool, "distance": float, "status": str, "borderline": bool, **witnesses}
 
-    def totals(self, columns: Columns) -> AttackTotals:
+    def _totals(self, columns: Columns) -> AttackTotals:
         """Flips counted."""
         return AttackTotals.of(columns, self.problem.attacker)
 
@@ -193,7 +197,7 @@ class Measure(Question):
         """What `answer` returns."""
         return {"radius": float, "lower": float, "upper": float}
 
-    def totals(self, columns: Columns) -> RadiusTotals:
+    def _totals(self, columns: Columns) -> RadiusTotals:
         """Radii counted."""
         return RadiusTotals.of(columns, self.problem.attacker.norm)
 
@@ -219,12 +223,12 @@ class Range(Question):
         others = ("highest", "highest_lower", "highest_upper")
         return {**dict.fromkeys((*ends, *others), float), "exact": bool}
 
-    def totals(self, columns: Columns) -> RangeTotals:
+    def _totals(self, columns: Columns) -> RangeTotals:
         """The ends of all ranges."""
         return RangeTotals.of(columns, self.problem.attacker)
 
     def _result(self, found: Decisions, rows: Rows) -> OutputRange:  # noqa: ARG002
-        return OutputRange.of(found, self.problem.attacker)
+        return OutputRange.of(found, self.problem)
 
 
 def _settings(options: dict[str, Any], *unknown: str, basic: bool = False) -> Settings:

@@ -30,6 +30,7 @@ from carvegbm.readers import (
 )
 from carvegbm.readers.checks import Classes
 from carvegbm.readers.ubjson import decode, is_ubjson
+from carvegbm.trees.iterations import IterationRange, checked_range, refuse_range
 
 __all__ = ["lightgbm_text", "load", "xgboost_bytes"]
 
@@ -56,6 +57,7 @@ def load(
     *,
     classes: Classes = None,
     n_features: int | None = None,
+    iteration_range: int | str | tuple[int, int] | None = None,
 ) -> Ensemble:
     """Read a model.
 
@@ -74,6 +76,11 @@ def load(
     n_features : int, optional
         The number of columns of the data, for XGBoost's JSON dump and for ONNX models that do not
         say it; any other model must have as many.
+    iteration_range : "best", "all", int or (0, int), optional
+        Which boosting iterations of a LightGBM, XGBoost or CatBoost model to use: those that early
+        stopping chose, all, or the first so many. By default those that the model's own `predict`
+        uses: the best, and for an XGBoost `Booster` object all. If the model has others, `repr`
+        and every result say so.
 
     Returns
     -------
@@ -93,18 +100,17 @@ def load(
     >>> load(DecisionTreeClassifier().fit([[0.0], [1.0]], ["no", "yes"]))
     <Ensemble: multiclass, 1 trees, 2 leaves, 1 features, 2 classes, float32 inputs>
     """
+    chosen = checked_range(iteration_range)
     trained = getattr(source, "ensemble_", source)  # our own estimators carry theirs
     name = type(source).__name__
     read: Callable[[], Ensemble]
     if isinstance(trained, Ensemble):
-        read = partial(_relabelled, trained, classes)
+        read = partial(_relabelled, trained, classes, chosen)
     elif isinstance(source, (str, os.PathLike)):
         name = os.fsdecode(source)
-        read = partial(_read_file, name, classes, n_features)
+        read = partial(_read_file, name, classes, n_features, chosen)
     else:
-        reader = _reader_of(source)
-        more = {"n_features": n_features} if reader is onnx.from_model else {}
-        read = partial(reader, source, classes, **more)
+        read = partial(_read_object, _reader_of(source), source, classes, n_features, chosen)
     try:
         ensemble = read()
         if n_features not in (None, ensemble.n_features):
@@ -117,7 +123,8 @@ def load(
         raise ModelError(_one_line(f"{name}: the model is damaged ({what[:200]})")) from error
 
 
-def _relabelled(ensemble: Ensemble, classes: Classes) -> Ensemble:
+def _relabelled(ensemble: Ensemble, classes: Classes, chosen: IterationRange) -> Ensemble:
+    refuse_range(chosen)
     return ensemble if classes is None else ensemble.with_classes(classes)
 
 
@@ -139,22 +146,39 @@ def _reader_of(source: Any) -> Callable[..., Ensemble]:
     )
 
 
-def _read_file(name: str, classes: Classes, n_features: int | None) -> Ensemble:
+def _read_object(
+    reader: Callable[..., Ensemble],
+    source: Any,
+    classes: Classes,
+    n_features: int | None,
+    chosen: IterationRange,
+) -> Ensemble:
+    if reader in (onnx.from_model, sklearn.from_estimator):
+        refuse_range(chosen)
+        return reader(source, classes, *([n_features] if reader is onnx.from_model else []))
+    return reader(source, classes, chosen)
+
+
+def _read_file(
+    name: str, classes: Classes, n_features: int | None, chosen: IterationRange
+) -> Ensemble:
     data = _bytes(name)
     start = data[:512].lstrip()
     if is_ubjson(data):
-        return _xgboost_or_refuse(decode(data), classes)
+        return _xgboost_or_refuse(decode(data), classes, chosen)
     if start[:1] in (b"{", b"["):
-        return _read_json(_text(data), classes, n_features)
+        return _read_json(_text(data), classes, n_features, chosen)
     if start.startswith(_LIGHTGBM_TEXT):
-        return lightgbm.from_text(_text(data).lstrip(), classes)
+        return lightgbm.from_text(_text(data).lstrip(), classes, chosen)
     if start.startswith((b"classifier-forest", b"classifier-decision-tree")):
+        refuse_range(chosen)
         return silva.from_text(_text(data), classes)
     if catboost.is_binary(data):
-        return catboost.from_binary(data, classes)
+        return catboost.from_binary(data, classes, chosen)
     if xgboost_binary.is_binary(data):
-        return xgboost_binary.from_binary(data, classes)
+        return xgboost_binary.from_binary(data, classes, chosen)
     if onnx.is_model(data):
+        refuse_range(chosen)
         return onnx.from_bytes(data, classes, n_features)
     if _is_pickle(data):
         raise ModelError(
@@ -229,7 +253,9 @@ def _text(data: bytes) -> str:
         raise ModelError(f"byte {error.start} is not UTF-8 text; the file is damaged") from None
 
 
-def _read_json(text: str, classes: Classes, n_features: int | None) -> Ensemble:
+def _read_json(
+    text: str, classes: Classes, n_features: int | None, chosen: IterationRange
+) -> Ensemble:
     try:
         document = ensemble_json.parse(text)
     except ModelError:
@@ -243,20 +269,22 @@ def _read_json(text: str, classes: Classes, n_features: int | None) -> Ensemble:
     except ValueError:  # a whole number of thousands of digits
         raise ModelError("holds a number beyond all bounds; the file is damaged") from None
     if isinstance(document, list):
+        refuse_range(chosen)
         return xgboost_dump.from_dump(document, classes, n_features)
     if ensemble_json.is_ensemble(document):
+        refuse_range(chosen)
         return ensemble_json.from_document(document, classes)
     if "tree_info" in document:
-        return lightgbm.from_dump(document, classes)
+        return lightgbm.from_dump(document, classes, chosen)
     if catboost.is_document(document):
-        return catboost.from_document(document, classes)
-    return _xgboost_or_refuse(document, classes)
+        return catboost.from_document(document, classes, chosen)
+    return _xgboost_or_refuse(document, classes, chosen)
 
 
-def _xgboost_or_refuse(document: Any, classes: Classes) -> Ensemble:
+def _xgboost_or_refuse(document: Any, classes: Classes, chosen: IterationRange) -> Ensemble:
     if not isinstance(document, dict) or not document.keys() & {"learner", "Model"}:
         raise ModelError(f"is JSON, but not a model that can be read; pass {_FORMATS}")
-    return xgboost.from_document(document, classes)
+    return xgboost.from_document(document, classes, chosen)
 
 
 def _one_line(message: str) -> str:

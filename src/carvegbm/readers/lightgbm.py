@@ -46,6 +46,7 @@ from carvegbm.readers.lightgbm_categories import (
     text_labels,
 )
 from carvegbm.readers.trees import Tree, assemble, send
+from carvegbm.trees.iterations import IterationRange, Iterations
 from carvegbm.trees.sets import Categories
 
 __all__ = ["from_dump", "from_estimator", "from_text"]
@@ -64,11 +65,14 @@ _LINKS: dict[str, dict[str, Any]] = {
 _OUTPUTS_RAW = ("regression", "regression_l1", "huber", "fair", "quantile", "mape")
 
 
-def from_estimator(model: Any, classes: Classes) -> Ensemble:
+def from_estimator(
+    model: Any, classes: Classes, iteration_range: IterationRange = None
+) -> Ensemble:
     """Read a Booster or a fitted estimator, with the iterations its own `predict` uses."""
     if type(model).__name__ == "CVBooster":
         raise ModelError("is several models; pass one of its boosters")
     refuse_override(model, "lightgbm", ("predict", "predict_proba", "model_to_string"))
+    booster, is_classifier = model, False
     if not hasattr(model, "model_to_string"):
         try:
             booster = model.booster_
@@ -82,12 +86,24 @@ def from_estimator(model: Any, classes: Classes) -> Ensemble:
         is_classifier = hasattr(model, "classes_")
         if classes is None:
             classes = getattr(model, "classes_", None)
-        return from_text(booster.model_to_string(), classes, is_classifier=is_classifier)
-    return from_text(model.model_to_string(), classes)
+    return from_text(
+        booster.model_to_string(num_iteration=-1),  # all
+        classes,
+        iteration_range,
+        best=booster.best_iteration if booster.best_iteration > 0 else None,
+        is_classifier=is_classifier,
+    )
 
 
-def from_text(text: str, classes: Classes, *, is_classifier: bool = False) -> Ensemble:
-    """Read the text of a model file, or of a classifier's Booster."""
+def from_text(
+    text: str,
+    classes: Classes,
+    iteration_range: IterationRange = None,
+    *,
+    best: int | None = None,
+    is_classifier: bool = False,
+) -> Ensemble:
+    """Read the text of a model file, or of a Booster of `best` iterations."""
     header: dict[str, str] = {}
     blocks: list[dict[str, str]] = []
     fields = header
@@ -110,6 +126,9 @@ def from_text(text: str, classes: Classes, *, is_classifier: bool = False) -> En
     if "feature_names" not in header:
         raise ModelError("has no feature_names; the file is damaged")
     names = header["feature_names"].split(" ") if header["feature_names"] else []
+    n_outputs = count(header, "num_tree_per_iteration", header.get("num_class", "1"))
+    iterations = _chosen(iteration_range, len(blocks), n_outputs, best)
+    blocks = blocks[: iterations.used * n_outputs]
     trees = [_tree_from_block(i, block) for i, block in enumerate(blocks)]
     codes = codes_of_infos(header.get("feature_infos", "").split(), names)
     return _ensemble(
@@ -117,7 +136,8 @@ def from_text(text: str, classes: Classes, *, is_classifier: bool = False) -> En
         names,
         categories=labelled(trees, codes, *text_labels(text.partition("\nend of trees")[2])),
         n_features=count(header, "max_feature_idx") + 1,
-        n_outputs=count(header, "num_tree_per_iteration", header.get("num_class", "1")),
+        n_outputs=n_outputs,
+        iterations=iterations,
         objective=header.get("objective", ""),
         averaged="average_output" in header,
         version=header.get("version", ""),
@@ -126,7 +146,9 @@ def from_text(text: str, classes: Classes, *, is_classifier: bool = False) -> En
     )
 
 
-def from_dump(document: Mapping[str, Any], classes: Classes) -> Ensemble:
+def from_dump(
+    document: Mapping[str, Any], classes: Classes, iteration_range: IterationRange = None
+) -> Ensemble:
     """Read what `Booster.dump_model` returns; old versions leave out the objective."""
     names = document.get("feature_names")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -134,6 +156,9 @@ def from_dump(document: Mapping[str, Any], classes: Classes) -> Ensemble:
     infos = document["tree_info"]
     if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
         raise ModelError("tree_info must be a list of trees; the file is damaged")
+    n_outputs = count(document, "num_tree_per_iteration", document.get("num_class", 1))
+    iterations = _chosen(iteration_range, len(infos), n_outputs)
+    infos = infos[: iterations.used * n_outputs]
     trees = [_tree_from_dump(i, info.get("tree_structure")) for i, info in enumerate(infos)]
     known = document.get("feature_infos")
     codes = codes_of_infos(known if isinstance(known, dict) else {}, names)
@@ -142,12 +167,23 @@ def from_dump(document: Mapping[str, Any], classes: Classes) -> Ensemble:
         names,
         categories=labelled(trees, codes, document.get("pandas_categorical"), None),
         n_features=count(document, "max_feature_idx") + 1,
-        n_outputs=count(document, "num_tree_per_iteration", document.get("num_class", 1)),
+        n_outputs=n_outputs,
+        iterations=iterations,
         objective=str(document.get("objective", "")),
         averaged=document.get("average_output") is True,
         version=str(document.get("version", "")),
         classes=classes,
     )
+
+
+def _chosen(
+    asked: IterationRange, n_trees: int, n_outputs: int, best: int | None = None
+) -> Iterations:
+    if n_outputs < 1 or n_trees % n_outputs:
+        raise ModelError(
+            f"has {n_trees} trees and {n_outputs} trees per iteration; the file is damaged"
+        )
+    return Iterations.chosen(asked, n_trees // n_outputs, best)
 
 
 def _ensemble(
@@ -157,16 +193,13 @@ def _ensemble(
     categories: Categories,
     n_features: int,
     n_outputs: int,
+    iterations: Iterations,
     objective: str,
     averaged: bool,
     version: str,
     classes: Classes,
     is_classifier: bool = False,
 ) -> Ensemble:
-    if n_outputs < 1 or len(trees) % n_outputs:
-        raise ModelError(
-            f"has {len(trees)} trees and {n_outputs} trees per iteration; the file is damaged"
-        )
     name, *options = objective.split() or [""]
     fields = dict(_LINKS.get(name, {"task": "regression" if n_outputs == 1 else "multiclass"}))
     if fields.get("link") == "logistic":
@@ -188,7 +221,8 @@ def _ensemble(
         n_features=n_features,
         feature_names=names,
         classes=classes,
-        average=max(1, len(trees) // n_outputs) if averaged else 1,
+        average=max(1, iterations.used) if averaged else 1,
+        iterations=iterations,
         categories=categories,
         category_rule="truncate",
         **fields,

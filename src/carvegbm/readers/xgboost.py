@@ -9,6 +9,8 @@ dart booster in another order and may differ in the last rounding.)
 - A categorical split sends the codes it lists to the right, so its children are exchanged here; see
   `carvegbm.readers.xgboost_categories`.
 - dart: every leaf is multiplied by its tree's weight, in float32. Nothing is dropped.
+- `iteration_range` of a file is by default what XGBoost's estimators use of it: the attribute
+  best_iteration + 1, where early stopping wrote it. `Booster.predict` uses all.
 - base_score is stored as the objective's output; its margin is the logit, the logarithm, or itself.
 - Objectives that transform the raw score by an increasing function (poisson, gamma, tweedie,
   survival) and those that rank are regression on the raw score: ranges of outputs are in raw space.
@@ -38,9 +40,10 @@ from carvegbm.readers.checks import (
 from carvegbm.readers.trees import Tree, assemble, below, send
 from carvegbm.readers.ubjson import decode
 from carvegbm.readers.xgboost_categories import known_categories, listed_codes
+from carvegbm.trees.iterations import IterationRange, Iterations
 from carvegbm.trees.sets import Categories
 
-__all__ = ["build", "from_document", "from_estimator", "translate"]
+__all__ = ["build", "chosen_iterations", "from_document", "from_estimator", "translate"]
 
 _LOGIT = ("binary:logistic", "reg:logistic")
 _LOG = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox")
@@ -61,14 +64,18 @@ _SAME = (
 )
 
 
-def from_estimator(model: Any, classes: Classes) -> Ensemble:
-    """Read a Booster, or a fitted estimator with the rounds its own `predict` uses.
+def from_estimator(
+    model: Any, classes: Classes, iteration_range: IterationRange = None
+) -> Ensemble:
+    """Read a Booster or a fitted estimator, with the iterations its own `predict` uses.
 
     A number that stands for missing values (`missing=` of an estimator) is honoured.
     """
     refuse_override(model, "xgboost", ("predict", "predict_proba", "get_booster", "save_raw"))
     if not hasattr(model, "get_booster"):
-        return from_document(decode(bytes(model.save_raw("ubj"))), classes)
+        return from_document(
+            decode(bytes(model.save_raw("ubj"))), classes, iteration_range or "all"
+        )
     try:
         booster = model.get_booster()
     except (AttributeError, ValueError):
@@ -76,14 +83,10 @@ def from_estimator(model: Any, classes: Classes) -> Ensemble:
     is_classifier = hasattr(model, "classes_")
     if classes is None and is_classifier:
         classes = model.classes_
-    try:
-        rounds = int(model.best_iteration) + 1
-    except AttributeError:
-        rounds = None
     return from_document(
         decode(bytes(booster.save_raw("ubj"))),
         classes,
-        rounds=rounds,
+        iteration_range,
         missing=math.nan if model.missing is None else float(model.missing),
         is_classifier=is_classifier,
     )
@@ -92,12 +95,12 @@ def from_estimator(model: Any, classes: Classes) -> Ensemble:
 def from_document(
     document: Any,
     classes: Classes,
+    iteration_range: IterationRange = None,
     *,
-    rounds: int | None = None,
     missing: float = math.nan,
     is_classifier: bool = False,
 ) -> Ensemble:
-    """Read the content of a JSON or UBJSON model file, up to a number of boosting rounds."""
+    """Read the content of a JSON or UBJSON model file."""
     if "Model" in document:  # a snapshot of a Booster, with its configuration beside the model
         document = _inside(document, "Model")
     learner = _inside(document, "learner")
@@ -126,9 +129,12 @@ def from_document(
     n_outputs = max(1, count(parameters, "num_class", "0"))
     if count(parameters, "num_target", "1") > 1:
         raise ModelError("predicts several targets at once; train a model per target")
-    if rounds is not None:
-        parallel = count(_inside(model, "gbtree_model_param"), "num_parallel_tree", "1")
-        stored = stored[: rounds * n_outputs * max(1, parallel)]
+    ends = _iteration_ends(model, len(stored), n_outputs)
+    attributes = learner.get("attributes")
+    iterations = chosen_iterations(
+        iteration_range, len(ends) - 1, attributes if isinstance(attributes, dict) else {}
+    )
+    stored = stored[: ends[iterations.used]]
     objective = _inside(learner, "objective").get("name")
     version = document.get("version")
     if objective == "binary:logitraw" and not _is_at_least(version, 2):
@@ -154,7 +160,38 @@ def from_document(
         names=names,
         classes=classes,
         is_classifier=is_classifier,
+        iterations=iterations,
     )
+
+
+def _iteration_ends(
+    model: Mapping[str, Any], n_trees: int, n_outputs: int
+) -> npt.NDArray[np.int64]:
+    """Numbers of trees after 0, 1, … iterations; they are stored since XGBoost 2."""
+    if not _is_empty(model.get("iteration_indptr")):
+        ends = whole_numbers(model["iteration_indptr"], None, "iteration_indptr")
+    else:
+        parallel = count(_inside(model, "gbtree_model_param"), "num_parallel_tree", "1")
+        ends = np.arange(0, n_trees + 1, n_outputs * max(1, parallel))
+    if ends[0] != 0 or ends[-1] != n_trees or (np.diff(ends) < 1).any():
+        raise ModelError(
+            f"has {n_trees} trees, which its iterations do not add up to; it is damaged"
+        )
+    return ends
+
+
+def chosen_iterations(
+    asked: IterationRange, total: int, attributes: Mapping[str, Any]
+) -> Iterations:
+    """Choose iterations of a model with these attributes."""
+    if "best_iteration" not in attributes:
+        return Iterations.chosen(asked, total)
+    best = count(attributes, "best_iteration") + 1
+    if best > total:
+        raise ModelError(
+            f"best_iteration is {best - 1}, and there are {total} iterations; the file is damaged"
+        )
+    return Iterations.chosen(asked, total, best)
 
 
 def build(
@@ -169,6 +206,7 @@ def build(
     n_features: int,
     names: Sequence[str] | None,
     classes: Classes,
+    iterations: Iterations,
     is_classifier: bool = False,
     categories: Categories | None = None,
 ) -> Ensemble:
@@ -224,6 +262,7 @@ def build(
         categories=categories,
         category_rule="nonnegative",
         absent="missing",
+        iterations=iterations,
         **fields,
     )
 

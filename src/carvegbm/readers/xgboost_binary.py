@@ -4,7 +4,8 @@ Comes in: the bytes of a file. Goes out: an `Ensemble`.
 
 The format is a memory image: a header of 136 bytes (before it, since version 1.0, the four bytes
 "binf"), the names of objective and booster, the parameters of the trees, then per tree its
-parameters, its nodes and their statistics. Before version 1.0 base_score is the margin itself.
+parameters, its nodes and their statistics, and at last attributes by name. Before version 1.0
+base_score is the margin itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.errors import ModelError
 from carvegbm.readers.checks import Classes
 from carvegbm.readers.trees import Tree
-from carvegbm.readers.xgboost import build, translate
+from carvegbm.readers.xgboost import build, chosen_iterations, translate
+from carvegbm.trees.iterations import IterationRange
 
 __all__ = ["from_binary", "is_binary"]
 
@@ -46,10 +48,10 @@ def is_binary(data: bytes) -> bool:
     return name.startswith((b"binary:", b"count:", b"multi:", b"rank:", b"reg:", b"survival:"))
 
 
-def from_binary(data: bytes, classes: Classes) -> Ensemble:
+def from_binary(data: bytes, classes: Classes, iteration_range: IterationRange = None) -> Ensemble:
     """Read a file in the old binary format."""
     stream = _Stream(data, 4 * data.startswith(b"binf"))
-    base, n_features, n_classes, _, _, major, _, n_targets = struct.unpack_from(
+    base, n_features, n_classes, with_attributes, _, major, _, n_targets = struct.unpack_from(
         "<fIiiiIII", stream.take(_HEADER)
     )
     objective, booster = stream.name(), stream.name()
@@ -64,7 +66,7 @@ def from_binary(data: bytes, classes: Classes) -> Ensemble:
             "has the objective binary:logitraw, and versions before 2 disagree on its base_score; "
             "load it with the xgboost that wrote it and save it as JSON"
         )
-    (n_trees,) = struct.unpack_from("<i", stream.take(_TREES))
+    n_trees, parallel = struct.unpack_from("<2i", stream.take(_TREES))
     if n_trees < 0:
         raise ModelError(f"has {n_trees} trees; the file is damaged")
     trees = [_tree(index, stream) for index in range(n_trees)]
@@ -75,17 +77,27 @@ def from_binary(data: bytes, classes: Classes) -> Ensemble:
         if count != n_trees:
             raise ModelError(f"has {count} weights for {n_trees} trees; the file is damaged")
         weights = np.frombuffer(stream.take(4 * n_trees), "<f4").astype(np.float64)
+    n_outputs = max(1, n_classes)
+    per_iteration = n_outputs * max(1, parallel)
+    if n_trees % per_iteration:
+        raise ModelError(
+            f"has {n_trees} trees and {per_iteration} trees per iteration; the file is damaged"
+        )
+    iterations = chosen_iterations(
+        iteration_range, n_trees // per_iteration, stream.attributes() if with_attributes else {}
+    )
     return build(
-        trees,
+        trees[: iterations.used * per_iteration],
         groups=groups,
         weights=weights,
         base=[base],
         is_margin=major < 1,
         objective=objective,
-        n_outputs=max(1, n_classes),
+        n_outputs=n_outputs,
         n_features=n_features,
         names=None,
         classes=classes,
+        iterations=iterations,
     )
 
 
@@ -122,3 +134,11 @@ class _Stream:
     def name(self) -> str:
         (length,) = struct.unpack("<Q", self.take(8))
         return self.take(length).decode("utf-8", errors="replace")
+
+    def attributes(self) -> dict[str, str]:
+        (count,) = struct.unpack("<Q", self.take(8))
+        found = {}
+        for _ in range(count):
+            key = self.name()
+            found[key] = self.name()
+        return found

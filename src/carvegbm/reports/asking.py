@@ -136,7 +136,7 @@ def ask(model: Any, X: Any, y: Any, attackers: Sequence[Attacker], how: How) -> 
         proved = how.with_witnesses
         task = Task(problem, settings, witness=proved, any_witness=proved)
         decided, seconds = asking.decided(task, rows[place], _described(attacker))
-        verification = Verification.of(decided, problem.attacker)
+        verification = Verification.of(decided, problem)
         every.append(Asked(task, place, decided, verification, seconds))
     distances = [
         asking.distance(problem, rows[place], [asked for asked in every if asked.distance == place])

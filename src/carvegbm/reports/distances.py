@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from carvegbm.radius import Curve, Radius
 from carvegbm.results import plain_column
-from carvegbm.totals import CurveTotals
 
 __all__ = ["SHARES", "curve_of", "described", "histogram_of", "stays"]
 
@@ -71,7 +70,7 @@ def curve_of(radii: Radius, budgets: Iterable[float]) -> Curve:
     if len(steps) > _MOST_STEPS:
         steps = steps[np.linspace(0, len(steps) - 1, _MOST_STEPS).round().astype(int)]
     at = sorted({0.0, *steps.tolist(), *budgets})
-    return Curve.of(CurveTotals.of(radii.columns(), radii.norm, tuple(at)))
+    return Curve.of_radii(radii, tuple(at))
 
 
 def histogram_of(radii: Radius) -> list[dict[str, Any]]:

@@ -82,6 +82,7 @@ def document_of(
             "file_sha256": subject.files.get("model"),
             "task": ensemble.task,
             "trees": ensemble.n_trees,
+            "iterations": ensemble.iterations and ensemble.iterations._asdict(),
             "leaves": ensemble.n_leaves,
             "features": ensemble.n_features,
             "classes": plain_labels(classes),

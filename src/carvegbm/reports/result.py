@@ -68,6 +68,7 @@ class Report:
             f"norm {v.attacker.norm}, budget {v.attacker.budget:g}: {v.summary()}"
             for v in self.verifications
         ]
+        found += [v.note for v in self.verifications[:1] if v.note]
         return f"report on {judged} row{'s' * (judged != 1)}: " + "; ".join(found)
 
 

@@ -104,7 +104,7 @@ class _Trials:
             for name, model in (("plain LightGBM", self.plain), ("robust training", robust))
         ]
         own = decide(Task(asked.task.problem, self.settings), rows.take(self.split.test))
-        lines.append(_line(_THIS, Verification.of(own, attacker), self.ensemble.n_trees))
+        lines.append(_line(_THIS, Verification.of(own, asked.task.problem), self.ensemble.n_trees))
         counts = {part: len(of) for part, of in self.split._asdict().items()}
         return {"rows": counts, "seed": self.seed, "models": lines}
 

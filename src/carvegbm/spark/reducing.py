@@ -148,7 +148,8 @@ def robustness_curve(
     checked = check_budgets(budgets, kind.norm)
     question = Measure.of(model, kind, max_budget=max(checked), engine=engine, timeout=timeout)
     rows, work = sent(question, df, features=features, label=label, keep=[], threads=threads)
-    of = partial(CurveTotals.of, norm=kind.norm, budgets=checked)
+    used = question.problem.ensemble.iterations
+    of = partial(CurveTotals.of, norm=kind.norm, budgets=checked, iterations=used)
     return Curve.of(_reduced(rows, partial(totals_of_answers, work, of)))
 
 

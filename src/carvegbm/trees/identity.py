@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["are_equal", "described"]
 
 _LAID_OUT = ("nodes", "roots", "scores")
+_IGNORED = ("iterations",)  # of the model that the trees were taken from
 
 
 def are_equal(one: Ensemble, other: Ensemble, fields: Iterable[str]) -> bool:
     """Whether all fields agree, with the nodes of every tree in depth-first order."""
-    rest = [name for name in fields if name not in _LAID_OUT]
+    rest = [name for name in fields if name not in _LAID_OUT + _IGNORED]
     pairs = zip(_canonical(one, rest), _canonical(other, rest), strict=True)
     return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
 
@@ -55,4 +56,5 @@ def described(ensemble: Ensemble) -> str:
         parts.append(f"{len(ensemble.classes)} classes")
     if ensemble.input_precision == "float32":
         parts.append("float32 inputs")
-    return f"<Ensemble: {', '.join(parts)}>"
+    note = "" if ensemble.iterations is None else f"; {ensemble.iterations.note}"
+    return f"<Ensemble: {', '.join(parts)}{note}>"

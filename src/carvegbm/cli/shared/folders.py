@@ -66,7 +66,7 @@ class Asked:
             raise DataError("DATA is missing; give files with instances and labels after MODEL")
         given = [str(inputs.data_path(name)) for name in self.data or [inputs.SAMPLE]]
         files = _files(given, reading.label)
-        ensemble = inputs.load_model(self.model, reading.classes, reading.n_features)
+        ensemble = reading.load_model(self.model)
         absent = reading.absent or _absent(files, ensemble)
         matching = Matching(
             with_absent(ensemble, absent), reading.label, reading.zero_based, reading.absent

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from carvegbm.cli.shared import options
+from carvegbm.cli.shared import options, output
 from carvegbm.errors import CarveError, DataError
 from carvegbm.keeping.files import RESULTS, check_apart, check_output
 
@@ -50,13 +50,21 @@ class Reading:
     zero_based: bool | None = None
     rows: int | None = None
     absent: Absent | None = None
+    trees: str = "best"
 
+    def load_model(self, model: str) -> Ensemble:
+        """Read the model of that path, or the shipped one."""
+        from carvegbm import load
 
-def load_model(model: str, classes: str | None = None, n_features: int | None = None) -> Ensemble:
-    """The model of that path, or the shipped one."""
-    from carvegbm import load
-
-    return load(model_path(model), classes=options.names(classes), n_features=n_features)
+        ensemble = load(
+            model_path(model),
+            classes=options.names(self.classes),
+            n_features=self.n_features,
+            iteration_range=int(self.trees) if self.trees.isdecimal() else self.trees,
+        )
+        if ensemble.iterations is not None:
+            output.note(f"{model} {ensemble.iterations.note}")
+        return ensemble
 
 
 def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
@@ -66,7 +74,7 @@ def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
 
     if data is None and model != SAMPLE:
         raise DataError("DATA is missing; give a file with instances and labels after MODEL")
-    ensemble = load_model(model, reading.classes, reading.n_features)
+    ensemble = reading.load_model(model)
     path = str(data_path(data))
     matching = Matching(ensemble, reading.label, reading.zero_based, reading.absent)
     table = load_table(path, **vars(matching.way(path)))

@@ -34,6 +34,12 @@ def whole(text: str | int) -> int:
     return int(text)
 
 
+def _trees(text: str) -> str:
+    if text not in ("all", "best") and not (text.isdecimal() and int(text) > 0):
+        raise typer.BadParameter(f"{text!r} is not all, best or a number of iterations from 1 on")
+    return text
+
+
 Model = Annotated[
     str,
     typer.Argument(
@@ -96,6 +102,16 @@ NFeatures = Annotated[
     int | None,
     typer.Option(
         metavar="N", parser=_count, help="Number of features, for an XGBoost dump, which lacks it."
+    ),
+]
+Trees = Annotated[
+    str,
+    typer.Option(
+        "--trees",
+        metavar="all|best|N",
+        parser=_trees,
+        help="Boosting iterations of the model to use: all, those that early stopping chose, or "
+        "the first N.",
     ),
 ]
 ZeroBased = Annotated[

@@ -133,6 +133,12 @@ def model_title(model: str, ensemble: Ensemble) -> str:
     return f"{model}: {ensemble.task}, {ensemble.n_trees} trees, {ensemble.n_features} features"
 
 
+def iterations(ensemble: Ensemble) -> dict[str, Any]:
+    """The entry of a JSON document about the iterations of the model, if there is one."""
+    used = ensemble.iterations
+    return {} if used is None else {"iterations": used._asdict()}
+
+
 def untouched(path: Path) -> str:
     """Say of an output that a finished result would have replaced that it was not written."""
     return f"{path} is unchanged" if path.exists() else f"{path} is not written"

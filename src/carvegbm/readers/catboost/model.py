@@ -39,6 +39,7 @@ from carvegbm.readers.catboost.binary import document_of
 from carvegbm.readers.catboost.trees import Splits, translate
 from carvegbm.readers.checks import Classes, count, number, numbers, refuse_override
 from carvegbm.readers.trees import Tree, assemble
+from carvegbm.trees.iterations import IterationRange, Iterations
 
 __all__ = ["from_binary", "from_document", "from_estimator", "is_document"]
 
@@ -51,7 +52,9 @@ def is_document(document: Mapping[str, Any]) -> bool:
     return "features_info" in document and bool(document.keys() & {"oblivious_trees", "trees"})
 
 
-def from_estimator(model: Any, classes: Classes) -> Ensemble:
+def from_estimator(
+    model: Any, classes: Classes, iteration_range: IterationRange = None
+) -> Ensemble:
     """Read a fitted CatBoost, CatBoostClassifier, CatBoostRegressor or CatBoostRanker."""
     if not hasattr(model, "save_model"):
         raise ModelError(
@@ -61,12 +64,12 @@ def from_estimator(model: Any, classes: Classes) -> Ensemble:
     refuse_override(model, "catboost", ("predict", "predict_proba", "save_model"))
     if not model.is_fitted():
         raise ModelError("the model is not fitted; call fit first")
-    return from_document(_document(model), classes)
+    return from_document(_document(model), classes, iteration_range)
 
 
-def from_binary(data: bytes, classes: Classes) -> Ensemble:
+def from_binary(data: bytes, classes: Classes, iteration_range: IterationRange = None) -> Ensemble:
     """Read the content of a `.cbm` file."""
-    return from_document(document_of(data), classes)
+    return from_document(document_of(data), classes, iteration_range)
 
 
 def _document(model: Any) -> Any:
@@ -85,13 +88,17 @@ def _document(model: Any) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
 
 
-def from_document(document: Any, classes: Classes) -> Ensemble:
+def from_document(
+    document: Any, classes: Classes, iteration_range: IterationRange = None
+) -> Ensemble:
     """Read the content of a JSON file."""
     info = document.get("features_info")
     if not isinstance(info, dict):
         raise ModelError("features_info must be a dict; the file is damaged")
     splits = Splits.of(info)
     trees = translate(document, splits)
+    iterations = Iterations.chosen(iteration_range, len(trees))  # use_best_model drops the others
+    trees = trees[: iterations.used]
     scale, bias = _scale_and_bias(document.get("scale_and_bias"))
     n_outputs = trees[0].score.shape[1] if trees else len(bias)
     for index, tree in enumerate(trees):
@@ -119,6 +126,7 @@ def from_document(document: Any, classes: Classes) -> Ensemble:
         input_precision="float32",
         categories=splits.categories,
         category_rule="text",
+        iterations=iterations,
         **{name: value for name, value in fields.items() if name != "classes"},
     )
 

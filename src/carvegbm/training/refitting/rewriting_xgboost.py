@@ -95,7 +95,9 @@ class XGBoostRewriter(Rewriter):
         if self._estimator is None:
             booster = self._booster.copy()
             booster.load_model(document)
-            return booster
+            # A Booster predicts with all its trees, a file of one is read up to the best iteration.
+            used = self.ensemble.iterations
+            return booster if used is None else booster[: used.used]
         from sklearn.base import clone
 
         fitted = clone(self._estimator)

@@ -17,6 +17,7 @@ from carvegbm.reports.page.tables import Table, folded, opened
 from carvegbm.reports.page.text import said, shown_name
 from carvegbm.reports.page.words import answer, is_sample
 from carvegbm.statuses import STATUSES
+from carvegbm.trees.iterations import Iterations
 from carvegbm.wording.shares import percent, percent_interval
 
 __all__ = ["notices", "the_answer"]
@@ -27,6 +28,9 @@ _FEW_CLASSES = 12
 def notices(document: Mapping[str, Any]) -> str:
     """What a reader must know before any number."""
     data, found = document["data"], []
+    if iterations := document["model"].get("iterations"):
+        note = f"The model {Iterations(**iterations).note}."
+        found.append(f"<b>Iterations.</b> {said(note)}")
     if document["interrupted"]:
         found.append(
             "<b>The work was cut short.</b> "
