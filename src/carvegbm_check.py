@@ -145,6 +145,7 @@ class Model:
     rule: str = "label"  # how a number becomes a code
     unknown_is_missing: bool = False
     iterations: tuple[int, int] | None = None  # used and in the file, where the file has more
+    path: str = "MODEL"
 
     def checked(self, classes: list[Any] | None) -> Model:
         """The model itself, with class labels, if it is well formed."""
@@ -199,6 +200,11 @@ class Model:
         return found.hexdigest()
 
     @cached_property
+    def tested(self) -> set[int]:
+        """The features that splits test."""
+        return {node[0] for node in chain(*self.trees) if len(node) == 5}
+
+    @cached_property
     def own_names(self) -> list[str] | None:
         """The names of the features; None if they are not unique or only number the features."""
         names = self.names or []
@@ -242,6 +248,11 @@ def preorder(root: int, node_at: Callable[[int], Node]) -> list[Node]:
 CONVERT = "run: carvegbm convert"  # read_model adds the arguments
 
 
+def conversion(path: str) -> str:
+    """The command that makes a model readable for the checker."""
+    return f"{CONVERT} {shlex.quote(path)} m.json, and check with m.json"
+
+
 def read_model(path: str, classes: list[Any] | None, trees: str = "best") -> Model:
     """LightGBM's text, XGBoost's JSON, or the JSON of Ensemble.save, recognised by content.
 
@@ -262,10 +273,10 @@ def read_model(path: str, classes: list[Any] | None, trees: str = "best") -> Mod
                 model = from_xgboost(document.get("Model", document), trees)
         if model is None:
             refuse(f"is no LightGBM text or XGBoost JSON; {CONVERT}")
+        model.path = path
         return model.checked(classes)
     except RefusedError as error:
-        command = f"{CONVERT} {shlex.quote(path)} m.json, and check with m.json"
-        refuse(f"{path}: {error}".replace(CONVERT, command))
+        refuse(f"{path}: {error}".replace(CONVERT, conversion(path)))
     except DAMAGE as e:
         refuse(f"{path}: the model is damaged ({type(e).__name__}: {str(e)[:100]})")
 
@@ -630,8 +641,10 @@ def read_cell(cell: str, model: Model, feature: int) -> float:
         code = key_of(cell, labels.items())
         return math.nan if code < 0 and model.unknown_is_missing else float(code)
     if not is_number(cell):
-        labels_too = ", and the model has no labels of categories" * (feature in model.categories)
-        refuse(f"{model.name(feature)}: {cell!r} is not a number{labels_too}; clean the data")
+        remedy = "clean the data"
+        if feature in model.categories:
+            remedy = f"the model has no labels of categories; {conversion(model.path)}"
+        refuse(f"{model.name(feature)}: {cell!r} is not a number; {remedy}")
     return float(cell)
 
 
@@ -706,16 +719,26 @@ class Attacker:
         """The members of the one-hot group of a feature."""
         return next((set(group) for group in self.groups.values() if feature in group), set())
 
-    def can_change(self, feature: int) -> bool:
-        """Whether the attacker can change a feature of some row, whatever the bounds."""
-        is_category = feature in self.model.categories
+    def obstacle(self, feature: int) -> str:
+        """Why the attacker can change a feature in no row, "" if it can; whatever rows' bounds."""
+        is_category, (low, high) = feature in self.model.categories, self.bounds[feature]
+        if not any(self.scale[feature]):
+            return "may not be changed"
         if is_category and not self.codes.get(feature):
-            return False
-        reach: Fraction = self.budget * max(self.scale[feature])
-        if self.norm == 0:
-            return reach > 0 and self.budget >= 1
+            return "may change to no other category"
+        if low == high and not self.row_bounds:
+            return "have bounds that leave no other value"
         has_states = is_category or bool(self.group_of(feature))
-        return reach > 0 and reach >= (1 if has_states else self.step.get(feature, 0))
+        least: Any = 1 if has_states else self.step.get(feature, 0)
+        reach: Fraction = self.budget * max(self.scale[feature])
+        cost_of_one = 1 if self.norm == 0 else 0
+        if reach == 0 or self.budget < cost_of_one or (self.norm != 0 and reach < least):
+            return "cannot pay for any change, because the budget is too small"
+        return ""
+
+    def can_change(self, feature: int) -> bool:
+        """Whether the attacker can change a feature of some row; bounds of rows do not count."""
+        return not self.obstacle(feature)
 
     def document(self, n_rows: int) -> dict[str, Any]:
         """The whole attacker as `carvegbm.Attacker.from_dict` reads it."""
@@ -938,7 +961,7 @@ class Line(Axis):
                     yield cell, self.weight[up] * distance**self.power
 
     def can_move(self, x: Values, bounds: Bounds) -> bool:
-        """Whether the attacker reaches any value but x."""
+        """Whether the attacker reaches any value that the model tells from x."""
         if x[0] != x[0]:
             return False
         (low, high), seen = bounds[0], self.seen(x[0])
@@ -947,8 +970,7 @@ class Line(Axis):
             near = [(up, self.double(n + (1 if up else -1))) for up in (False, True)]
             return any(self.limit[up] >= 1 and low <= z <= high for up, z in near)
         narrow = self.seen is single
-        down = seen if seen < x[0] else -above(-seen, narrow)
-        up = seen if seen > x[0] else above(seen, narrow)
+        down, up = -above(-seen, narrow), above(seen, narrow)
         return any(
             low <= z <= high and abs(Fraction(z) - Fraction(x[0])) <= limit * self.unit
             for z, limit in zip((down, up), self.limit, strict=True)
@@ -1476,6 +1498,7 @@ class Report:
     wrong: dict[int, str] = field(default_factory=dict)
     expected: dict[str, Any] | None = None
     not_covered: list[str] = field(default_factory=list)
+    missing: int = 0  # values
     unmovable: int = 0  # rows in which the attacker can change no feature that the model tests
     room: dict[int, list[Interval]] = field(default_factory=dict)
     """By feature, for each row with bounds of its own: how far they let it move down and up."""
@@ -1528,6 +1551,11 @@ class Report:
                 "label_column": self.label_column,
             },
             "attacker": self.attacker.document(self.header["rows"]),
+            "features": {
+                reason or "can be changed": [*map(model.name, those)]
+                for reason, those in self.by_obstacle().items()
+            },
+            "missing_values": self.missing,
             "rows_without_attack": self.unmovable,
             "counts": self.counts(),
             "checked": self.checked,
@@ -1570,18 +1598,13 @@ class Report:
         """Every restriction of the attacker, in words; features that share one are in one line."""
         attacker, model = self.attacker, self.attacker.model
         scale, codes, n = attacker.scale, attacker.codes, model.n_features
-        possible = [f for f in range(n) if any(scale[f])]
-        free = [f for f in possible if attacker.can_change(f)]
-        tested = {node[0] for node in chain(*model.trees) if len(node) == 5}
+        by_obstacle = self.by_obstacle()
+        free = by_obstacle.pop("", [])
         meaning = MEANING[attacker.norm if attacker.norm in MEANING else 2]
         yield f"norm {attacker.norm_name}, budget {plain(attacker.budget)} (k): {meaning}"
         some = f"all {n} features" if len(free) == n else f"{len(free)} of {self._listed(free, n)}"
-        yield f"can change {some}; the model tests {len(tested & {*free})} of them"
-        closed = [f for f in possible if f in model.categories and not codes.get(f)]
-        dear = [f for f in possible if f not in free and f not in closed]
-        lists = {
-            "may change to no other category": closed,
-            "cannot pay for any change, because the budget is too small": dear,
+        yield f"can change {some}; the model tests {len(model.tested & {*free})} of them"
+        lists = by_obstacle | {
             "can only increase": [f for f in free if not scale[f][0]],
             "can only decrease": [f for f in free if not scale[f][1]],
         }
@@ -1620,8 +1643,17 @@ class Report:
                 f"{plain(down)} down, {plain(up)} up"
                 for _, f, (down, up) in sorted(tightest)
             )
+        if self.missing:
+            yield f"cannot change values that are missing: {self.missing} in the rows"
         if self.unmovable:
             yield f"can change nothing that the model tests in {self.unmovable} rows"
+
+    def by_obstacle(self) -> dict[str, list[int]]:
+        """The features that the attacker can change, under "", and the others by reason."""
+        found: dict[str, list[int]] = {}
+        for feature in range(self.attacker.model.n_features):
+            found.setdefault(self.attacker.obstacle(feature), []).append(feature)
+        return found
 
     def _grouped(
         self, features: list[int], key: Callable[[int], Any], text: Callable[[Any], str]
@@ -1759,8 +1791,15 @@ def value_of(text: str) -> Any:
 
 
 def amount_of(value: Any) -> float:
-    """A number of an expectation."""
-    return float(value) if type(value) in (int, float) else refuse(f"{value!r} is not a number")
+    """A number of an expectation, which must be a double."""
+    is_one = type(value) is float or (type(value) is int and float(value) == value)
+    return float(value) if is_one else refuse(f"{value!r} is not a number, or no double")
+
+
+def ratio_of(value: Any) -> Fraction:
+    """A step of an expectation; a float stands for its shortest decimal, text may be "1/255"."""
+    is_text = type(value) is str and re.fullmatch("[0-9./]{1,40}", value)
+    return Fraction(value if is_text else repr(amount_of(value)))
 
 
 def list_of(value: Any) -> list[Any]:
@@ -1771,7 +1810,7 @@ class Expectation:
     """An attacker, and what must be proved against it or against a stronger one."""
 
     def __init__(self, given: dict[str, Any], model: Model) -> None:
-        self.model, self.document = model, given
+        self.model = model
         try:
             given = {key: value for key, value in given.items() if value is not None}
             if given.keys() - {*KEYS, *CLAIMS} or not given.keys() >= {"norm", "budget"}:
@@ -1793,8 +1832,19 @@ class Expectation:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether its attacker can change nothing."""
-        return not any(map(self.attacker.can_change, range(self.model.n_features)))
+        """Whether its attacker can change no feature that the model tests."""
+        attacker, rows = self.attacker, [*(self.attacker.by_row or [0])]
+        free = filter(attacker.can_change, self.model.tested)
+        return not any(len({*attacker.limits(f, row)}) == 2 for f in free for row in rows)
+
+    def document(self) -> dict[str, Any]:
+        """The claim as plain values for JSON."""
+        claims = {
+            "rows": self.rows or "all",
+            "labels": self.labels,
+            "robustness": float(self.robustness),
+        }
+        return self.attacker.document(len(self.attacker.by_row)) | claims
 
     def header_form(self, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         """The attacker of `Attacker.to_dict` as the header of a proof has it, and bounds by row."""
@@ -1820,7 +1870,7 @@ class Expectation:
         fields["one_hot"] = groups
         steps = self.by_feature(given.get("step", {}))
         ratios = {
-            f: Fraction(str(step))
+            f: ratio_of(step)
             for f, step in steps.items()
             if f not in model.categories and f not in chain(*groups)
         }
@@ -1838,11 +1888,13 @@ class Expectation:
 
     def place(self, given: Any, is_key: bool = False) -> int:
         """The position of a feature, given by position or by name; keys are texts."""
-        names, n = self.model.own_names or [], self.model.n_features
+        names, n = self.model.names or [], self.model.n_features
         if type(given) is int or (is_key and POSITION.fullmatch(given)):
             return int(given) if 0 <= int(given) < n else refuse(f"there is no feature {given}")
         name = given[1:-1] if is_key and quoted(given) else given
-        return names.index(name) if name in names else refuse(f"there is no feature {name!r}")
+        if names.count(name) != 1:
+            refuse(f"there {'are several features' if name in names else 'is no feature'} {name!r}")
+        return names.index(name)
 
     def places(self, given: Any) -> list[int]:
         return [self.place(feature) for feature in list_of(given)]
@@ -1907,8 +1959,8 @@ class Expectation:
         rows = rows[:count]
         if head["rows"] < count:
             missing.append(f"{count} rows are expected, the proof covers {head['rows']}")
-        if expected.row_bounds and len(expected.by_row) < len(rows):
-            refuse(f"expectation: has bounds of {len(expected.by_row)} rows, not of {len(rows)}")
+        if expected.row_bounds and len(expected.by_row) not in (count, report.n_rows):
+            refuse(f"expectation: has bounds of {len(expected.by_row)} rows, not of {count}")
         if self.labels != head["labels"]:
             missing.append(f"labels are {head['labels']!r}, expected {self.labels!r}")
         if proved.norm != expected.norm:
@@ -1926,13 +1978,14 @@ class Expectation:
         if robust + undecided < self.robustness * len(rows):
             share = plain(self.robustness)
             missing.append(f"{robust} of {len(rows)} rows are robust, expected a share of {share}")
-        report.expected, report.not_covered = self.document, missing
+        report.expected, report.not_covered = self.document(), missing
 
     def shortfalls(self, feature: int, proved: Attacker, rows: Rows) -> Iterator[str]:
         """In what the proof's attacker is more limited in a feature than the expected one."""
         f, expected = feature, self.attacker
         if not proved.can_change(f):
             yield "cannot be changed"
+            return
         if any(p < e for p, e in zip(proved.scale[f], expected.scale[f], strict=True)):
             yield "have a smaller scale"
         if not self.has_steps(f, proved, rows):
@@ -2018,6 +2071,7 @@ def check(
         if content.hexdigest() != header["data"]:
             refuse("was written for other data; give those, with the same --label and --classes")
         report = Report(header, problem.attacker, n_rows, column, ensemble.classes_from)
+        report.missing = sum(value != value for value in chain(*rows))
         for reader in records_of(blocks):
             on_row(printable(report.judge(reader, problem, rows, labels)))
         judged = {*report.checked, *report.wrong, *report.undecided}

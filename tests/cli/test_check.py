@@ -32,7 +32,7 @@ def files(tmp_path: Path) -> list[str]:
 def test_every_row_is_named_and_the_summary_ends_it(cli: Any, files: list[str]) -> None:
     code, summary, err = cli("check", *files, "--quiet")
     assert (code, err) == (0, "")
-    assert "attacker:  norm 1, budget 0.5\n" in summary
+    assert "attacker:  norm 1, budget 0.5 (k): the moves, " in summary
     assert summary.endswith("checked:   1 robust, 1 fragile; robustness 1 / 2 = 50.00 %\n")
     assert cli("check", *files) == (
         0,

@@ -262,7 +262,7 @@ def test_what_only_the_file_claims_is_said(question: Asked) -> None:
     question.head |= by_hand.header(
         question.ensemble, question.rows[:1], question.labels[:1], question.attacker
     )
-    assert "the first 1 of 2 rows; labels's" in str(question.check(RIGHT[0]))
+    assert "rows:      the first 1 of 2\n" in str(question.check(RIGHT[0]))
     question.head["rows"] = 0
     with pytest.raises(RefusedError, match="0 rows"):
         question.check()
@@ -382,5 +382,5 @@ def test_limits_are_printed_as_numbers(question: Asked) -> None:
     question.head["attacker"] |= {"up": {"0": (1.0).hex()}, "down": {"0": (0.75).hex()}}
     question.head["attacker"] |= {"lower": {"0": lower}, "upper": {"0": upper}}
     text = str(question.check(*RIGHT))
-    assert "scale 0.75 down and 1 up: feature 0\n" in text
-    assert "between -inf and 1.25: feature 0\n" in text
+    assert "scale 0.75 down and 1 up: 1 feature: feature 0\n" in text
+    assert "between -inf and 1.25: 1 feature: feature 0\n" in text

@@ -36,7 +36,7 @@ def check(
     *,
     label: options.Label = None,
     classes: options.Classes = None,
-    trees: options.Trees = "best",
+    trees: options.Trees = None,
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
     expect: Annotated[
@@ -74,8 +74,8 @@ def check(
             _rows(model, data, reading),
             label=label,
             classes=options.names(classes),
-            trees=trees,
-            expect=_expectation(expect),
+            trees=trees or "best",
+            expect=None if expect is None else carvegbm_check.read_expectation(expect, _read),
             allow_trivial=allow_trivial,
             on_row=(lambda _: None) if quiet or as_json else typer.echo,
         )
@@ -86,19 +86,10 @@ def check(
         raise typer.Exit(report.exit_code)
 
 
-def _expectation(text: str | None) -> dict[str, Any] | None:
-    """The claim in --expect, from `key=value` pairs or a TOML or JSON file."""
-    import carvegbm_check
-
-    if text is None:
-        return None
-    if not Path(text).exists() and "=" in text:
-        return carvegbm_check.read_expectation(text)
-    with naming(text):
-        found = read_document(text)
-        if not isinstance(found, dict):
-            raise CarveError("an expectation is a table of norm, budget, limits and rows")
-    return found
+def _read(path: str) -> Any:
+    """The TOML or JSON document with an expectation."""
+    with naming(path):
+        return read_document(path)
 
 
 def _rows(
