@@ -1,13 +1,18 @@
 """Fixtures that all tests share, ids that do not vary, and Ctrl-C where the caller ignores it.
 
 HYPOTHESIS_PROFILE=thorough runs many more examples than the default profile "ci".
+CARVEGBM_REQUIRE_ALL=1 makes a test fail that would be skipped for want of a package, Java or a
+browser; `.ci/run` sets it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +30,29 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+INSTALLABLE = re.compile("could not import|no Chromium|needs Java")
+"""Found in the reason of a skip if an installation would let the test run."""
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Apply CARVEGBM_REQUIRE_ALL to a test."""
+    _require((yield).get_result())
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report() -> Iterator[None]:
+    """Apply CARVEGBM_REQUIRE_ALL to a module of tests."""
+    _require((yield).get_result())
+
+
+def _require(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if os.environ.get("CARVEGBM_REQUIRE_ALL") != "1" or not report.skipped:
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if INSTALLABLE.search(reason):
+        report.outcome = "failed"
+        report.longrepr = f"CARVEGBM_REQUIRE_ALL=1 allows no skip for this reason: {reason}"
 
 
 def pytest_make_parametrize_id(val: Any, argname: str) -> str | None:
@@ -46,6 +74,26 @@ def _default_interrupt() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def ctrl_c_at() -> Callable[[type, str, int], AbstractContextManager[None]]:
+    """Press Ctrl-C in a call of a method, the first being number 0, within a `with` block."""
+
+    @contextmanager
+    def pressing(owner: type, method: str, number: int) -> Iterator[None]:
+        original, calls = getattr(owner, method), count()
+
+        def called(*arguments: Any) -> Any:
+            if next(calls) == number:
+                signal.raise_signal(signal.SIGINT)
+            return original(*arguments)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, method, called)
+            yield
+
+    return pressing
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ import pytest
 
 from carvegbm.cli.shared import digits
 from carvegbm.cli.shared.digits import Comparison, Judged, Witness
+from carvegbm.training.growing.rounds import SingleOutput
+from carvegbm.training.robust.growing import Grower
 
 
 @pytest.fixture(autouse=True)
@@ -208,15 +210,13 @@ def test_json_is_one_document_with_a_result_per_attacker(
 
 
 def test_ctrl_c_ends_the_demo_with_130_and_leaves_nothing(
-    cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cli: Any, ctrl_c_at: Any, tmp_path: Path
 ) -> None:
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(digits, "_judge", interrupted)
-    code, out, err = cli("demo", "--threads", "1")
-    assert (code, out, err) == (130, "", "carvegbm: interrupted\n")
-    assert not list(tmp_path.iterdir())
+    for grower, method in ((SingleOutput, "grow"), (Grower, "round")):  # certified, robust
+        with ctrl_c_at(grower, method, 5):
+            code, out, err = cli("demo", "--threads", "1")
+        assert (code, out, err) == (130, "", "carvegbm: interrupted\n")
+        assert not list(tmp_path.iterdir())
 
 
 def test_picture_that_cannot_be_written_is_refused_before_the_work(

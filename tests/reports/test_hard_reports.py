@@ -15,6 +15,7 @@ import carvegbm as cg
 from carvegbm.reports import asking
 from carvegbm.reports.page import html
 from carvegbm.reports.page.changes import before_and_after
+from carvegbm.training.robust.growing import Grower
 from outlines import Outline
 from reports.documents import everything, plain
 
@@ -118,13 +119,13 @@ def interrupt(*_: Any, **__: Any) -> Any:
     raise KeyboardInterrupt
 
 
-def test_ctrl_c_while_training_leaves_the_page(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_ctrl_c_while_training_leaves_the_page_without_the_unfinished_model(
+    ctrl_c_at: Any, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("carvegbm.reports.retraining._robust", interrupt)
     model = fitted(LABELS)
     to, unfinished = tmp_path / "page.json", tmp_path / "page.json.partial"
-    found = cg.report(model, ROWS, LABELS, ATTACKER, to, retrain=True, progress=False)
+    with ctrl_c_at(Grower, "round", 5):
+        found = cg.report(model, ROWS, LABELS, ATTACKER, to, retrain=True, progress=False)
     assert found.interrupted
     assert list(tmp_path.iterdir()) == [unfinished]
     (entry,) = json.loads(unfinished.read_text("utf-8"))["attackers"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-from itertools import count
 
 import lightgbm
 import numpy as np
@@ -175,22 +173,14 @@ def test_robust_training_splits_validation_data_off_as_fit_does(capsys):
     ids=["large-spread", "certified", "robust"],
 )
 def test_ctrl_c_keeps_the_finished_model_and_writes_the_unfinished_one_beside_it(
-    tmp_path, monkeypatch, capsys, options, grower, method
+    tmp_path, ctrl_c_at, capsys, options, grower, method
 ):
     finished, unfinished = tmp_path / "m.txt", tmp_path / "m.txt.partial"
     command = [*TRAIN, *options, "--valid", "valid.csv", "-q", "-o", "m.txt"]
     assert run(command) == 0
     before = finished.read_bytes()
     assert capsys.readouterr().err == ""
-    grow, calls = getattr(grower, method), count()
-
-    def interrupted(self):
-        if next(calls) == 5:
-            signal.raise_signal(signal.SIGINT)
-        return grow(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(grower, method, interrupted)
+    with ctrl_c_at(grower, method, 5):
         assert run(command) == 130
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("carvegbm: interrupted; m.txt.partial holds an unfinished model of ")

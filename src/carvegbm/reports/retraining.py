@@ -176,4 +176,7 @@ def _robust(
     from carvegbm.training.estimators import RobustClassifier
 
     model = RobustClassifier(**attacker.arguments(), random_state=seed, n_jobs=threads)
-    return model.fit(*train, eval_set=[valid], categorical_feature=categorical)
+    model.fit(*train, eval_set=[valid], categorical_feature=categorical)
+    if model.stopped_because_ == "interrupted":  # fit returns what it has
+        raise KeyboardInterrupt
+    return model

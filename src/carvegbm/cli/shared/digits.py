@@ -217,7 +217,10 @@ def _robust(train: Sample, valid: Sample, attacker: Attacker) -> Any:
     from carvegbm.training.estimators import RobustClassifier
 
     model = RobustClassifier(norm=attacker.norm, budget=attacker.budget, random_state=0, n_jobs=1)
-    return model.fit(*train, eval_set=[valid])
+    model.fit(*train, eval_set=[valid])
+    if model.stopped_because_ == "interrupted":  # fit returns what it has
+        raise KeyboardInterrupt
+    return model
 
 
 def _fooled(model: Any, test: Sample, results: Mapping[str, Verification]) -> Witness | None:
