@@ -30,7 +30,7 @@ from generators import MIX, NORMS, Case, make_case, moved_to_confidence
 from oracle import rounded_down, rounded_up
 from random_trees import LARGEST_BUDGET, SMALLEST_BUDGET
 
-TIMEOUT = 60.0  # seconds per instance: nothing may need as much
+TIMEOUT = 30.0  # seconds per instance: nothing may need as much
 NO_TIME = 1e-9  # seconds per instance: what is said all the same must be true
 ENGINES = ("auto", "search")
 LARGEST = sys.float_info.max

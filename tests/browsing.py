@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import shutil
 import struct
-import subprocess
 import zlib
 from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from child_processes import end_of_work
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -41,7 +42,7 @@ def browse(folder: Path, text: str, *options: str) -> tuple[str, list[str]]:
     path = folder / "page.html"
     path.write_text(text, encoding="utf-8")
     assert BROWSER is not None
-    done = subprocess.run(
+    code, out, err = end_of_work(
         [
             BROWSER,
             *("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
@@ -50,15 +51,10 @@ def browse(folder: Path, text: str, *options: str) -> tuple[str, list[str]]:
             f"--user-data-dir={folder / 'profile'}",
             *options,
             path.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-        check=True,
+        ]
     )
-    console = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
-    return done.stdout, console
+    assert code == 0, err
+    return out, [line for line in err.splitlines() if ":CONSOLE" in line]
 
 
 def widths(folder: Path, text: str, width: int) -> tuple[int, int, int]:

@@ -43,11 +43,19 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def start(*arguments: object, ignoring_interrupts: bool = False) -> subprocess.Popen[str]:
-    """Start `carvegbm ARGUMENTS`; if `ignoring_interrupts`, as nohup and background jobs do."""
+def start(
+    *arguments: object, before: str = "", ignoring_interrupts: bool = False
+) -> subprocess.Popen[str]:
+    """Start `carvegbm ARGUMENTS`.
+
+    `before` is Python that runs first. With `ignoring_interrupts` the command starts as under
+    nohup, and as a background job of a shell script: with SIGINT ignored.
+    """
     ignore = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"] if ignoring_interrupts else []
+    program = f"{before}\nfrom carvegbm.cli import main\nmain()"
     return subprocess.Popen(
-        [*ignore, sys.executable, "-m", "carvegbm.cli", *map(str, arguments)],
+        [*ignore, sys.executable, "-c", program, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -64,3 +72,36 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     finally:
         process.kill()
     return process.returncode, out, err
+
+
+def end_of_work(command: list[str]) -> tuple[int, str, str]:
+    """Run a program as long as it works; return its code, stdout and stderr.
+
+    Fails if it and its descendants get less than half a second of CPU time done in `LIMIT` seconds.
+    """
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    )
+    used, since = 0.0, time.monotonic()
+    try:
+        while True:
+            try:
+                out, err = process.communicate(timeout=1)
+            except subprocess.TimeoutExpired:
+                now = sum(map(_cpu_seconds, {process.pid} | descendants(process.pid)))
+                if abs(now - used) >= 0.5:
+                    used, since = now, time.monotonic()
+                assert time.monotonic() - since < LIMIT, f"{command[0]} does nothing"
+            else:
+                return process.returncode, out, err
+    finally:
+        process.kill()
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU time of a process and of its children that have ended; 0 without /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")

@@ -25,7 +25,7 @@ from kinds import LIMITS, make_kind
 from plain_trees import ensemble, hard, leaf, refused, split, stump
 from random_trees import LARGEST_BUDGET, SMALLEST_BUDGET
 
-TIMEOUT = 60.0
+TIMEOUT = 30.0
 NO_TIME = 1e-9
 
 # ── against the slow truth ───────────────────────────────────────────────────────────────────

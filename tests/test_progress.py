@@ -94,7 +94,7 @@ def test_error_of_the_function_ends_the_work():
     started = time.monotonic()
     with pytest.raises(ZeroDivisionError, match="told too much"):
         cg.verify(
-            case.ensemble, [case.x], [1], case.attacker, engine="search", timeout=60, progress=fail
+            case.ensemble, [case.x], [1], case.attacker, engine="search", timeout=30, progress=fail
         )
     assert time.monotonic() - started < 10
 
@@ -145,7 +145,7 @@ def test_ctrl_c_ends_a_long_search_promptly(work, threads):
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            work(case, engine="search", timeout=60, threads=threads)
+            work(case, engine="search", timeout=30, threads=threads)
         taken = time.monotonic() - sent[0]
     finally:
         timer.cancel()

@@ -157,8 +157,11 @@ def test_results_folder_is_not_that_of_the_data(refuses: Any, tmp_path: Path) ->
 WRITING = {
     "verify": ["verify", "sample", "--budget", "0.02", "-o", "out.json"],
     "witnesses": ["verify", "sample", "--budget", "0.02", "--witnesses", "out.npz"],
+    "proof": ["verify", "sample", "--budget", "0.02", "--proof", "out.proof"],
     "attack": ["attack", "sample", "--budget", "0.02", "-o", "out.npz"],
     "radius": ["radius", "sample", "--norm", "inf", "-o", "out.json"],
+    "report": ["report", "sample", "--budget", "0.02", "-o", "out.html"],
+    "convert": ["convert", "sample", "out.json"],
     "train": ["train", "data.csv", "--budget", "0.02", "--trees", "2", "-q", "-o", "out.txt"],
     "tune": [
         *["tune", "data.csv", "--budget", "0.02", "--trees", "2", "--leaves", "3", "-q"],
@@ -181,6 +184,7 @@ def test_command_that_is_cut_off_while_it_writes_leaves_what_was_there(
     shutil.copy(data, "data.csv")
     out = Path(WRITING[command][-1])
     out.write_text("earlier")
+    threads = [] if command == "convert" else ["--threads", "1"]
     replace = Path.replace
 
     def cut_off(path: Path, target: Any) -> Any:
@@ -190,13 +194,13 @@ def test_command_that_is_cut_off_while_it_writes_leaves_what_was_there(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", cut_off)
-        code, printed, err = cli(*WRITING[command], "--threads", "1")
+        code, printed, err = cli(*WRITING[command], *threads)
     assert (code, printed) == (130 if interrupted else 2, "")
     assert interrupted or f"carvegbm: {out}: No space left on device" in err
     assert out.read_text() == "earlier"
     kept = {"verify": {"out.json.partial"}, "tune": {"work"}}.get(command, set())
     assert set(os.listdir()) == {"data.csv", out.name} | kept
-    again = [*WRITING[command], "--threads", "1", *(["--resume"] if command == "verify" else [])]
+    again = [*WRITING[command], *threads, *(["--resume"] if command == "verify" else [])]
     assert cli(*again)[0] == 0
     assert out.read_bytes() != b"earlier"
     assert set(os.listdir()) == {"data.csv", out.name} | kept - {"out.json.partial"}

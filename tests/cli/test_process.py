@@ -84,7 +84,7 @@ def test_ctrl_c_stops_a_running_verification(model: str, tmp_path: Path) -> None
         assert process.stdout.readline() == b"ready\n"
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=30)
     finally:
         process.kill()
         process.wait()

@@ -24,7 +24,7 @@ from carvegbm.problem import Problem
 from generators import NORMS, Case, make_case
 
 norms = pytest.mark.parametrize("norm", NORMS)
-PATIENCE = 60.0  # seconds; every case here takes some hundredths of one
+PATIENCE = 30.0  # seconds; every case here takes some hundredths of one
 CASES = 10
 
 

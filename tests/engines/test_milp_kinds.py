@@ -24,7 +24,7 @@ from kinds import LIMITS, NORMS, TURNS, make_kind
 
 each_norm = pytest.mark.parametrize("norm", NORMS)
 each_limit = pytest.mark.parametrize("limit", LIMITS)
-PATIENCE = 60.0  # seconds; every case here takes some hundredths of one
+PATIENCE = 30.0  # seconds; every case here takes some hundredths of one
 CASES = 10
 CLASSIFIERS = tuple(turn for turn in TURNS if turn[1] != "regression")
 

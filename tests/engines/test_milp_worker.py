@@ -23,7 +23,7 @@ from carvegbm.engines.milp.exact import exact_sum
 from carvegbm.problem import Problem
 from plain_trees import hard
 
-LONG = 60.0  # seconds an instance may take that nobody waits for
+LONG = 30.0  # seconds an instance may take that nobody waits for
 SOON = 20.0  # … and what is far less than that, on any machine
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs signals and process ids")

@@ -53,7 +53,7 @@ def test_a_worker_that_is_killed_changes_nothing(client: Any, tmp_path: Path) ->
             assert not written.done()
             time.sleep(0.01)
         os.kill(victim, signal.SIGKILL)
-        totals = written.result(timeout=60)
+        totals = written.result(timeout=30)
     begun_twice = len(list(begun.iterdir())) - PARTITIONS
     assert begun_twice > 0
     found = pd.read_parquet(tmp_path / "statuses").sort_index()

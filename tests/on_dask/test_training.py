@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 import carvegbm as cg
 from carvegbm.errors import CarveError, DataError
+from child_processes import wait_until
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -180,18 +181,16 @@ def die_soon():
 
 
 def test_a_worker_that_is_killed_ends_the_training_in_one_line(client):
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=30)
     X, y = rows(20_000)
     dX, dy = da.from_array(X, chunks=(5_000, 8)), da.from_array(y, chunks=5_000)
     first = sorted(client.scheduler_info()["workers"])[0]
     client.run(die_soon, workers=[first])
     endless = {"features": [], "n_estimators": 100_000}  # nothing is closed
     model = cgd.DaskLargeSpreadClassifier(client=client, **endless)
-    started = time.monotonic()
     with pytest.raises(CarveError, match=r"was lost in the middle of training|left the training"):
         model.fit(dX, dy)
-    assert time.monotonic() - started < 60  # a bound on hanging, not on speed
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=30)
     wait_until(lambda: not any(client.run(open_teams).values()))
     model = cgd.DaskLargeSpreadClassifier(client=client, n_estimators=3).fit(dX, dy)
     assert model.n_iter_ == 3
@@ -211,7 +210,7 @@ with Client(sys.argv[1]) as client:
 
 
 def test_workers_stop_when_the_client_is_killed(client):
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=30)
     address = client.scheduler_info()["address"]
     process = subprocess.Popen([sys.executable, "-c", ENDLESS, address])
     try:
@@ -220,10 +219,3 @@ def test_workers_stop_when_the_client_is_killed(client):
         process.kill()
         process.wait()
     wait_until(lambda: not any(client.run(open_teams).values()))
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 60  # a bound on hanging, not on speed
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)

@@ -17,6 +17,7 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.parts.shipping import Shipped
+from child_processes import end_of_work
 
 pytest.importorskip("pyspark")
 cgs = pytest.importorskip("carvegbm.spark")
@@ -172,14 +173,10 @@ def test_threads_are_those_of_the_task_or_those_given(
 
 @pytest.mark.usefixtures("java")
 def test_a_killed_executor_changes_nothing(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("killed.py")), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    told = json.loads(done.stdout.splitlines()[-1])
+    program = Path(__file__).with_name("killed.py")
+    code, out, err = end_of_work([sys.executable, str(program), str(tmp_path)])
+    assert code == 0, err[-2000:]
+    told = json.loads(out.splitlines()[-1])
     assert told["killed"]
     assert told["executors"] >= 2
     assert told["found"] == told["known"]

@@ -1,0 +1,126 @@
+"""Ctrl-C, SIGTERM and SIGKILL at any moment: one line, no file, no process is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import child_processes
+from conftest import REPOSITORY
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+with_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc")
+
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+SENDING = """
+import importlib.abc, os, sys
+class Sender(importlib.abc.MetaPathFinder):
+    "Sends this process a signal when a module is first looked for."
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), {number:d})
+sys.meta_path.insert(0, Sender())
+"""
+PAUSED = """
+import carvegbm.proofs.proving as proving
+import time
+def paused(*_):
+    print("proving", flush=True)
+    time.sleep(60)
+proving._records = paused
+"""
+PROVE = ("verify", "sample", "--budget", "0.02", "--threads", "1", "--proof")
+
+
+@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize(
+    "module", ["carvegbm.cli.app", "typer", "numpy", "carvegbm._core", "carvegbm.cli.verify"]
+)
+def test_a_signal_while_modules_are_loaded_ends_in_one_line(
+    module: str, number: signal.Signals
+) -> None:
+    sending = SENDING.format(module=module, number=number)
+    process = child_processes.start("verify", "sample", "--budget", "0.02", before=sending)
+    assert child_processes.end(process) == (CODES[number], "", "carvegbm: interrupted\n")
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_while_proving_leaves_no_file(tmp_path: Path, number: signal.Signals) -> None:
+    proof = tmp_path / "a.proof"
+    proof.write_text("earlier")
+    process = child_processes.start(*PROVE, proof, before=PAUSED)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "proving\n"
+    assert len(os.listdir(tmp_path)) == 2  # the temporary file is there
+    process.send_signal(number)
+    assert child_processes.end(process) == (CODES[number], "", "carvegbm: interrupted\n")
+    assert os.listdir(tmp_path) == ["a.proof"]
+    assert proof.read_text() == "earlier"
+
+
+def test_interrupts_that_the_caller_ignores_stay_ignored(tmp_path: Path) -> None:
+    process = child_processes.start(
+        *PROVE, tmp_path / "a.proof", before=PAUSED, ignoring_interrupts=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "proving\n"
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)  # which is handled second, and ends the command
+    assert child_processes.end(process)[0] == CODES[signal.SIGTERM]
+
+
+@with_proc
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_tuning_that_is_ended_leaves_no_process(
+    tmp_path: Path, data: str, number: signal.Signals
+) -> None:
+    shutil.copy(data, tmp_path / "data.csv")
+    out, work = tmp_path / "best.txt", tmp_path / "work"
+    out.write_text("earlier")
+    options = ["--trees", 10**7, "--early-stopping", 10**7, "--features", "0", "--threads", 2]
+    process = child_processes.start(
+        *["tune", tmp_path / "data.csv", "--budget", "0.02", "--leaves", "3,4", *options],
+        *["--folder", work, "-o", out],
+    )
+
+    def workers() -> list[int]:
+        children = child_processes.descendants(process.pid)
+        return [pid for pid in children if b"LokyProcess" in _command(pid)]
+
+    child_processes.wait_until(lambda: len(workers()) == 2 or process.poll() is not None)
+    children = child_processes.descendants(process.pid)
+    assert len(children) >= 2
+    process.send_signal(number)
+    code, _, err = child_processes.end(process)
+    assert code == CODES.get(number, -number), err
+    assert "Traceback" not in err
+    child_processes.wait_until(lambda: not any(map(child_processes.is_running, children)))
+    assert out.read_text() == "earlier"
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
+def test_ctrl_c_tests_pass_where_the_caller_ignores_interrupts() -> None:
+    tests = [f"{__file__}::{test_a_signal_while_proving_leaves_no_file.__name__}"]
+    plain = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    pytest_ = [sys.executable, "-m", "pytest", *plain, *tests]
+    done = subprocess.run(
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *pytest_],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
