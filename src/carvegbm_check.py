@@ -1609,18 +1609,15 @@ class Report:
             "can only decrease": [f for f in free if not scale[f][1]],
         }
         yield from (f"{words}: {self._listed(those)}" for words, those in lists.items() if those)
-        yield from self._grouped(free, lambda f: scale[f], costs)
         steps = [f for f in free if f in attacker.step]
-        yield from self._grouped(
-            steps, lambda f: -attacker.step[f], lambda key: f"only multiples of {-key}"
-        )
         bounded = [f for f in free if attacker.bounds[f] != NONE]
-        by_width = self._grouped(
-            bounded,
-            lambda f: (width(attacker.bounds[f]), attacker.bounds[f]),
-            lambda key: between(key[1]),
+        steps.sort(key=lambda f: -attacker.step[f])
+        bounded.sort(key=lambda f: attacker.bounds[f][1] - attacker.bounds[f][0])
+        yield from self._grouped(
+            sorted(free, key=lambda f: max(scale[f])), lambda f: costs(scale[f])
         )
-        yield from by_width
+        yield from self._grouped(steps, lambda f: f"only multiples of {attacker.step[f]}")
+        yield from self._grouped(bounded, lambda f: between(attacker.bounds[f]))
         narrowed = [f for f in free if f in codes and model.categories[f].keys() - codes[f]]
         yield from shortened(
             f"{model.name(f)}: only to {len(codes[f])} of {len(model.categories[f])} categories: "
@@ -1655,14 +1652,12 @@ class Report:
             found.setdefault(self.attacker.obstacle(feature), []).append(feature)
         return found
 
-    def _grouped(
-        self, features: list[int], key: Callable[[int], Any], text: Callable[[Any], str]
-    ) -> Iterator[str]:
-        """A line for every different key, in ascending order, with the features that have it."""
-        found: dict[Any, list[int]] = {}
+    def _grouped(self, features: list[int], text: Callable[[int], str]) -> Iterator[str]:
+        """A line for every different text, with the features that have it."""
+        found: dict[str, list[int]] = {}
         for feature in features:
-            found.setdefault(key(feature), []).append(feature)
-        return shortened(f"{text(value)}: {self._listed(found[value])}" for value in sorted(found))
+            found.setdefault(text(feature), []).append(feature)
+        return shortened(f"{words}: {self._listed(those)}" for words, those in found.items())
 
     def _listed(self, features: Sequence[int], of: int = 0) -> str:
         """The number of features, or the number `of` which they are, and their names."""
@@ -1730,10 +1725,6 @@ def plain(value: float | Fraction) -> str:
     """A double in its shortest form; whole numbers without a point."""
     text = repr(float(value))
     return text[:-2] if text.endswith(".0") else text
-
-
-def width(pair: Interval) -> float:
-    return pair[1] - pair[0]
 
 
 def between(pair: Interval) -> str:
