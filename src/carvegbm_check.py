@@ -76,7 +76,8 @@ class NotProvedError(Exception):
 
 
 def refuse(message: str) -> NoReturn:
-    raise RefusedError(printable(" ".join(message.split())))
+    line = " ".join(message.split())
+    raise RefusedError(printable(line if len(line) <= 700 else f"{line[:350]} … {line[-300:]}"))
 
 
 def not_proved(message: str) -> NoReturn:
@@ -152,7 +153,7 @@ class Model:
         splits = [node for node in chain(*self.trees) if len(node) == 5]
         leaves = [node[0] for node in chain(*self.trees) if len(node) == 1]
         self.classes = classes or self.classes
-        self.classes_from = "as given" if classes else "as the model has them"
+        self.classes_from = "as given" if classes else "as stored in the model"
         if type(self.classes) is not list or len({*map(str, self.classes)}) < len(self.classes):
             refuse(f"has the classes {self.classes}; they must be a list of different labels")
         sound = not self.names or (len(self.names) == self.n_features and type(self.names) is list)
@@ -161,7 +162,10 @@ class Model:
             refuse("is a regression model, of which there are no verdicts; give --classes A,B")
         self.task = "binary" if self.task == "regression" else self.task
         if not self.classes:
-            self.classes, self.classes_from = [*range(max(2, len(self.base)))], "which it numbers"
+            self.classes, self.classes_from = (
+                [*range(max(2, len(self.base)))],
+                "numbered, because the model has none",
+            )
         if len(self.classes) != max(2, len(self.base)):
             refuse(f"has {len(self.base)} outputs and {len(self.classes)} classes; give --classes")
         scores = chain.from_iterable(leaf.values() for leaf in leaves)
@@ -467,7 +471,10 @@ def from_xgboost(document: dict[str, Any], trees: str) -> Model:
     if n_outputs > max(1, len(stored)):
         refuse(f"has {len(stored)} trees for {n_outputs} classes; the file is damaged")
     per_iteration = n_outputs * max(1, int(model["gbtree_model_param"].get("num_parallel_tree", 1)))
-    total = len(stored) // per_iteration
+    ends = model.get("iteration_indptr") or [*range(0, len(stored) + 1, per_iteration)]
+    total = len(ends) - 1  # iteration i has the trees from ends[i] to ends[i + 1]
+    if ends[0] != 0 or ends[-1] != len(stored) or any(a >= b for a, b in pairwise(ends)):
+        refuse(f"has {len(stored)} trees, which its iterations do not add up to; it is damaged")
     best = learner.get("attributes", {}).get("best_iteration")
     used = iterations_used(trees, total if best is None else int(best) + 1, total)
     known = r"(binary:(logistic|hinge|logitraw)|multi:soft(max|prob)|reg:(logistic|squarederror))"
@@ -478,7 +485,7 @@ def from_xgboost(document: dict[str, Any], trees: str) -> Model:
     if stored or parameters.get("boost_from_average", "1") == "0":
         base = [logit(value) if "logistic" in objective else single(value) for value in base]
     base = base * n_outputs if len(base) == 1 else base
-    given = [*zip(stored, weights, groups, strict=True)][: used * per_iteration]
+    given = [*zip(stored, weights, groups, strict=True)][: ends[used]]
     read = [xgboost_tree(tree, weight, output) for tree, weight, output in given]
     found = Model(int(parameters["num_feature"]), read, base, "binary", narrow=True)
     found.iterations = (used, total) if used < total else None
@@ -1662,6 +1669,8 @@ class Report:
     def _listed(self, features: Sequence[int], of: int = 0) -> str:
         """The number of features, or the number `of` which they are, and their names."""
         count = of or len(features)
+        if count == len(features) == self.attacker.model.n_features > LISTED:
+            return f"all {count} features"
         names = ", ".join(shortened(map(self.attacker.model.name, features)))
         return f"{count} feature{'s' * (count != 1)}" + (f": {names}" if names else "")
 
