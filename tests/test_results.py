@@ -81,3 +81,31 @@ def test_attack_is_saved_with_its_witnesses(tmp_path):
     assert saved["status"].tolist() == found.status.tolist()
     with refused("found.txt", ".npz", ".parquet"):
         found.save(tmp_path / "found.txt")
+
+
+def test_every_result_says_which_iterations_of_the_model_it_is_about():
+    model = ensemble(stump(0, 0.5), stump(1, 0.5), n_features=2, iterations=(2, 5, 2))
+    attacker = cg.Attacker("inf", 0.1)
+    results = [
+        cg.verify(model, X, Y, attacker),
+        cg.attack(model, X, Y, attacker),
+        cg.radius(model, X, Y, norm=1),
+        cg.robustness_curve(model, X, Y, norm=1, budgets=[0, 0.1]),
+        cg.output_range(model, X, attacker),
+        cg.explain(model, X[0], 0, attacker),
+        cg.report(model, X, Y, attacker, progress=False),
+    ]
+    for found in results:
+        document = json.loads(json.dumps(found.to_dict()))
+        used = document.get("iterations") or document["model"]["iterations"]
+        assert used == {"used": 2, "total": 5, "best": 2}
+        (line,) = [text for text in str(found).splitlines() if "iterations" in text]
+        assert "2 of 5 iterations" in line
+        assert "iteration_range=" in line
+        if hasattr(found, "_repr_html_"):
+            assert "2 of 5 iterations" in found._repr_html_()
+    assert "2 of 5 iterations" in results[-1].html()
+    for request in RESULTS.values():
+        found = request()  # of a model all of whose iterations are used
+        assert "iterations" not in str(found)
+        assert "iterations" not in found.to_dict()

@@ -139,6 +139,7 @@ class Attack(Result):
             problem.attacker,
             ensemble.feature_names,
             names_of_codes(ensemble),
+            iterations=ensemble.iterations,
         )
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:

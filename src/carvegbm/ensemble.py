@@ -95,8 +95,9 @@ class Ensemble:
     absent : {"zero", "missing"}
         What the source library takes an entry for that a sparse matrix leaves out.
     iterations : (used, total, best), optional
-        For a model of `total` boosting iterations of which the trees are the first `used`: early
-        stopping chose the first `best` (None: not known). Equality ignores it. None if that is all.
+        For a model of `total` boosting iterations of which the trees are the first `used`; on the
+        validation data the first `best` were best (None: not known). Equality ignores it. None if
+        all are used and no fewer are known to be better.
 
     Examples
     --------

@@ -25,8 +25,9 @@ from carvegbm.instances.sparse import Csr, is_sparse
 from carvegbm.readers import load
 from carvegbm.spread import is_large_spread, largest_budget
 from carvegbm.trees.categories import in_codes
-from carvegbm.trees.checking import checked_rows
+from carvegbm.trees.checking import Checked, checked_rows
 from carvegbm.trees.compact import Columns, columns_of, compacted
+from carvegbm.trees.plausibility import warn_if_unknown
 
 if TYPE_CHECKING:
     from carvegbm import _core
@@ -150,16 +151,32 @@ class Problem:
             return self
         return Problem(self.ensemble, self.attacker.with_budget(budget))
 
-    def instances(self, X: npt.ArrayLike) -> Rows:
-        """The instances, which must be within the attacker's bounds."""
-        return self._rows(*checked_rows(self.ensemble, X, False, 0, sparse=True))
+    def instances(self, X: npt.ArrayLike, *, is_part: bool = False) -> Rows:
+        """The instances, which must be within the attacker's bounds.
 
-    def rows(self, X: npt.ArrayLike, y: npt.ArrayLike | None, threads: int | None = None) -> Rows:
-        """The instances with their labels; without any, the model's own answers are right."""
-        found = checked_rows(self.ensemble, X, False, 0, sparse=True)
+        Warns if none of them has a known category, unless X `is_part` of the rows.
+        """
+        return self._rows(*self._checked(X, is_part))
+
+    def rows(
+        self,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike | None,
+        threads: int | None = None,
+        *,
+        is_part: bool = False,
+    ) -> Rows:
+        """The same with their labels; without any, the model's own answers are right."""
+        found = self._checked(X, is_part)
         labels = None if y is None else self.ensemble.check_labels(y, found.rows.shape[0])
         rows = self._rows(*found)
         return replace(rows, labels=self._answers(rows, threads) if labels is None else labels)
+
+    def _checked(self, X: npt.ArrayLike, is_part: bool) -> Checked:
+        found = checked_rows(self.ensemble, X, False, 0, sparse=True)
+        if not is_part and not is_sparse(found.rows):
+            warn_if_unknown(self.ensemble, found.rows)
+        return found
 
     def _rows(self, given: Array | Csr, source: Array | Csr) -> Rows:
         translation, attacker = self.translation, self.attacker

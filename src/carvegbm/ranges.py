@@ -144,10 +144,12 @@ class OutputRange(Result):
         """Who attacks, and the number of instances."""
         return {"attacker": self.attacker.to_dict(), "instances": len(self)}
 
-    def __repr__(self) -> str:
+    def _text(self) -> str:
         known = int(np.count_nonzero(self.exact))
-        of = f"{len(self)} instances, {self.attacker}"
-        return f"<OutputRange: {of}, {known} known exactly{self._in_short}>"
+        return f"{len(self)} instances, {self.attacker}, {known} known exactly"
+
+    def __repr__(self) -> str:
+        return f"<OutputRange: {self._text()}{self._in_short}>"
 
 
 def stability(

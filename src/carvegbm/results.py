@@ -32,7 +32,7 @@ class OfModel:
 
     iterations: Iterations | None = field(default=None, kw_only=True, repr=False)
     """The boosting iterations of the model (used, total, best), if it has others than were used, or
-    than early stopping chose; else None."""
+    than the best ones; else None."""
 
     @property
     def note(self) -> str:

@@ -390,7 +390,7 @@ def test_bounds_by_row_are_copied_and_read_only():
         ((np.zeros((0, 5)), 1), ["lower bound by row", "numbers"]),
         (([[0, 1], [2]], 9), ["lower bound by row", "[[0, 1], [2]]"]),
         (([["0", "1"]], 9), ["lower bound by row"]),
-        ((pd.DataFrame(LOWER), 9), ["frame", "to_numpy"]),
+        (pd.DataFrame(LOWER), ["pair", "one frame"]),
         ((np.zeros((1, 2, 3)), 9), ["lower bound"]),
         ((math.inf, math.inf), ["lower <= upper", "(inf, inf)"]),
         (({"a": -math.inf}, {"a": -math.inf}), ["bounds of a", "(-inf, -inf)"]),

@@ -105,7 +105,7 @@ def test_limits_of_the_attacker_are_kept(cli: Any, saved: Any, tmp_path: Path) -
 
 
 def test_fewer_trees_are_shown_if_asked_for(cli: Any) -> None:
-    whole, part = cli(*ROW)[1], cli(*ROW, "--trees", "1")[1]
+    whole, part = cli(*ROW)[1], cli(*ROW, "--show-trees", "1")[1]
     changed = int(re.search(r"leaves: (\d+) of", whole).group(1))  # type: ignore[union-attr]
     assert whole.count("\n") - part.count("\n") == changed - 2
     assert f"{changed - 1} others" in part
@@ -223,7 +223,7 @@ def test_other_bad_input_is_refused_in_one_line(refuses: Any, saved: Any, tmp_pa
     refuses(*ROW, "--budget", "-1", words=["budget must be >= 0"])
     refuses(*ROW, "--features", "no_such", words=["no_such"])
     refuses(*ROW, "--engine", "milp", words=["milp"])
-    refuses(*ROW, "--trees", "-2", words=["--trees", "whole number"])
+    refuses(*ROW, "--show-trees", "-2", words=["--show-trees", "whole number"])
     refuses(*ROW, "--attacker", tmp_path / "gone.toml", words=["gone.toml"])
     given = saved(ensemble(leaf(1.0), task="regression"), "x,label\n0,1.5\n")
     refuses(*given, "--row", "0", words=["regression", "output_range"])

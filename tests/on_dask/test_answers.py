@@ -201,3 +201,20 @@ def test_labels_of_several_types_are_written_as_text(tmp_path: Path) -> None:
     assert written.tolist() == [
         str(label) for label in result.witnesses.compute()["witness protocol"]
     ]
+
+
+def test_totals_say_which_iterations_of_the_model_they_are_about() -> None:
+    model = random_model(7, iterations=(5, 9, 5))
+    dX, dy = in_partitions(pd.DataFrame(random_rows(7))), as_series(labels_of(model, 7))
+    for result in (
+        cgd.verify(model, dX, dy, ATTACKER),
+        cgd.attack(model, dX, dy, ATTACKER),
+        cgd.radius(model, dX, dy, norm=1),
+        cgd.output_range(model, dX, ATTACKER),
+    ):
+        totals = result.totals.compute(scheduler="sync")
+        assert totals.to_dict()["iterations"] == {"used": 5, "total": 9, "best": 5}
+        assert "5 of 9 iterations" in str(totals)
+    curve = cgd.robustness_curve(model, dX, dy, norm=1, budgets=[0.1])
+    with dask.config.set(scheduler="sync"):
+        assert "5 of 9 iterations" in str(curve.compute())

@@ -25,6 +25,7 @@ from readers.catboost_models import classes_of, data, options  # noqa: E402
 
 MODELS = 2  # per setting; `library_campaign` asks about as many as you like
 LEAF = {"value": 0.0, "weight": 1}
+NODE_SPLIT = small_models.CATBOOST_DOCUMENT["oblivious_trees"][0]["splits"][0]
 
 
 def fitted(kind: str = "CatBoostClassifier", **given: Any) -> Any:
@@ -412,9 +413,9 @@ def test_broken_json_says_what_is_wrong(path, value, message, tmp_path):
         ({"split": 3}, "tree 0: a split must be a dict"),
         ({"value": "x"}, "tree 0: a leaf's value must be numbers"),
         ({"value": []}, "tree 0: its leaves differ in their values"),
-        ({"split": {"border": 1, "float_feature_index": 0}, "left": LEAF}, "a node must be a dict"),
-        ({"split": {"border": 1, "float_feature_index": 0}, "left": LEAF,
-          "right": {"value": [1, 2]}}, "its leaves differ in their values"),
+        ({"split": NODE_SPLIT, "left": LEAF}, "a node must be a dict"),
+        ({"split": NODE_SPLIT, "left": LEAF, "right": {"value": [1, 2]}},
+         "its leaves differ in their values"),
     ],
 )  # fmt: skip
 def test_broken_trees_that_are_not_symmetric_say_what_is_wrong(tree, message, tmp_path):

@@ -406,7 +406,7 @@ def test_broken_ubjson_says_what_is_wrong(content, message, write):
     ("offset", "value", "message"),
     [
         (8, b"\xff\xff\xff\xff", "the model has 4294967295 features"),
-        (12, b"\xff\xff\xff\x7f", "outputs; at most 65536 are read"),
+        (12, b"\xff\xff\xff\x7f", "has 1 trees and 2147483647 trees per iteration"),
         (140, b"\xff" * 8, "is not a model that can be read|truncated"),
         (155, b"mystery", "unknown objective"),
     ],

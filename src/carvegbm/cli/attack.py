@@ -43,7 +43,7 @@ def attack(
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
-    trees: options.Trees = "best",
+    trees: options.Trees = None,
     rows: options.RowCount = None,
     engine: options.Engine = "auto",
     timeout: options.Timeout = 10.0,
@@ -74,7 +74,7 @@ def attack(
     read = inputs.files_read(model=model, data=file, label=label, attacking=attacking)
     inputs.check_outputs({"--output": out_file}, read, FORMATS)
     against = attacking.attacker()
-    given = inputs.load_inputs(model, file, reading)
+    given = inputs.load_inputs(model, file, reading, [against])
     found = carvegbm.attack(
         given.model,
         given.X,

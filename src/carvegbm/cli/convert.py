@@ -30,7 +30,7 @@ def convert(
     *,
     classes: options.Classes = None,
     n_features: options.NFeatures = None,
-    trees: options.Trees = "best",
+    trees: options.Trees = None,
     json: options.Json = False,
 ) -> None:
     """Write a model as JSON that other programs can check.

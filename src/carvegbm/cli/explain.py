@@ -54,7 +54,7 @@ def explain(
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
-    trees: options.Trees = "best",
+    trees: options.Trees = None,
     engine: options.Engine = "auto",
     timeout: options.Timeout = 10.0,
     threads: options.Threads = None,
@@ -73,9 +73,8 @@ def explain(
         raise CarveError("--row is missing; give --row N, counted from 0")
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
     against = attacking.attacker(needs_budget=False)
-    given = inputs.load_inputs(
-        model, data, inputs.Reading(label, classes, n_features, zero_based, None, absent, trees)
-    )
+    reading = inputs.Reading(label, classes, n_features, zero_based, None, absent, trees)
+    given = inputs.load_inputs(model, data, reading, [against])
     asked: dict[str, Any] = {"engine": engine, "timeout": timeout, "threads": threads}
     if "budget" in attacking.arguments(needs_budget=False):
         found = carvegbm.explain(given.model, given.X, given.y, against, row=row, **asked)

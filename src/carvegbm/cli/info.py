@@ -19,7 +19,7 @@ def info(
     model: options.Model,
     *,
     classes: options.Classes = None,
-    trees: options.Trees = "best",
+    trees: options.Trees = None,
     json: options.Json = False,
 ) -> None:
     """What a model is: task, size, classes, precision, spread."""

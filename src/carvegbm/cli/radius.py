@@ -35,7 +35,7 @@ def radius(
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
-    trees: options.Trees = "best",
+    trees: options.Trees = None,
     rows: options.RowCount = None,
     max_budget: options.MaxBudget = None,
     engine: options.Engine = "auto",
@@ -66,7 +66,7 @@ def radius(
     read = inputs.files_read(model=model, data=file, label=label, attacking=attacking)
     inputs.check_outputs({"--output": out_file}, read)
     against = attacking.attacker(needs_budget=False)
-    given = inputs.load_inputs(model, file, reading)
+    given = inputs.load_inputs(model, file, reading, [against])
     result = carvegbm.radius(
         given.model,
         given.X,

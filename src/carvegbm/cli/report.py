@@ -111,7 +111,7 @@ def report(
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
-    trees: options.Trees = "best",
+    trees: options.Trees = None,
     rows: options.RowCount = None,
     sample: Sample = "500",
     seed: Seed = 0,
@@ -142,7 +142,7 @@ def report(
     against = [each.attacker() for each in attacking]
     reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent, trees)
     most, size = _sample(sample), _size(images)
-    given = inputs.load_inputs(model, data, reading)
+    given = inputs.load_inputs(model, data, reading, against)
     if proof is not None and most is not None and len(given.y) > most:
         raise CarveError(
             f"--proof is of all rows, and of {len(given.y)} rows {most} would be drawn; give "

@@ -25,7 +25,7 @@ def spread(
     scale: options.Scale = None,
     features: options.Features = None,
     bounds: options.Bounds = None,
-    trees: options.Trees = "best",
+    trees: options.Trees = None,
     json: options.Json = False,
 ) -> None:
     """How far apart the thresholds of different trees are.

@@ -20,6 +20,7 @@ from carvegbm.keeping.files import (
 )
 
 if TYPE_CHECKING:
+    from carvegbm.attacker import Attacker
     from carvegbm.instances.tabular import Table
 
 Data = Annotated[
@@ -190,6 +191,7 @@ def train(
     if validates:
         stratify = task == "classification"
         table, held_out = with_validation(table, valid, reading, seed, stratify)
+    warn_if_unscaled(table, against)
     model.fit(
         table.X,
         table.y,
@@ -352,6 +354,16 @@ class Reading:
             raise DataError(
                 f"{error}; if the column holds categories, name it with --categorical"
             ) from None
+
+
+def warn_if_unscaled(table: Table, attacker: Attacker) -> None:
+    """Warn if the attacker has one budget for columns of very different ranges."""
+    from carvegbm.instances.mixed import Mixed
+    from carvegbm.training.inputs import blank_ensemble
+
+    if not isinstance(table.X, Mixed):
+        blank = blank_ensemble(table.X.shape[1], table.feature_names)
+        inputs.warn_if_unscaled(blank, table.X, [attacker])
 
 
 def with_validation(

@@ -98,7 +98,7 @@ def tune(
     command is given again.
     """
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
-    attacking.attacker()  # refuses what is wrong with it, before the work begins
+    against = attacking.attacker()  # refuses what is wrong with it, before the work begins
     read = inputs.files_read(data=data, label=label, valid=valid, attacking=attacking)
     out = training.check_model_path(out, read)
     if weight is not None and criterion != "tradeoff":
@@ -109,6 +109,7 @@ def tune(
 
     reading = training.Reading(label, zero_based, categorical)
     table, held_out = training.with_validation(reading.table(data), valid, reading, seed)
+    training.warn_if_unscaled(table, against)
 
     work_folder = folder or out.with_name(out.name + ".tuning")
     finished = 0

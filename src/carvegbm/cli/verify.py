@@ -38,7 +38,7 @@ def verify(
     n_features: options.NFeatures = None,
     zero_based: options.ZeroBased = None,
     absent: options.Absent = None,
-    trees: options.Trees = "best",
+    trees: options.Trees = None,
     rows: options.RowCount = None,
     method: options.Method = "efficient",
     grid: options.Grid = None,
@@ -99,7 +99,7 @@ def verify(
     if resume and out_file is None:
         raise CarveError("--resume continues a run that --output began; give --output as well")
     against = attacking.attacker()
-    given = inputs.load_inputs(model, file, reading)
+    given = inputs.load_inputs(model, file, reading, [against])
     settings = Settings(
         engine, timeout, threads, on_violation, is_basic(method), grid, exact_margin
     )

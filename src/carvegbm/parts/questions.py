@@ -69,7 +69,10 @@ class Question(ABC):
         settings = replace(self.task.settings, threads=threads)
         task = replace(self.task, settings=settings)
         problem = self.problem
-        rows = problem.rows(X, y, threads) if self.takes_labels else problem.instances(X)
+        if self.takes_labels:
+            rows = problem.rows(X, y, threads, is_part=True)
+        else:
+            rows = problem.instances(X, is_part=True)
         return self._columns(self._result(decide(task, rows), rows))
 
     @abstractmethod

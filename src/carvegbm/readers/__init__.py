@@ -41,6 +41,7 @@ _FORMATS = (
 _LIGHTGBM_TEXT = (b"tree\n", b"tree\r\n")
 _UNPACKED = 1 << 26  # bytes of any gzipped file
 _RATIO = 100  # bytes per byte of a larger one
+_LONG = 600  # characters of a message
 _DAMAGE = (
     ArithmeticError,
     AttributeError,
@@ -77,10 +78,10 @@ def load(
         The number of columns of the data, for XGBoost's JSON dump and for ONNX models that do not
         say it; any other model must have as many.
     iteration_range : "best", "all", int or (0, int), optional
-        Which boosting iterations of a LightGBM, XGBoost or CatBoost model to use: those that early
-        stopping chose, all, or the first so many. By default those that the model's own `predict`
-        uses: the best, and for an XGBoost `Booster` object all. If the model has others, `repr`
-        and every result say so.
+        Which boosting iterations of a LightGBM, XGBoost or CatBoost model to use: those up to the
+        best one on the validation data, all, or the first so many. By default those that the
+        model's own `predict` uses; for a file, those that its library's estimator uses. If that is
+        not all, or the best are fewer, `repr` and every result say so.
 
     Returns
     -------
@@ -117,10 +118,10 @@ def load(
             raise ModelError(f"has {ensemble.n_features} features, not n_features={n_features}")
         return ensemble
     except ModelError as error:
-        raise ModelError(_one_line(f"{name}: {error}")) from None
+        raise ModelError(_one_line(name, str(error))) from None
     except _DAMAGE as error:
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise ModelError(_one_line(f"{name}: the model is damaged ({what[:200]})")) from error
+        raise ModelError(_one_line(name, f"the model is damaged ({what[:200]})")) from error
 
 
 def _relabelled(ensemble: Ensemble, classes: Classes, chosen: IterationRange) -> Ensemble:
@@ -287,5 +288,8 @@ def _xgboost_or_refuse(document: Any, classes: Classes, chosen: IterationRange) 
     return xgboost.from_document(document, classes, chosen)
 
 
-def _one_line(message: str) -> str:
-    return " ".join(message.splitlines())
+def _one_line(name: str, message: str) -> str:
+    """The message after the name; of a long one, which quotes texts of the file, both ends."""
+    if len(message) > _LONG:
+        message = f"{message[: _LONG // 2]} … {message[-_LONG // 2 :]}"
+    return " ".join(f"{name}: {message}".splitlines())

@@ -11,7 +11,7 @@ from carvegbm.errors import ModelError, shown
 __all__ = ["IterationRange", "Iterations", "checked_range", "refuse_range"]
 
 IterationRange = int | Literal["best", "all"] | None
-"""The first so many iterations, those that early stopping chose, or all.
+"""The first so many iterations, the best on the validation data, or all.
 
 None: those that the `predict` of what is read uses.
 """
@@ -23,7 +23,7 @@ class Iterations(NamedTuple):
     used: int
     total: int
     best: int | None = None
-    """How many early stopping chose, if the model says so."""
+    """How many were best on the validation data, if the model says so."""
 
     @classmethod
     def chosen(cls, asked: IterationRange, total: int, best: int | None = None) -> Iterations:
@@ -43,7 +43,7 @@ class Iterations(NamedTuple):
         return self.used == self.total and (self.best is None or self.best >= self.total)
 
     def __str__(self) -> str:
-        best = "" if self.best is None else f" (early stopping chose {self.best})"
+        best = "" if self.best is None else f" (the best are the first {self.best})"
         return f"{self.used} of {self.total} iterations{best}"
 
     @property

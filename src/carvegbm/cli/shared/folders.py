@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
@@ -76,6 +76,7 @@ class Asked:
         folder = None if self.out is None else Path(self.out)
         parts = _parts(files, folder, form, matching, reading.rows)
         run = _Run(question, matching, parts, self._runner())
+        _warn(question, matching, parts[0])
         totals = run.totals(None) if folder is None else self._kept(run, folder, form)
         return Answers(self.model, matching.ensemble.n_trees, parts, folder, totals)
 
@@ -111,6 +112,22 @@ class Asked:
                     said = output.reason(error) if isinstance(error, OSError) else str(error)
                     raise CarveError(f"{said}; {told}") from None
                 raise
+
+
+def _warn(question: Question, matching: Matching, part: Part) -> None:
+    """Give the warnings about rows that a query of one file gives, about the first rows."""
+    from carvegbm.instances.batches import batches
+    from carvegbm.parts.files import batch_size
+
+    problem = question.problem
+    size = min(inputs.FIRST_ROWS, batch_size(problem.ensemble.n_features))
+    tables = batches(part.path, matching.way(part.path), size)
+    with suppress(CarveError, OSError), closing(tables):  # the run itself says what is wrong
+        for table in tables:
+            X, _ = matching.rows(table, part.path)
+            inputs.warn_if_unscaled(problem.ensemble, X, [problem.attacker])
+            problem.instances(X)
+            break
 
 
 class _Run:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 SAMPLE = "sample"
 """Given as MODEL or DATA: the model or the data that ship with the package."""
+
+FIRST_ROWS = 10_000
+"""Rows to look at for warnings about all of them."""
 
 _FOLDER = Path(__file__).resolve().parents[2] / "data"
 
@@ -50,25 +54,31 @@ class Reading:
     zero_based: bool | None = None
     rows: int | None = None
     absent: Absent | None = None
-    trees: str = "best"
+    trees: str | None = None
 
     def load_model(self, model: str) -> Ensemble:
         """Read the model of that path, or the shipped one."""
         from carvegbm import load
 
+        trees: Any = self.trees
         ensemble = load(
             model_path(model),
             classes=options.names(self.classes),
             n_features=self.n_features,
-            iteration_range=int(self.trees) if self.trees.isdecimal() else self.trees,
+            iteration_range=int(trees) if trees and trees.isdecimal() else trees,
         )
         if ensemble.iterations is not None:
             output.note(f"{model} {ensemble.iterations.note}")
         return ensemble
 
 
-def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
-    """The model and its instances, with columns in the model's order where names tell it."""
+def load_inputs(
+    model: str, data: str | None, reading: Reading, against: Sequence[Attacker] = ()
+) -> Inputs:
+    """The model and its instances, with columns in the model's order where names tell it.
+
+    Warns if one of the attackers has one budget for columns of very different ranges.
+    """
     from carvegbm.instances.matching import Matching
     from carvegbm.instances.tabular import load_table
 
@@ -81,7 +91,21 @@ def load_inputs(model: str, data: str | None, reading: Reading) -> Inputs:
     matching = replace(matching, ensemble=_as_read(ensemble, table, reading.absent))
     if reading.rows is not None:
         table = table.head(reading.rows)
-    return Inputs(matching.ensemble, *matching.rows(table, path))
+    found = Inputs(matching.ensemble, *matching.rows(table, path))
+    warn_if_unscaled(found.model, found.X, against)
+    return found
+
+
+def warn_if_unscaled(ensemble: Ensemble, X: Any, against: Sequence[Attacker]) -> None:
+    """Warn if one of the attackers has one budget for columns of very different ranges."""
+    from carvegbm.trees import plausibility
+    from carvegbm.trees.checking import checked_rows
+
+    unscaled = [each for each in against if each.norm != 0 and each.scale is None]
+    if unscaled:
+        with suppress(CarveError):  # the query itself refuses these rows
+            rows = checked_rows(ensemble, X[:FIRST_ROWS], False, 0, sparse=True).rows
+            plausibility.warn_if_unscaled(ensemble, unscaled[0].limits(ensemble), rows)
 
 
 def _as_read(ensemble: Ensemble, table: Table, asked: Absent | None) -> Ensemble:

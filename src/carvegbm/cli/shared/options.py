@@ -105,13 +105,13 @@ NFeatures = Annotated[
     ),
 ]
 Trees = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--trees",
         metavar="all|best|N",
         parser=_trees,
-        help="Boosting iterations of the model to use: all, those that early stopping chose, or "
-        "the first N.",
+        help="Boosting iterations of the model to use: all, those up to the best one of early "
+        "stopping, or the first N; by default those that its library's estimator uses.",
     ),
 ]
 ZeroBased = Annotated[

@@ -97,7 +97,8 @@ def from_document(
         raise ModelError("features_info must be a dict; the file is damaged")
     splits = Splits.of(info)
     trees = translate(document, splits)
-    iterations = Iterations.chosen(iteration_range, len(trees))  # use_best_model drops the others
+    best = _best(document.get("model_info"), len(trees))
+    iterations = Iterations.chosen(iteration_range or "all", len(trees), best)
     trees = trees[: iterations.used]
     scale, bias = _scale_and_bias(document.get("scale_and_bias"))
     n_outputs = trees[0].score.shape[1] if trees else len(bias)
@@ -129,6 +130,21 @@ def from_document(
         iterations=iterations,
         **{name: value for name, value in fields.items() if name != "classes"},
     )
+
+
+def _best(model_info: Any, total: int) -> int | None:
+    """How many of the trees were best on the validation data, if the model says so.
+
+    CatBoost drops the others, unless it was trained with use_best_model=False.
+    """
+    told = model_info.get("training") if isinstance(model_info, dict) else None
+    if told is None:
+        return None
+    metrics = json.loads(told).get("metrics", {})
+    if "best_iteration" not in metrics:
+        return None
+    best = count(metrics, "best_iteration") + 1
+    return best if best <= total else None  # the model was cut after training
 
 
 def _times(scale: float, score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
