@@ -204,7 +204,7 @@ def opened_as_a_file(page: Path, *options: str) -> list[str]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         command = [BROWSER, *FLAGS, f"--user-data-dir={folder}/profile", *options, page.as_uri()]
         ended = subprocess.run(
-            command, capture_output=True, text=True, encoding="utf-8", timeout=120, check=True
+            command, capture_output=True, text=True, encoding="utf-8", timeout=30, check=True
         )
     return [f"{page.name}: {line}" for line in _complaints(ended.stderr)]
 
