@@ -708,6 +708,7 @@ class Attacker:
         groups = [positions(group, n) for group in given.get("one_hot", [])]
         by_axis = enumerate(groups, n)
         self.groups = {a: group for a, group in by_axis if any(any(self.scale[f]) for f in group)}
+        self.group_of = {f: set(group) for group in self.groups.values() for f in group}
         grouped = [f for group in self.groups.values() for f in group]
         of_one_kind = [*grouped, *self.step, *model.categories]
         foreign = self.codes.keys() - model.categories.keys()
@@ -722,10 +723,6 @@ class Attacker:
         """The bounds of a feature in a row."""
         return self.by_row.get(row, {}).get(feature, self.bounds[feature])
 
-    def group_of(self, feature: int) -> set[int]:
-        """The members of the one-hot group of a feature."""
-        return next((set(group) for group in self.groups.values() if feature in group), set())
-
     def obstacle(self, feature: int) -> str:
         """Why the attacker can change a feature in no row, "" if it can; whatever rows' bounds."""
         is_category, (low, high) = feature in self.model.categories, self.bounds[feature]
@@ -735,11 +732,10 @@ class Attacker:
             return "may change to no other category"
         if low == high and not self.row_bounds:
             return "have bounds that leave no other value"
-        has_states = is_category or bool(self.group_of(feature))
+        has_states = is_category or feature in self.group_of
         least: Any = 1 if has_states else self.step.get(feature, 0)
         reach: Fraction = self.budget * max(self.scale[feature])
-        cost_of_one = 1 if self.norm == 0 else 0
-        if reach == 0 or self.budget < cost_of_one or (self.norm != 0 and reach < least):
+        if reach == 0 or (self.budget < 1 if self.norm == 0 else reach < least):
             return "cannot pay for any change, because the budget is too small"
         return ""
 
@@ -1499,7 +1495,6 @@ class Report:
     attacker: Attacker
     n_rows: int  # of the data
     label_column: str
-    classes_from: str
     checked: dict[int, str] = field(default_factory=dict)
     undecided: dict[int, str] = field(default_factory=dict)
     wrong: dict[int, str] = field(default_factory=dict)
@@ -1548,7 +1543,7 @@ class Report:
                 "features": model.n_features,
                 "feature_names": model.names,
                 "classes": model.classes,
-                "classes_from": self.classes_from,
+                "classes_from": model.classes_from,
             },
             "data": {
                 "sha256": self.header["data"],
@@ -1584,7 +1579,7 @@ class Report:
             "model": [
                 (f"the first {used[0]} of {used[1]} iterations; " if used else "")
                 + f"{len(model.trees)} trees, {model.n_features} features",
-                f"classes in the order of the outputs, {self.classes_from}: "
+                f"classes in the order of the outputs, {model.classes_from}: "
                 + ", ".join(map(str, model.classes)),
             ],
             "rows": [(f"all {total}" if first == total else f"the first {first} of {total}")],
@@ -1921,19 +1916,18 @@ class Expectation:
                 for end in list_of(given)
             ]
             ends = {f: [column[f] for column in columns] for f in columns[0]}
+        ends = {f: pair for f, pair in ends.items() if f not in self.model.categories}
+        lengths = {len(end) for pair in ends.values() for end in pair if type(end) is list}
+        if len(lengths) > 1 or any(len(pair) != 2 for pair in ends.values()):
+            refuse("bounds must be pairs, and those by row of one length")
         fixed: dict[int, Interval] = {}
-        by_row: dict[int, dict[int, Interval]] = {}
-        for f, (low, high) in ends.items():
-            if f in self.model.categories:
+        by_row: dict[int, dict[int, Interval]] = {row: {} for row in range(max(lengths, default=0))}
+        for f, pair in ends.items():
+            if list not in map(type, pair):
+                fixed[f] = self.pair(*pair)
                 continue
-            counts = {len(end) for end in (low, high) if type(end) is list}
-            if not counts:
-                fixed[f] = self.pair(low, high)
-                continue
-            (count,) = counts
-            low, high = (end if type(end) is list else [end] * count for end in (low, high))
-            for row, (a, b) in enumerate(zip(low, high, strict=True)):
-                by_row.setdefault(row, {})[f] = self.pair(a, b)
+            for row, own in by_row.items():
+                own[f] = self.pair(*(end[row] if type(end) is list else end for end in pair))
         return fixed, by_row
 
     def pair(self, low: Any, high: Any) -> Interval:
@@ -1992,7 +1986,7 @@ class Expectation:
             yield "have other steps"
         if expected.codes.get(f, set()) - proved.codes.get(f, set()):
             yield "have fewer categories to change to"
-        if proved.group_of(f) != expected.group_of(f):
+        if proved.group_of.get(f) != expected.group_of.get(f):
             yield "are in other one-hot groups"
         by_row = proved.row_bounds or expected.row_bounds
         for row in range(len(rows) if by_row else 1):
@@ -2070,7 +2064,7 @@ def check(
             content.update(struct.pack(f"<{len(row)}dI", *row, place))
         if content.hexdigest() != header["data"]:
             refuse("was written for other data; give those, with the same --label and --classes")
-        report = Report(header, problem.attacker, n_rows, column, ensemble.classes_from)
+        report = Report(header, problem.attacker, n_rows, column)
         report.missing = sum(value != value for value in chain(*rows))
         for reader in records_of(blocks):
             on_row(printable(report.judge(reader, problem, rows, labels)))

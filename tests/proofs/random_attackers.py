@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +194,10 @@ def check_expectation(seed: int, folder: Path) -> set[str]:
     stronger = list(strengthened(rng, options))
     for kind, more in stronger:
         assert proof.check(cg.Attacker(**more).to_dict() | OWN).exit_code == 1, (seed, kind)
-    for kind, more in stronger:
-        report = Proof(folder, more).check(expected)
+    for (kind, more), (_, other) in pairwise([*stronger, stronger[0]]):
+        proof = Proof(folder, more)
+        report = proof.check(expected)
         assert report.exit_code == 0, (seed, kind, report.not_covered)
+        if other is not more:  # stronger in another option
+            assert proof.check(cg.Attacker(**other).to_dict() | OWN).exit_code == 1, (seed, kind)
     return {kind for kind, _ in stronger}

@@ -115,6 +115,8 @@ def test_what_the_proof_does_not_say_is_not_covered(
         {"step": {"0": 0}},
         {"bounds": [2, 1]},
         {"bounds": [[[0] * 9], [[1] * 9]]},
+        {"bounds": {"src bytes": [[0, 0, 0], 1], "rent": [0, [1, 1]]}},
+        {"bounds": {"src bytes": [0, 1, 2]}},
         {"categories": {"proto": ["gre"]}},
         {"categories": {"0": [1]}},
         {"one_hot": [["own", "proto"]]},
