@@ -56,6 +56,67 @@ def commands(name: str) -> list[str]:
     return [line for step in steps if "run" in step for line in step["run"].splitlines()]
 
 
+# ── the environment of contributors ──────────────────────────────────────────────────────────
+
+
+def test_what_builds_without_isolation_is_installed_before() -> None:
+    installed, isolated = set(), {}
+    block = CONTRIBUTING[CONTRIBUTING.index("## Build") : CONTRIBUTING.index("## Test")]
+    for line in re.findall(r"^\.venv/bin/pip install (.+)$", block, re.M):
+        for folder in re.findall(r"-e \"?(\.[\w/]*)", line):
+            isolated[folder] = "--no-build-isolation" not in line
+        installed |= {word for word in line.split() if word[0].isalpha()}
+    assert isolated == {".": False, "./experiments": True}
+    needed = {re.split(r"[>=;]", name)[0] for name in PROJECT["build-system"]["requires"]}
+    assert {*needed, "cmake", "ninja"} <= installed
+
+
+def test_pyspark_is_downloaded_only_where_it_is_asked_for() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert [name for name, needed in extras.items() if "pyspark" in " ".join(needed)] == ["spark"]
+    assert "spark" not in " ".join(extras["test"] + extras["dev"])
+
+
+@pytest.mark.parametrize(
+    ("required", "code"), [("0", pytest.ExitCode.NO_TESTS_COLLECTED), ("1", 2)]
+)
+def test_without_pyspark_its_tests_are_skipped_or_fail_where_nothing_may_be_skipped(
+    required: str, code: int
+) -> None:
+    program = (
+        "import pytest, sys; sys.modules['pyspark'] = None; sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "tests/spark/test_faults.py"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *options],
+        cwd=REPOSITORY,
+        env={**os.environ, "CARVEGBM_REQUIRE_ALL": required},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout
+
+
+def test_ids_of_tests_do_not_depend_on_time_and_hash_seed() -> None:
+    """`.ci/run` compares those of all tests; this folder has compressed bytes as parameters."""
+    collected = []
+    for now in (0, 10**9):
+        program = f"import pytest, sys, time; time.time = lambda: {now}; pytest.main(sys.argv[1:])"
+        options = ["--collect-only", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        done = subprocess.run(
+            [sys.executable, "-c", program, *options, "tests/instances"],
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONHASHSEED": str(now)},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        collected.append([line for line in done.stdout.splitlines() if "::" in line])
+    assert collected[0]
+    assert collected[0] == collected[1]
+
+
 # ── versions ─────────────────────────────────────────────────────────────────────────────────
 
 
