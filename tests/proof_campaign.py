@@ -56,6 +56,14 @@ def check_proof(case: Case) -> str:
             )
             assert report.is_proved, f"{engine}: {report}"
             assert report.checked == {0: expected}, f"{engine}: {report.checked} {expected}"
+        # The attacker in the checker's document is the same one.
+        rebuilt = cg.Attacker.from_dict(report.document()["attacker"])
+        cg.verify(ensemble, X, y, rebuilt, timeout=TIMEOUT, threads=1, proof=proof)
+        report = carvegbm_check.check(
+            proof, saved, (rows.tolist(), list(y)), expect=attacker.to_dict(), allow_trivial=True
+        )
+        assert report.is_proved, report
+        assert cg.Attacker.from_dict(report.document()["attacker"]) == rebuilt
     return expected
 
 
