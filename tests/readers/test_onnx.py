@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from sklearn import ensemble as forests
 
 import carvegbm as cg
@@ -31,7 +29,6 @@ from readers.onnx_graphs import (  # noqa: E402
     regressor,
     run,
 )
-from readers.test_fuzz import check as check_mutated  # noqa: E402
 
 MODELS = 2  # per setting; `library_campaign` asks about as many as you like
 STUMP = {"feature": 1, "mode": "BRANCH_LEQ", "value": 0.5, "true": {0: -1.0}, "false": {0: 1.0}}
@@ -420,33 +417,6 @@ def test_a_label_is_needed_for_every_class():
         made = changed(classifier([STUMP], [0, 1], n_features=2), classlabels_int64s=labels)
         with pytest.raises(ModelError, match=f"has {count} class labels; a classifier needs two"):
             load(made)
-
-
-WHOLE = {
-    "regressor": regressor([STUMP, STUMP], n_features=2).SerializeToString(),
-    "classifier": classifier([STUMP], ["no", "yes"], n_features=2).SerializeToString(),
-    "ensemble": ensemble(
-        [{**STUMP, "mode": MEMBER, "value": [1.0, 2.0]}], n_features=2
-    ).SerializeToString(),
-}
-
-
-@settings(
-    max_examples=max(150, settings().max_examples),
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(
-    name=st.sampled_from(sorted(WHOLE)),
-    cut=st.one_of(st.none(), st.floats(0, 1)),
-    changes=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=4),
-)
-def test_a_mutated_file_is_an_ensemble_or_one_line(name, cut, changes, tmp_path):
-    content = bytearray(WHOLE[name])
-    for place, byte in changes:
-        content[int(place * (len(content) - 1))] = byte
-    if cut is not None:
-        content = content[: int(cut * len(content))]
-    check_mutated(bytes(content), tmp_path / "model")
 
 
 def test_the_command_line_reads_and_converts_a_model(cli, tmp_path):

@@ -122,7 +122,7 @@ def assemble(
     nodes["missing"][nodes["feature"] < 0] = -1
 
     scores = np.zeros((n_leaves, n_outputs))
-    done = 0
+    done, largest = 0, float(np.abs(np.asarray(fields.get("base_score", 0.0))).max())
     for index, tree in enumerate(trees):
         own = tree.score[leaf[starts[index] : starts[index + 1]]]
         if tree.score.ndim == 2:
@@ -134,8 +134,9 @@ def assemble(
                 f"tree {index} counts for output {tree.output}, the model has {n_outputs} outputs; "
                 "the file is damaged"
             )
+        largest += float(np.abs(own).max(initial=0.0))
         done += len(own)
-    return Ensemble(
+    ensemble = Ensemble(
         nodes,
         place[starts[:-1]],
         scores,
@@ -147,6 +148,8 @@ def assemble(
         set_codes=listed.codes,
         **fields,
     )
+    _refuse_overflow(largest, ensemble.sum_precision)
+    return ensemble
 
 
 def _all_categories(
@@ -321,6 +324,14 @@ def _spelled_out_tree(tree: Tree, room: int) -> Tree | None:
 
 def _joined(parts: Iterable[npt.NDArray[Any]], kind: type[np.generic]) -> npt.NDArray[Any]:
     return np.concatenate([np.empty(0, dtype=kind), *parts])
+
+
+def _refuse_overflow(largest: float, precision: Precision) -> None:
+    """Refuse scores whose sums the library cannot hold: it would decide by infinity or NaN."""
+    if not largest <= float(np.finfo(precision).max):
+        raise ModelError(
+            f"the scores of the trees may add up to {largest:.3g}, more than {precision} holds"
+        )
 
 
 def check_size(n_leaves: int, n_outputs: int) -> None:

@@ -1,0 +1,223 @@
+"""Long checks, which are no part of the test suite and of .ci/run.
+
+    python tools/campaigns.py fuzz --files 100000 --coverage 2000
+    python tools/campaigns.py answers --function stability --cases 10000
+
+Each command prints counts and, for every mistake, the seed or the arguments that reproduce it; the
+exit code is 1 if there was one. Tests run a small sample of each with the same functions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import random
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(REPOSITORY / "tests")]
+
+from fuzzing import FORMATS, OUTCOMES, SLOW  # noqa: E402 - found by the line above
+
+# ── fuzz: mutated files ──────────────────────────────────────────────────────────────────────
+
+SECONDS = 2.0  # of processor time that a file may take
+PATIENCE = 20.0  # seconds after which a file counts as a hang, if the machine is busy
+MEMORY = 512 << 20  # bytes that a file may take
+FEW_FILES = 500  # of formats that start a process per file
+MOST_FINDINGS = 50  # per format
+TRACED = ("carvegbm/readers/", "carvegbm_check.py")
+
+
+def worker(name: str, seeds: range, traced: int, answers: Connection) -> None:
+    """Check files of one format and send (outcome, seconds, bytes, lines) of each."""
+    warnings.simplefilter("ignore")
+    tested, is_outside = FORMATS[name], name in SLOW
+    memory_disk = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory_disk) as folder:
+        path = Path(folder) / "model"
+        for seed in (10**9, 10**9 + 1):  # imports, and what is computed once
+            outcome_of(lambda seed=seed: tested.check(random.Random(seed), path))
+        children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        if not is_outside:
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, resource.RLIM_INFINITY))
+        answers.send("ready")
+        for seed in seeds:
+            lines = Lines() if seed < traced else None
+            Path("/proc/self/clear_refs").write_text("5")  # the peak is the present size
+            before, started = status("VmRSS"), processor_time()
+            if lines is not None:
+                sys.settrace(lines)
+            found = outcome_of(lambda seed=seed: tested.check(random.Random(seed), path))
+            sys.settrace(None)
+            seconds, memory = processor_time() - started, status("VmHWM") - before
+            if is_outside:
+                grown = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - children
+                memory = max(memory, grown << 10)
+            if seconds > SECONDS and lines is None:
+                found = f"takes {seconds:.1f} s"
+            elif memory > MEMORY:
+                found = f"takes {memory >> 20} MB"
+            answers.send((found, seconds, memory, lines.seen if lines else ()))
+
+
+def outcome_of(check: Callable[[], str]) -> str:
+    try:
+        return check()
+    except BaseException as error:
+        while error.__cause__ is not None:
+            error = error.__cause__
+        frame = inspect.getinnerframes(error.__traceback__)[-1] if error.__traceback__ else None
+        place = f"{Path(frame.filename).name}:{frame.lineno}" if frame else "?"
+        return f"{type(error).__name__}: {error} ({place})"
+
+
+def status(field: str) -> int:
+    """A size of this process in bytes."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if field in line)
+    return int(line.split()[1]) << 10
+
+
+def processor_time() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+class Lines:
+    """A trace function that collects the lines of the readers and the checker that run."""
+
+    def __init__(self) -> None:
+        self.seen: set[tuple[str, int]] = set()
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> Any:
+        if event == "line":
+            self.seen.add((frame.f_code.co_filename, frame.f_lineno))
+        elif not any(part in frame.f_code.co_filename for part in TRACED):
+            return None
+        return self
+
+
+def fuzz(given: argparse.Namespace) -> bool:
+    """Check mutated files; print a line per format, and the coverage of the readers."""
+    covered: set[tuple[str, int]] = set()
+    is_fine = True
+    for name in given.format or FORMATS:
+        n_files = min(given.files, FEW_FILES) if name in SLOW else given.files
+        is_fine &= fuzz_format(name, range(given.first, given.first + n_files), given, covered)
+    if covered:
+        print_coverage(covered)
+    return is_fine
+
+
+def fuzz_format(
+    name: str, seeds: range, given: argparse.Namespace, covered: set[tuple[str, int]]
+) -> bool:
+    """Check files of one format, and start another process after a crash or a hang."""
+    counts: Counter[str] = Counter()
+    n_findings, slowest, largest, started = 0, (0.0, 0), (0, 0), time.monotonic()
+    while seeds and n_findings < MOST_FINDINGS:
+        for found, seconds, memory, lines in checked(name, seeds, given.coverage):
+            slowest = max(slowest, (seconds, seeds[0]))
+            largest = max(largest, (memory, seeds[0]))
+            covered.update(lines)
+            is_finding = found not in OUTCOMES
+            counts["finding" if is_finding else found] += 1
+            if is_finding:
+                n_findings += 1
+                print(f"{name}, seed {seeds[0]}: {found}", flush=True)
+            seeds = seeds[1:]
+            if n_findings == MOST_FINDINGS:
+                break
+    total = counts.total()
+    past = 100 * (1 - counts["refused: syntax"] / total)
+    refused = counts["refused"] + counts["refused: syntax"]
+    print(
+        f"{name}: {total} files in {time.monotonic() - started:.0f} s, {past:.0f} % past the "
+        f"syntax, {counts['accepted']} accepted, {refused} refused, {n_findings} findings; "
+        f"slowest {slowest[0]:.2f} s (seed {slowest[1]}), most memory {largest[0] >> 20} MB "
+        f"(seed {largest[1]})",
+        flush=True,
+    )
+    return not n_findings
+
+
+def checked(name: str, seeds: range, coverage: int) -> Iterator[tuple[str, float, int, Any]]:
+    """What a worker sends of each file, until it has ended or must be ended."""
+    ours, theirs = get_context("spawn").Pipe(duplex=False)
+    process = get_context("spawn").Process(target=worker, args=(name, seeds, coverage, theirs))
+    process.start()
+    theirs.close()
+    try:
+        assert ours.recv() == "ready"
+        for _ in seeds:
+            if not ours.poll(PATIENCE):
+                yield f"no end after {PATIENCE:.0f} s", PATIENCE, 0, ()
+                return
+            try:
+                answer = ours.recv()
+            except EOFError:
+                process.join()
+                yield f"the process ended with {process.exitcode}", 0.0, 0, ()
+                return
+            yield answer
+    finally:
+        process.kill()
+        process.join()
+
+
+def print_coverage(covered: set[tuple[str, int]]) -> None:
+    """Print the share of the lines of functions that ran, by module."""
+    root = REPOSITORY / "src"
+    files = [*sorted((root / "carvegbm/readers").rglob("*.py")), root / "carvegbm_check.py"]
+    ran, known = 0, 0
+    for path in files:
+        lines = lines_of(compile(path.read_text(), str(path), "exec"), is_function=False)
+        seen = lines & {line for file, line in covered if file == str(path)}
+        if not lines:
+            continue
+        missed = ", ".join(map(str, sorted(lines - seen)))
+        print(f"{path.relative_to(root)}: {len(seen)} of {len(lines)} lines; not {missed}")
+        if "readers" in str(path):
+            ran, known = ran + len(seen), known + len(lines)
+    print(f"carvegbm.readers: {ran} of {known} lines, {100 * ran / known:.1f} %", flush=True)
+
+
+def lines_of(code: CodeType, *, is_function: bool) -> set[int]:
+    """The lines of the functions in a code object, without those of their headers."""
+    found: set[int] = set()
+    if is_function:
+        found = {line for *_, line in code.co_lines() if line and line > code.co_firstlineno}
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            found |= lines_of(inner, is_function=bool(inner.co_flags & inspect.CO_OPTIMIZED))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("fuzz", help="mutated files for the readers and the checker")
+    command.add_argument("--format", action="append", help="default: all formats in turn")
+    command.add_argument("--files", type=int, default=100_000, help="per format")
+    command.add_argument("--first", type=int, default=0, help="first seed")
+    command.add_argument("--coverage", type=int, default=0, help="trace files with lower seeds")
+    command.set_defaults(run=fuzz)
+    given = parser.parse_args()
+    return 0 if given.run(given) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
