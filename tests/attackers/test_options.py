@@ -346,6 +346,85 @@ def test_bounds_can_keep_a_group_out_of_a_state():
     assert (found.lower[2], found.upper[2]) == (0, 0)
 
 
+# ── Series and frames ────────────────────────────────────────────────────────────────────────
+
+FRAME = pd.DataFrame({"count": [1.0, 5.0, 3.0], "bytes": [10.0, 20.0, 90.0]}, index=[7, 8, 9])
+
+
+def test_statistics_of_a_frame_are_scales_and_bounds_by_name():
+    std = limits(scale=FRAME.std()).scale
+    assert std.tolist() == [FRAME["bytes"].std(), FRAME["count"].std(), 1, 1, 1]
+    found = limits(bounds=(FRAME.min(), FRAME.max()))
+    assert found.lower.tolist() == [10, 1, -math.inf, -math.inf, -math.inf]
+    assert found.upper.tolist() == [90, 5, math.inf, math.inf, math.inf]
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(FRAME.to_dict("list"))
+    assert limits(scale=frame.std()).scale.tolist() == pytest.approx(std.tolist(), rel=1e-15)
+    assert limits(bounds=(frame.min(), frame.max())).upper.tolist() == found.upper.tolist()
+
+
+def test_a_series_without_names_is_the_list_of_its_values():
+    numbers = [1.0, 2.0, 3.0, 4.0, 5.0]
+    series = pd.Series(numbers)
+    assert cg.Attacker(1, 1, scale=series) == cg.Attacker(1, 1, scale=numbers)
+    assert cg.Attacker(1, 1, bounds=(series, 9)) == cg.Attacker(1, 1, bounds=(numbers, 9))
+    assert cg.Attacker(1, 1, bounds=(0, series)) == cg.Attacker(1, 1, bounds=(0, numbers))
+    with refused("scale", "one per feature (5)"):
+        limits(scale=pd.Series([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("kind", [pd.Series, np.array, list], ids=["series", "array", "list"])
+def test_bounds_by_feature_may_have_a_number_per_row(kind):
+    ends = kind([0.0, 1.0, 2.0]), kind([5.0, 5.0, 5.0])
+    found = limits(bounds={"bytes": ends, "count": (0, 9)})
+    assert found.by_row
+    assert found.lower[:, :3].tolist() == [[row, 0, -math.inf] for row in range(3)]
+    assert found.upper[:, :3].tolist() == [[5, 9, math.inf]] * 3
+    one_end = limits(bounds={"count": (0, kind([1.0, 2.0]))})
+    assert one_end.upper[:, 1].tolist() == [1, 2]
+
+
+def test_frames_of_bounds_go_by_the_names_of_their_columns():
+    found = limits(bounds=(FRAME - 1, FRAME + 1))
+    assert found.lower[:, :3].tolist() == [
+        [low - 1, count - 1, -math.inf] for count, low in FRAME.to_numpy().tolist()
+    ]
+    every = pd.DataFrame(np.zeros((2, 5)))  # columns 0, 1, …: the model's
+    assert limits(bounds=(every, every + 1)).upper.tolist() == [[1] * 5] * 2
+
+
+def test_verdicts_with_bounds_of_series_are_those_with_arrays():
+    X = np.array([[0.45, 0, 0, 1, 0], [0.45, 0, 0, 1, 0]])
+    series = pd.Series([0.45, 0.4]), pd.Series([0.47, 0.9])
+    attacker = cg.Attacker("inf", 0.1, bounds={"bytes": series})
+    assert cg.verify(PLAIN, X, [0, 0], attacker).status.tolist() == ["robust", "fragile"]
+    copy.deepcopy(attacker)
+    assert pickle.loads(pickle.dumps(attacker)) == attacker
+    assert attacker != cg.Attacker("inf", 0.1, bounds={"bytes": (0.4, 0.9)})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bounds": {"count": (pd.Series([1.0, math.nan]), 9)}},
+         ["bounds of count in row 1", "NaN"]),
+        ({"bounds": {"count": (pd.Series([1.0, 5.0]), pd.Series([2.0, 4.0]))}},
+         ["bounds of count in row 1", "(5.0, 4.0)"]),
+        ({"bounds": {"count": ([1.0, 2.0], 9), "bytes": ([1.0], 9)}},
+         ["as many numbers", "2 of count", "1 of bytes"]),
+        ({"bounds": {"count": (pd.Series(["a"]), 9)}}, ["bounds of count"]),
+        ({"bounds": {"count": (FRAME, 9)}}, ["bounds of count", "a number per row"]),
+        ({"bounds": {"count": ("x", 9)}}, ["bounds of count must be a pair"]),
+        ({"scale": pd.Series({"count": 0.0})}, ["scale of count must be > 0", "constant"]),
+        ({"scale": pd.Series([1.0, 2.0], index=["count", "count"])}, ["no label twice"]),
+        ({"scale": pd.Series({"count": math.nan})}, ["scale of count", "NaN"]),
+    ],
+)  # fmt: skip
+def test_other_series_are_refused_by_the_name_of_the_feature(options, words):
+    with refused(*words):
+        cg.Attacker(1, 1, **options)
+
+
 # ── bounds per instance ──────────────────────────────────────────────────────────────────────
 
 LOWER, UPPER = np.zeros((3, 5)), np.arange(15.0).reshape(3, 5)

@@ -23,7 +23,7 @@ catboost = pytest.importorskip("catboost")
 from readers import catboost_models  # noqa: E402
 from readers.catboost_models import classes_of, data, options  # noqa: E402
 
-MODELS = 2  # per setting; `library_campaign` asks about as many as you like
+MODELS = 2  # per setting; `tools/campaigns.py libraries` checks many
 LEAF = {"value": 0.0, "weight": 1}
 NODE_SPLIT = small_models.CATBOOST_DOCUMENT["oblivious_trees"][0]["splits"][0]
 
@@ -338,6 +338,34 @@ ONE_HOT = ("oblivious_trees", 1, "splits", 0)
 CLASSES = ("model_info", "class_params", "class_names")
 THRESHOLD = "binclass_probability_threshold"
 SPLIT = ("oblivious_trees", 0, "splits", 0)
+
+
+def test_splits_are_those_of_split_index_as_in_catboost_itself(tmp_path):
+    """CatBoost ignores the border and the feature of a split; a file must not contradict it."""
+    path = tmp_path / "model.json"
+    document = saved(fitted(iterations=8), path)
+    X, _ = data(0)
+
+    def own() -> np.ndarray:
+        path.write_text(json.dumps(document))
+        model = catboost.CatBoostClassifier().load_model(str(path), format="json")
+        return model.predict(X, prediction_type="RawFormulaVal")
+
+    before = own()
+    splits = [split for tree in document["oblivious_trees"] for split in tree["splits"]]
+    one, other = splits[0], next(s for s in splits if s["split_index"] != splits[0]["split_index"])
+    original = dict(one)
+    one["border"], one["float_feature_index"] = other["border"], other["float_feature_index"]
+    assert (own() == before).all()
+    with pytest.raises(ModelError, match="split_index"):
+        load(path)
+    one["split_index"] = other["split_index"]
+    assert (own() != before).any()
+    np.testing.assert_allclose(load(path).raw_score(X), own(), rtol=1e-14)  # another order
+    one.update(original, split_index=other["split_index"])
+    own()
+    with pytest.raises(ModelError, match="split_index"):
+        load(path)
 
 
 @pytest.mark.parametrize(

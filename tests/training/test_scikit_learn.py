@@ -9,11 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import carvegbm as cg
+from carvegbm.errors import CarveError
 from training import problems
 from training.estimators import (
     CLASSIFIERS,
@@ -148,6 +152,73 @@ def test_robust_score_works_as_scoring(classifier):
         cv=3,
     ).fit(X, y)
     assert search.best_params_[f"{name}__num_leaves"] in (4, 8)
+
+
+SEARCHES = {
+    "grid": lambda model, grid, score: GridSearchCV(model, grid, scoring=score, cv=2),
+    "grid, in two processes": lambda model, grid, score: GridSearchCV(
+        model, grid, scoring=score, cv=2, n_jobs=2
+    ),
+    "several scores": lambda model, grid, score: GridSearchCV(
+        model, grid, scoring={"robust": score, "accuracy": "accuracy"}, refit="robust", cv=2
+    ),
+    "halving": lambda model, grid, score: HalvingGridSearchCV(model, grid, scoring=score, cv=2),
+}
+
+
+@pytest.mark.parametrize("error_score", [np.nan, "raise"])
+@pytest.mark.parametrize("search", SEARCHES)
+def test_robust_score_of_a_pipeline_ends_a_search_with_its_reason(search, error_score):
+    X, y = problems.two_classes()
+    pipeline = make_pipeline(MinMaxScaler(), classifier(n_estimators=2))
+    grid = {"largespreadclassifier__num_leaves": [4, 8]}
+    searching = SEARCHES[search](pipeline, grid, type(pipeline[-1]).robust_score)
+    with pytest.raises(CarveError, match=r"a Pipeline: .* scale= in place of a scaler"):
+        searching.set_params(error_score=error_score).fit(X, y)
+
+
+@CLASSIFIERS
+def test_robust_score_of_a_pipeline_is_no_number(classifier):
+    X, y = problems.two_classes()
+    pipeline = make_pipeline(MinMaxScaler(), classifier(n_estimators=2))
+    score = type(pipeline[-1]).robust_score
+    with pytest.raises(CarveError, match="cannot score a Pipeline"):
+        cross_val_score(pipeline, X, y, cv=2, scoring=score)
+    with pytest.raises(CarveError, match="cannot score a Pipeline"):
+        float(score(pipeline.fit(X, y), X, y))
+    with pytest.raises(CarveError, match="cannot score a DecisionTreeClassifier"):
+        cross_val_score(DecisionTreeClassifier(), X, y, cv=2, scoring=score)
+
+
+def test_robust_score_takes_a_search_over_the_estimator():
+    X, y = problems.two_classes()
+    model = classifier(n_estimators=2)
+    score = type(model).robust_score
+    search = GridSearchCV(model, {"num_leaves": [4, 8]}, scoring=score, cv=2)
+    assert (cross_val_score(search, X, y, cv=2, scoring=score) > 0).all()
+    found = search.fit(X, y)
+    assert score(found, X, y) == found.best_estimator_.robust_score(X, y)
+    with pytest.raises(CarveError, match="cannot score a GridSearchCV"):
+        float(score(clone(search).set_params(refit=False).fit(X, y), X, y))
+
+
+@CLASSIFIERS
+def test_questions_to_an_estimator_call_features_by_their_names(classifier):
+    X, y = problems.two_classes()
+    names = [f"n{position}" for position in range(X.shape[1])]
+    frame = pd.DataFrame(X, columns=names)
+    limits = {"features": names[:2], "scale": frame.std(), "bounds": (frame.min(), frame.max())}
+    for given in (limits, {**limits, "features": [0, 1], "scale": X.std(0)}):
+        model = classifier(n_estimators=2, budget=0.1, **given).fit(frame, y)
+        found = model.verify(frame, y)
+        assert found.attacker.features == ("n0", "n1")
+        assert set(found.attacker.scale) == set(found.attacker.bounds) == set(names)
+        assert "'n1'" in str(found)
+        attacker = cg.Attacker("inf", 0.1, **given)
+        same = cg.verify(model, frame, y, attacker)
+        assert same.status.tolist() == found.status.tolist()
+    nameless = classifier(n_estimators=2, features=[0, 1]).fit(X, y)
+    assert nameless.verify(X, y).attacker.features == (0, 1)
 
 
 @CLASSIFIERS

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
+import early_stopped
 from carvegbm.training.refitting.rewriting import rewriter
 from training import problems
 from training.refits import refit, robustness, same_trees
@@ -174,6 +175,16 @@ def test_an_estimator_that_stopped_early_is_refitted_up_to_its_best_round():
     assert cg.load(better).n_trees == 1
     assert robustness(better, (X, y), ATTACKER) > robustness(model, (X, y), ATTACKER)
     raw = better.predict(X, output_margin=True)
+    assert np.array_equal(raw, cg.load(better).raw_score(X))
+
+
+def test_a_file_of_one_is_refitted_up_to_its_best_round_and_comes_back_as_that(tmp_path):
+    model, path = early_stopped.saved(tmp_path)
+    X, y = early_stopped.rows()
+    better = refit(path, (X, y), (X, y), ATTACKER, steps=20, learning_rate=0.05)
+    rounds = model.best_iteration + 1
+    assert better.num_boosted_rounds() == cg.load(better).n_trees == rounds
+    raw = better.predict(xgb.DMatrix(X), output_margin=True)
     assert np.array_equal(raw, cg.load(better).raw_score(X))
 
 
