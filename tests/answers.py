@@ -1,20 +1,13 @@
-"""What a right answer is, for every function that answers a question, and a script that checks it.
+"""What a right answer is, for every function that answers a question.
 
-    python tests/answers.py --function stability --cases 10000
-
-prints counts and, at the first disagreement with the oracle, the check and the arguments of
-`make_case` that reproduce it. Without `--function` all of them are checked in turn, without
-`--norm` the norms take turns. `test_answers.py` runs a small sample of the same.
+`test_answers.py` checks a sample of cases and `tools/campaigns.py answers` many.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
@@ -26,7 +19,7 @@ import carvegbm as cg
 import oracle
 import oracle_properties
 from asking import attacker_of, question, without_budget
-from generators import MIX, NORMS, Case, make_case, moved_to_confidence
+from generators import MIX, NORMS, Case, moved_to_confidence
 from oracle import rounded_down, rounded_up
 from random_trees import LARGEST_BUDGET, SMALLEST_BUDGET
 
@@ -340,56 +333,3 @@ def arguments_of(function: str, seed: int, norm: float | None = None) -> Argumen
     kind, task = MIX[seed % len(MIX)]
     task = task if task in tasks else tasks[seed % len(tasks)]
     return seed, norms[seed // len(MIX) % len(norms)] if norm is None else norm, kind, task
-
-
-def run(
-    title: str,
-    check: Callable[[Case], str],
-    cases: Iterable[tuple[Any, ...]],
-    *,
-    make: Callable[..., Case] = make_case,
-    keep_going: bool,
-) -> bool:
-    """Check case after case, and print what was found; whether all of it agrees."""
-    counts: Counter[str] = Counter()
-    started = time.perf_counter()
-    for arguments in cases:
-        try:
-            counts[check(make(*arguments))] += 1
-        except Exception as error:
-            counts["disagreement"] += 1
-            print(f"{check.__name__}({make.__name__}{arguments}): {error!r}", flush=True)
-            if not keep_going:
-                return False
-    seconds = time.perf_counter() - started
-    print(f"{title}: {counts.total()} cases in {seconds:.0f} s: {dict(counts)}", flush=True)
-    return counts["disagreement"] == 0
-
-
-def parser_of(text: str) -> argparse.ArgumentParser:
-    """What both scripts are asked."""
-    parser = argparse.ArgumentParser(description=text.split("\n", 1)[0])
-    parser.add_argument("--cases", type=int, default=10_000)
-    parser.add_argument("--norm", choices=[str(norm) for norm in NORMS], action="append")
-    parser.add_argument("--first", type=int, default=0, help="first seed")
-    parser.add_argument("--keep-going", action="store_true", help="count all disagreements")
-    return parser
-
-
-def main() -> int:
-    parser = parser_of(__doc__)
-    parser.add_argument("--function", choices=list(ANSWERS), action="append")
-    given = parser.parse_args()
-    agree = True
-    for function in given.function or ANSWERS:
-        check, _, norms = ANSWERS[function]
-        for norm in [None] if given.norm is None else map(float, given.norm):
-            if norm is None or norm in norms:
-                seeds = range(given.first, given.first + given.cases)
-                cases = (arguments_of(function, seed, norm) for seed in seeds)
-                agree &= run(function, check, cases, keep_going=given.keep_going)
-    return 0 if agree else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,17 +1,13 @@
 """Runs that are killed, interrupted, doubled, damaged and continued with other inputs, at random.
 
-    python tests/interrupted_runs.py --cases 2000
-
-prints counts and, at the first mistake, the seed that repeats it. A case is a few attempts at one
-`verify --output FILE --resume`. Whatever happens to them, an attempt ends with the result of an
-uninterrupted run, except for times, or with one line and another exit code; one that is not
-disturbed, about the same question, never ends without the result.
-`cli/test_resumed_runs.py` runs a small sample of the same.
+A case is a few attempts at one `verify --output FILE --resume`. Whatever happens to them, an
+attempt ends with the result of an uninterrupted run, except for times, or with one line and another
+exit code; one that is not disturbed, about the same question, never ends without the result.
+`cli/test_resumed_runs.py` runs a sample of cases and `tools/campaigns.py interrupted` many.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -19,8 +15,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,7 +119,7 @@ class Runs:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
         environment["PYTHONPATH"] = os.path.dirname(__file__)
         self._server = subprocess.Popen(
-            [sys.executable, __file__, "--serve"],
+            [sys.executable, "-c", "import interrupted_runs; interrupted_runs.serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -351,34 +345,3 @@ def damage(path: Path, rng: random.Random) -> str | None:
         return None
     path.write_bytes(changed)
     return how
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0, help="of the first case")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.serve:
-        serve()
-        return
-    counts: Counter[str] = Counter()
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        runs = Runs(Path(folder))
-        try:
-            for seed in range(given.seed, given.seed + given.cases):
-                try:
-                    counts.update(check(runs, seed))
-                except BaseException:
-                    print(f"seed {seed}")
-                    raise
-        finally:
-            runs.close()
-    for what, count in sorted(counts.items()):
-        print(f"{count:6} {what}")
-    print(f"{given.cases} cases, {time.monotonic() - started:.0f} s")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""The product against the oracle, on a seeded sample; `campaign.py` runs the large ones."""
+"""The product against the oracle, on a seeded sample; `tools/campaigns.py engines` runs many."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import carvegbm as cg
 import oracle
 from asking import product_attacker, without_budget
-from campaign import check
+from engine_answers import check
 from generators import KINDS, MIX, NORMS, Case, make_case
 from lightgbm_text import lightgbm_text
 from random_trees import LARGEST_BUDGET, SMALLEST_BUDGET

@@ -1,6 +1,6 @@
 """The product against the oracle on directions, steps, finite features and rows of bounds.
 
-A seeded sample; `limits_campaign.py` runs the large ones.
+A seeded sample; `tools/campaigns.py limits` runs many.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ import carvegbm as cg
 import oracle
 from answers import ANSWERS, check_attack
 from asking import attacker_of, options_of, question
-from campaign import check
+from engine_answers import arguments_of, check, check_briefly
 from generators import Case
 from kinds import LIMITS, NORMS, SITUATIONS, make_kind
-from limits_campaign import arguments_of, check_briefly
 from plain_trees import leaf, split
 
 CASES = 8  # per limit and norm; as many again are asked about briefly

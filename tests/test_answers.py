@@ -1,4 +1,4 @@
-"""Every function that answers a question, on a sample; `answers.py` runs the large ones.
+"""Every function that answers a question, on a sample; `tools/campaigns.py answers` runs many.
 
 HYPOTHESIS_PROFILE=thorough takes a hundred times as many cases.
 """

@@ -1,10 +1,10 @@
-"""Long checks, which are no part of the test suite and of .ci/run.
+"""Run long checks, which are not part of the test suite or of .ci/run.
 
     python tools/campaigns.py fuzz --files 100000 --coverage 2000
     python tools/campaigns.py answers --function stability --cases 10000
 
 Each command prints counts and, for every mistake, the seed or the arguments that reproduce it; the
-exit code is 1 if there was one. Tests run a small sample of each with the same functions.
+exit code is 1 if there was one. The tests run a small sample of each with the same functions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from itertools import product
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -29,7 +31,18 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(REPOSITORY / "tests")]
 
-from fuzzing import FORMATS, OUTCOMES, SLOW  # noqa: E402 - found by the line above
+# ruff: noqa: E402 - these modules are found by the line above
+import answers
+import engine_answers
+import interrupted_runs
+from answers import ANSWERS
+from fuzzing import FORMATS, OUTCOMES, SLOW
+from generators import MIX, make_case
+from kinds import LIMITS, NORMS, make_kind
+from proofs.asking import NO_LIMIT, check_proof, make_any
+from proofs.asking import arguments as proof_arguments
+
+FAMILIES = ("catboost", "onnx")
 
 # ── fuzz: mutated files ──────────────────────────────────────────────────────────────────────
 
@@ -206,15 +219,173 @@ def lines_of(code: CodeType, *, is_function: bool) -> set[int]:
     return found
 
 
+# ── cases: the functions, the engines and the proofs against the oracle ──────────────────────
+
+
+def check_cases(
+    title: str,
+    check: Callable[[Any], str],
+    make: Callable[..., Any],
+    cases: Iterable[tuple[Any, ...]],
+    given: argparse.Namespace,
+) -> bool:
+    """Check case after case, and print counts; whether all of them agree with the oracle."""
+    counts: Counter[str] = Counter()
+    started = time.monotonic()
+    for arguments in cases:
+        try:
+            counts[check(make(*arguments))] += 1
+        except Exception as error:
+            counts["disagreement"] += 1
+            print(f"{check.__name__}({make.__name__}{arguments}): {error!r}", flush=True)
+            if not given.keep_going:
+                return False
+    seconds = time.monotonic() - started
+    print(f"{title}: {counts.total()} cases in {seconds:.0f} s: {dict(counts)}", flush=True)
+    return counts["disagreement"] == 0
+
+
+def seeds_of(given: argparse.Namespace) -> range:
+    return range(given.first, given.first + given.cases)
+
+
+def norms_of(given: argparse.Namespace) -> list[float]:
+    return [*map(float, given.norm)] if given.norm else [*NORMS]
+
+
+def check_answers(given: argparse.Namespace) -> bool:
+    """Check functions; without --norm the norms take turns."""
+    is_fine = True
+    for function in given.function or ANSWERS:
+        check, _, norms = ANSWERS[function]
+        for norm in norms_of(given) if given.norm else [None]:
+            if norm is None or norm in norms:
+                cases = (answers.arguments_of(function, seed, norm) for seed in seeds_of(given))
+                is_fine &= check_cases(function, check, make_case, cases, given)
+    return is_fine
+
+
+def check_engines(given: argparse.Namespace) -> bool:
+    """Check verdicts, witnesses and radii of each engine."""
+    is_fine = True
+    for norm in norms_of(given):
+        cases = ((seed, norm, *MIX[seed % len(MIX)]) for seed in seeds_of(given))
+        is_fine &= check_cases(f"norm {norm}", engine_answers.check, make_case, cases, given)
+    return is_fine
+
+
+def check_limits(given: argparse.Namespace) -> bool:
+    """Check the same, or functions, for attackers with directions, steps, categories and so on."""
+    is_fine = True
+    for function in given.function or [None]:
+        check, tasks, norms = engine_answers.check, (), NORMS
+        if function is not None:
+            check, tasks, norms = ANSWERS[function]
+        elif given.brief:
+            check = engine_answers.check_briefly
+        for limit, norm in product(given.limit or LIMITS, norms_of(given)):
+            if norm in norms:
+                cases = (
+                    engine_answers.arguments_of(seed, norm, limit, tasks)
+                    for seed in seeds_of(given)
+                )
+                title = f"{function or 'all'}, {limit}, norm {norm}"
+                is_fine &= check_cases(title, check, make_kind, cases, given)
+    return is_fine
+
+
+def check_proofs(given: argparse.Namespace) -> bool:
+    """Prove statuses, and check the proofs from their files."""
+    is_fine = True
+    for limit, norm in product(given.limit or [NO_LIMIT, *LIMITS], norms_of(given)):
+        cases = proof_arguments(seeds_of(given), norm, limit)
+        is_fine &= check_cases(f"{limit}, norm {norm}", check_proof, make_any, cases, given)
+    return is_fine
+
+
+# ── libraries and interrupted runs ───────────────────────────────────────────────────────────
+
+
+def check_libraries(given: argparse.Namespace) -> bool:
+    """Compare scores with CatBoost and onnxruntime, bit for bit, on random models."""
+    is_fine = True
+    for family in given.family or FAMILIES:
+        models = import_module(f"readers.{family}_models")
+        for setting in models.ALL:
+            rows, wrong = 0, 0
+            for seed in seeds_of(given):
+                try:
+                    rows += models.check(setting, seed)
+                except AssertionError as error:
+                    wrong += 1
+                    print(f"{family}, {setting}, seed {seed}: {error}", flush=True)
+            is_fine &= not wrong
+            agree = f"{given.cases - wrong} of {given.cases} models agree"
+            print(f"{family}, {setting}: {agree}, on {rows} rows", flush=True)
+    return is_fine
+
+
+def check_interrupted(given: argparse.Namespace) -> bool:
+    """Disturb runs of the command line at random moments, and resume them."""
+    counts: Counter[str] = Counter()
+    is_fine = True
+    with tempfile.TemporaryDirectory() as folder:
+        runs = interrupted_runs.Runs(Path(folder))
+        try:
+            for seed in seeds_of(given):
+                try:
+                    counts.update(interrupted_runs.check(runs, seed))
+                except AssertionError as error:
+                    is_fine = False
+                    print(f"seed {seed}: {error}", flush=True)
+        finally:
+            runs.close()
+    for event, count in sorted(counts.items()):
+        print(f"{count:6} {event}")
+    return is_fine
+
+
+# ── the command line ─────────────────────────────────────────────────────────────────────────
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("fuzz", help="mutated files for the readers and the checker")
-    command.add_argument("--format", action="append", help="default: all formats in turn")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable[[argparse.Namespace], bool], cases: int) -> Any:
+        command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+        command.set_defaults(run=run)
+        command.add_argument("--first", type=int, default=0, help="first seed")
+        if cases:
+            command.add_argument("--cases", type=int, default=cases, help=f"default: {cases}")
+        return command
+
+    command = add("fuzz", fuzz, 0)
+    command.add_argument("--format", action="append", choices=[*FORMATS], help="default: all")
     command.add_argument("--files", type=int, default=100_000, help="per format")
-    command.add_argument("--first", type=int, default=0, help="first seed")
     command.add_argument("--coverage", type=int, default=0, help="trace files with lower seeds")
-    command.set_defaults(run=fuzz)
+    for name, run in (
+        ("answers", check_answers),
+        ("engines", check_engines),
+        ("limits", check_limits),
+        ("proofs", check_proofs),
+    ):
+        command = add(name, run, 10_000)
+        command.add_argument("--norm", choices=[*map(str, NORMS)], action="append")
+        command.add_argument("--keep-going", action="store_true", help="count all disagreements")
+        if name in ("answers", "limits"):
+            command.add_argument("--function", choices=[*ANSWERS], action="append")
+        if name in ("limits", "proofs"):
+            limits = [*LIMITS] if name == "limits" else [NO_LIMIT, *LIMITS]
+            command.add_argument("--limit", choices=limits, action="append")
+        if name == "limits":
+            command.add_argument("--brief", action="store_true", help="each engine once")
+    add("libraries", check_libraries, 100).add_argument(
+        "--family", choices=FAMILIES, action="append"
+    )
+    add("interrupted", check_interrupted, 1000)
     given = parser.parse_args()
     return 0 if given.run(given) else 1
 

@@ -1,6 +1,6 @@
 """Runs that are disturbed in every way end with the right result, or with one line.
 
-INTERRUPTED_RUNS sets the number of cases; `python tests/interrupted_runs.py` runs many more.
+INTERRUPTED_RUNS sets the number of cases; `tools/campaigns.py interrupted` runs many.
 """
 
 from __future__ import annotations

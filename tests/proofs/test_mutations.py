@@ -26,8 +26,8 @@ from carvegbm.problem import Problem
 from carvegbm.proofs.content import data_hash, model_hash
 from carvegbm.proofs.proving import attacker_of
 from kinds import NORMS
-from proof_campaign import arguments, make_any
 from proofs import by_hand
+from proofs.asking import arguments, make_any
 
 CASES = 20  # per norm
 CHANGES = 16  # of the bytes of each proof; the model, the row and the budget are changed besides

@@ -15,7 +15,7 @@ import carvegbm_check
 from carvegbm.errors import CarveError
 from kinds import LIMITS, NORMS
 from plain_trees import ensemble, stump
-from proof_campaign import NO_LIMIT, arguments, check_proof, make_any
+from proofs.asking import NO_LIMIT, arguments, check_proof, make_any
 
 CASES = 10  # per limit and norm
 STUMPS = ensemble(*(stump(f, 0.5) for f in range(3)), n_features=3)

@@ -16,7 +16,7 @@ import carvegbm_check
 from asking import question
 from carvegbm.instances import sparse
 from kinds import LIMITS, NORMS
-from proof_campaign import NO_LIMIT, arguments, make_any
+from proofs.asking import NO_LIMIT, arguments, make_any
 
 CASES = 6  # per limit and norm
 

@@ -30,7 +30,7 @@ from readers.onnx_graphs import (  # noqa: E402
     run,
 )
 
-MODELS = 2  # per setting; `library_campaign` asks about as many as you like
+MODELS = 2  # per setting; `tools/campaigns.py libraries` checks many
 STUMP = {"feature": 1, "mode": "BRANCH_LEQ", "value": 0.5, "true": {0: -1.0}, "false": {0: 1.0}}
 
 

@@ -1,16 +1,13 @@
-"""The engines of a verdict against the oracle, and a script that asks them about many cases.
+"""What the large-spread and the search engine must answer, by the oracle.
 
-    python tests/campaign.py --cases 20000 --norm 2
-
-prints counts and, at the first disagreement, the arguments of `make_case` that reproduce it.
-Half of the cases sit on boundaries. `test_against_oracle.py` runs a small sample of the same.
-What a right answer is says `answers`; here is what concerns the large-spread engine alone.
+`answers` says what a right answer of each function is; this module adds what concerns one engine,
+and the cases of attackers with limits. The tests check samples, and `tools/campaigns.py` checks
+many cases.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from fractions import Fraction
 from itertools import product
 
@@ -19,17 +16,19 @@ import pytest
 import carvegbm as cg
 import oracle
 from answers import (
+    TIMEOUT,
+    are_neighbours,
     check_attack,
     check_is_large_spread,
     check_margins,
     check_output_range,
     check_radius,
     check_verify,
-    parser_of,
-    run,
 )
-from asking import question
-from generators import MIX, NORMS, Case
+from asking import attacker_of, question, without_budget
+from generators import Case
+from kinds import TURNS
+from random_trees import LARGEST_BUDGET, SMALLEST_BUDGET
 
 
 def check(case: Case) -> str:
@@ -133,15 +132,64 @@ def needs_joint_attack(case: Case, expected: str) -> bool:
     return len(case.ensemble.classes) > 2 and expected in ("vulnerable", "broken")
 
 
-def main() -> int:
-    given = parser_of(__doc__).parse_args()
-    agree = True
-    for norm in NORMS if given.norm is None else map(float, given.norm):
-        seeds = range(given.first, given.first + given.cases)
-        cases = ((seed, norm, *MIX[seed % len(MIX)]) for seed in seeds)
-        agree &= run(f"norm {norm}", check, cases, keep_going=given.keep_going)
-    return 0 if agree else 1
+def check_briefly(case: Case) -> str:
+    """Verdict, witness and radius of each engine, once."""
+    check_is_large_spread(case)
+    if case.ensemble.task == "regression":
+        return _check_range(case)
+    expected = oracle.status(case.ensemble, case.x, case.label, case.attacker)
+    best = oracle.radius(case.ensemble, case.x, case.label, case.attacker)
+    large = oracle.is_large_spread(case.ensemble, case.attacker)
+    for engine in ("search", "large-spread") if large else ("search",):
+        result = cg.verify(*question(case), engine=engine, timeout=TIMEOUT, threads=1)
+        joint = engine == "large-spread" and needs_joint_attack(case, expected)
+        statuses = (expected, "unknown") if joint else (expected,)
+        assert result.status[0] in statuses, f"{engine}: {result.status} for {expected}"
+        found = cg.attack(*question(case), engine=engine, timeout=TIMEOUT, threads=1)
+        assert joint or found.success[0] == (expected in ("fragile", "broken")), f"{engine}: attack"
+        if found.success[0]:
+            check_witness(case, found.witnesses[0].tolist(), found.distance[0])
+        model, X, y, _ = question(case)
+        radius = cg.radius(
+            model, X, y, engine=engine, timeout=TIMEOUT, threads=1, **without_budget(case)
+        )
+        truth = best if best <= LARGEST_BUDGET else math.inf
+        assert radius.lower[0] <= truth <= radius.upper[0], f"{engine}: radius {radius} {truth!r}"
+        if engine == "search" and not 0 < truth < SMALLEST_BUDGET:
+            assert radius.radius[0] == truth, f"{engine}: radius {radius.radius[0]!r} for {truth!r}"
+    return expected
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def check_witness(case: Case, z: list[float], distance: float) -> None:
+    """Within reach, at the distance that is said, on the other side."""
+    ensemble, attacker = case.ensemble, case.attacker
+    assert oracle.allowed(ensemble, case.x, z, attacker), f"{z} is out of reach"
+    cost = oracle.distance(case.x, z, attacker, ensemble)
+    assert distance == oracle.smallest_budget(cost, attacker.norm), f"distance {distance!r}"
+    before, after = (
+        oracle.decide(ensemble, oracle.raw_score(ensemble, row)) == case.label
+        for row in (case.x, z)
+    )
+    assert before != after, f"{z} does not flip"
+
+
+def _check_range(case: Case) -> str:
+    (low,), (high,) = oracle.output_range(case.ensemble, case.x, case.attacker)
+    found = cg.output_range(case.ensemble, [case.x], attacker_of(case), timeout=TIMEOUT, threads=1)
+    for end, bounds in (
+        (low, (found.lowest_lower[0], found.lowest_upper[0])),
+        (high, (found.highest_lower[0], found.highest_upper[0])),
+    ):
+        assert bounds[0] <= end <= bounds[1], f"{float(end)!r} is not in {bounds}"
+        assert are_neighbours(*bounds), f"{bounds} for {float(end)!r}"
+    return "constant" if low == high else "range"
+
+
+def arguments_of(
+    seed: int, norm: float, limit: str, tasks: tuple[str, ...] = ()
+) -> tuple[int, float, str, str, str]:
+    """Arguments of `make_kind` for a seed: situations and tasks take turns."""
+    situation, task = TURNS[seed % len(TURNS)]
+    if tasks and task not in tasks:
+        task = tasks[seed % len(tasks)]
+    return seed, norm, limit, situation, task
