@@ -39,6 +39,7 @@ import re
 import shlex
 import struct
 import sys
+import traceback
 import zlib
 from bisect import bisect_left
 from collections import Counter
@@ -59,6 +60,7 @@ LARGEST_VARINT = 4096  # bits; a sum of doubles in units of the smallest one has
 LARGEST_COUNT = 1 << 22  # of multipliers in a bound
 LARGEST_STEPS = 1 << 50  # of 1 / denominator: a lattice ends there, on both sides
 LARGEST_RATIO = 200  # of an unpacked file to its size
+LARGEST_PACKING = 50  # of an unpacked block of records to its size
 LARGEST_LCM = 1 << 14  # bits of a common denominator; beyond that, costs stay fractions
 
 # what reading a damaged file may raise
@@ -145,7 +147,7 @@ class Model:
     categories: dict[int, dict[int, Any]] = field(default_factory=dict)  # feature: code: label
     rule: str = "label"  # how a number becomes a code
     unknown_is_missing: bool = False
-    iterations: tuple[int, int] | None = None  # used and in the file, where the file has more
+    iterations: tuple[int, int, int] | None = None  # used, total and best, unless all are equal
     path: str = "MODEL"
 
     def checked(self, classes: list[Any] | None) -> Model:
@@ -290,7 +292,7 @@ def iterations_used(trees: str, best: int, total: int) -> int:
     if trees in ("best", "all"):
         return min(best, total) if trees == "best" else total
     if not (trees.isdecimal() and 1 <= int(trees) <= total):
-        refuse(f"has {total} iterations, and --trees must be all, best or 1 to {total}")
+        refuse(f"has {total} iterations; --trees must be all, best or 1 to {total}, got {trees!r}")
     return int(trees)
 
 
@@ -354,7 +356,7 @@ def from_lightgbm(text: str, trees: str) -> Model:
         refuse(f"has {len(model.names)} feature names for {model.n_features} features")
     infos = head.get("feature_infos", "").split()[: model.n_features]
     model.categories = lightgbm_categories(nodes, infos, tail)
-    model.iterations = (used, total) if used < total else None
+    model.iterations = (used, total, total) if used < total else None
     if head.get("objective", "").partition(" ")[0] in ("binary", "cross_entropy"):
         model.task, model.tie = "binary", "negative"
     elif n_outputs == 1:
@@ -474,9 +476,11 @@ def from_xgboost(document: dict[str, Any], trees: str) -> Model:
     ends = model.get("iteration_indptr") or [*range(0, len(stored) + 1, per_iteration)]
     total = len(ends) - 1  # iteration i has the trees from ends[i] to ends[i + 1]
     if ends[0] != 0 or ends[-1] != len(stored) or any(a >= b for a, b in pairwise(ends)):
-        refuse(f"has {len(stored)} trees, which its iterations do not add up to; it is damaged")
-    best = learner.get("attributes", {}).get("best_iteration")
-    used = iterations_used(trees, total if best is None else int(best) + 1, total)
+        refuse(f"has {len(stored)} trees, but iterations of another number; it is damaged")
+    best = learner.get("attributes", {}).get("best_iteration", str(total - 1))
+    if type(best) is not str or not POSITION.fullmatch(best) or int(best) >= total:
+        refuse(f"has {total} iterations, of which number {best!r} cannot be the best")
+    used = iterations_used(trees, int(best) + 1, total)
     known = r"(binary:(logistic|hinge|logitraw)|multi:soft(max|prob)|reg:(logistic|squarederror))"
     vectors = any(int(t["tree_param"].get("size_leaf_vector", "0")) > 1 for t in stored)
     if not re.fullmatch(known, objective) or document["version"][0] < 2 or vectors:
@@ -488,7 +492,7 @@ def from_xgboost(document: dict[str, Any], trees: str) -> Model:
     given = [*zip(stored, weights, groups, strict=True)][: ends[used]]
     read = [xgboost_tree(tree, weight, output) for tree, weight, output in given]
     found = Model(int(parameters["num_feature"]), read, base, "binary", narrow=True)
-    found.iterations = (used, total) if used < total else None
+    found.iterations = (used, total, int(best) + 1) if min(used, int(best) + 1) < total else None
     found.tie, found.names, found.rule = "negative", learner.get("feature_names"), "nonnegative"
     kinds = (learner.get("feature_types") or [])[: found.n_features]
     codes = categorical(read, {f: set() for f, kind in enumerate(kinds) if kind == "c"})
@@ -593,6 +597,8 @@ def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str
         header = named or not numbers or (numbered and {"label", "target", "class"} & set(usual))
         at = len(first) - 1
         if label is not None:
+            if not (header and label in first) and not re.fullmatch("-?[0-9]{1,9}", label):
+                refuse(f"has no column {label!r} for --label; the columns are {first[:LISTED]}")
             at = first.index(label) if header and label in first else int(label) % len(first)
         elif header:
             at = next((usual.index(c) for c in ("label", "target", "class", "y") if c in usual), at)
@@ -603,7 +609,8 @@ def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str
         if header and sorted(keys) == sorted(wanted) and len(set(keys)) == len(keys):
             order = [order[keys.index(name)] for name in wanted]
         elif header and not (is_made_up(keys) or is_made_up(wanted)):
-            refuse(f"the columns are not the model's features: {set(keys) ^ set(wanted)}")
+            names = ", ".join(sorted({*keys} ^ {*wanted})[:LISTED])
+            refuse(f"the columns must be the model's features and --label; check {names}")
         rows, labels = [], []
         for number, line in enumerate(cells[bool(header) :]):
             if len(line) != model.n_features + 1 or line[at].lower() in ("", "nan"):
@@ -1468,9 +1475,10 @@ def records_of(blocks: Iterable[bytes]) -> Iterator[Reader]:
     """Records; each is what its length says."""
     for block in blocks:
         unpacker = zlib.decompressobj()
-        reader = Reader(unpacker.decompress(block, LARGEST_BLOCK))
+        largest = min(LARGEST_BLOCK, LARGEST_PACKING * len(block))
+        reader = Reader(unpacker.decompress(block, largest))
         if not unpacker.eof or unpacker.unused_data:
-            refuse(f"has a block that is damaged, or longer than {LARGEST_BLOCK} bytes")
+            refuse(f"has a block that is damaged, or unpacks to more than {largest} bytes")
         while reader.at < len(reader.data):
             yield Reader(reader.take(f"{reader.varint()}s"))
 
@@ -1479,6 +1487,7 @@ def records_of(blocks: Iterable[bytes]) -> Iterator[Reader]:
 
 PROVED, NOT_COVERED, BAD_INPUT, UNDECIDED, WRONG = range(5)  # exit codes
 LISTED = 20  # names and lines that the text lists of one kind; the JSON document has all
+ITERATIONS = "{} of {} iterations (the best are the first {}); choose with --trees all|best|N"
 MEANING = {  # of a budget k; other norms are as 2
     None: "every feature may move by up to k times its scale",
     0: "at most k features may change",
@@ -1502,7 +1511,7 @@ class Report:
     not_covered: list[str] = field(default_factory=list)
     missing: int = 0  # values
     unmovable: int = 0  # rows in which the attacker can change no feature that the model tests
-    room: dict[int, list[Interval]] = field(default_factory=dict)
+    slack: dict[int, list[Interval]] = field(default_factory=dict)
     """By feature, for each row with bounds of its own: how far they let it move down and up."""
 
     @property
@@ -1539,7 +1548,7 @@ class Report:
             "model": {
                 "sha256": self.header["model"],
                 "trees": len(model.trees),
-                "iterations": used and {"used": used[0], "of": used[1]},
+                "iterations": used and dict(zip(("used", "total", "best"), used, strict=True)),
                 "features": model.n_features,
                 "feature_names": model.names,
                 "classes": model.classes,
@@ -1572,13 +1581,13 @@ class Report:
         head, model, used = self.header, self.attacker.model, self.attacker.model.iterations
         labels = "the model's own decisions count as correct"
         if head["labels"] == "given":
-            labels = f"labels from {self.label_column}"
+            labels = f"from {self.label_column}"
         first, total = head["rows"], self.n_rows
         sections = {
             "proof": [f"written by {head['written_by'][:80]}"],
             "model": [
-                (f"the first {used[0]} of {used[1]} iterations; " if used else "")
-                + f"{len(model.trees)} trees, {model.n_features} features",
+                f"{len(model.trees)} trees, {model.n_features} features",
+                *([ITERATIONS.format(*used)] if used else []),
                 f"classes in the order of the outputs, {model.classes_from}: "
                 + ", ".join(map(str, model.classes)),
             ],
@@ -1635,10 +1644,10 @@ class Report:
             yield f"bounds of their own: {own} of {self.header['rows']} rows"
             tightest = [
                 (min(map(min, pairs)), f, [min(side) for side in zip(*pairs, strict=True)])
-                for f, pairs in self.room.items()
+                for f, pairs in self.slack.items()
             ]
             yield from shortened(
-                f"{model.name(f)}: bounds in {len(self.room[f])} rows; the tightest leave "
+                f"{model.name(f)}: bounds in {len(self.slack[f])} rows; the tightest leave "
                 f"{plain(down)} down, {plain(up)} up"
                 for _, f, (down, up) in sorted(tightest)
             )
@@ -1713,7 +1722,7 @@ class Report:
         self.attacker.by_row[number] = own
         for f, (low, high) in own.items():
             if row[f] == row[f] and self.attacker.can_change(f):
-                self.room.setdefault(f, []).append((row[f] - low, high - row[f]))
+                self.slack.setdefault(f, []).append((row[f] - low, high - row[f]))
         return own
 
 
@@ -1764,15 +1773,20 @@ def read_expectation(text: str, read_file: Callable[[str], Any] = read_json) -> 
     first; the pairs that follow replace what it says.
     """
     found: dict[str, Any] = {}
-    parts = [text] if os.path.exists(text) else text.split(",")
-    if "=" not in parts[0] or os.path.exists(text):
+    is_file = os.path.isfile(text)
+    parts = [text] if is_file else text.split(",")
+    if not all(part.strip() for part in parts):
+        refuse(f"expectation {text!r}: give norm=...,budget=... or the name of a file")
+    if is_file or "=" not in parts[0]:
         found = read_file(parts.pop(0))
         if type(found) is not dict:
             refuse(f"{text}: must hold an attacker with its norm and budget, got {found!r:.80}")
     pairs = [part.partition("=")[::2] for part in parts]
     given: dict[str, Any] = {key.strip(): value_of(value.strip()) for key, value in pairs}
-    if len(given) < len(pairs) or given.keys() - {*INLINE}:
-        refuse(f"expectation {text!r}: each of {', '.join(INLINE)} may be given once")
+    for key in given:
+        if key not in INLINE or [k.strip() for k, _ in pairs].count(key) > 1:
+            fault = "is given twice" if key in INLINE else f"is none of {', '.join(INLINE)}"
+            refuse(f"expectation {text!r}: {key!r} {fault}")
     if given.get("features", "all") != "all":
         given["features"] = [value_of(name) for name in str(given["features"]).split("+")]
     return found | given
@@ -1806,24 +1820,33 @@ class Expectation:
 
     def __init__(self, given: dict[str, Any], model: Model) -> None:
         self.model = model
+        given = {key: value for key, value in given.items() if value is not None}
+        for key in given.keys() - {*KEYS, *CLAIMS}:
+            refuse(f"expectation: {key!r} is none of {', '.join((*KEYS, *CLAIMS))}")
+        for key in ("norm", "budget"):
+            if key not in given:
+                refuse(f"expectation: {key} is missing")
+        self.key = "norm"  # that is being read
         try:
-            given = {key: value for key, value in given.items() if value is not None}
-            if given.keys() - {*KEYS, *CLAIMS} or not given.keys() >= {"norm", "budget"}:
-                refuse(f"needs norm and budget, and may have {', '.join((*KEYS[2:], *CLAIMS))}")
             fields, by_row = self.header_form(given)
             self.attacker = Attacker(fields, model)
             self.attacker.by_row = by_row
-            rows, self.labels = given.get("rows", "all"), given.get("labels", "given")
+            self.key, rows = "rows", given.get("rows", "all")
             self.rows: int | None = None if rows == "all" else rows
-            self.robustness = Fraction(str(amount_of(given.get("robustness", 0))))
             if self.rows is not None and (type(self.rows) is not int or self.rows < 1):
-                refuse(f"rows must be all or a whole number >= 1, got {rows!r}")
-            if self.labels not in ("given", "own") or not 0 <= self.robustness <= 1:
-                refuse("labels must be given or own, and robustness a number from 0 to 1")
+                refuse("must be all or a whole number >= 1")
+            self.key, self.labels = "labels", given.get("labels", "given")
+            if self.labels not in ("given", "own"):
+                refuse("must be given or own")
+            self.key = "robustness"
+            self.robustness = Fraction(str(amount_of(given.get("robustness", 0))))
+            if not 0 <= self.robustness <= 1:
+                refuse("must be from 0 to 1")
         except RefusedError as error:
-            refuse(f"expectation: {error}")
+            value = given.get(self.key)
+            refuse(f"expectation: {self.key} {value!r:.60}: {error}")
         except DAMAGE as error:
-            refuse(f"expectation: {type(error).__name__}: {str(error)[:100]}")
+            refuse(f"expectation: {self.key}: {type(error).__name__}: {str(error)[:100]}")
 
     @property
     def is_trivial(self) -> bool:
@@ -1844,38 +1867,43 @@ class Expectation:
     def header_form(self, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         """The attacker of `Attacker.to_dict` as the header of a proof has it, and bounds by row."""
         model, n = self.model, self.model.n_features
-        norm, budget = given["norm"], amount_of(given["budget"])
-        norm = "inf" if norm in ("inf", math.inf) else norm
+        norm = "inf" if given["norm"] in ("inf", math.inf) else given["norm"]
         if norm != "inf":
-            norm = int(norm) if amount_of(norm) == int(norm) else refuse(f"norm {norm} is unknown")
+            whole = amount_of(norm) == int(norm) >= 0
+            norm = int(norm) if whole else refuse("must be inf or a whole number >= 0")
+        self.key, budget = "budget", amount_of(given["budget"])
+        if not 0 <= budget < math.inf:
+            refuse("must be >= 0 and finite")
         fields: dict[str, Any] = {"norm": norm, "budget": budget.hex()}
-        features = given.get("features", "all")
+        self.key, features = "features", given.get("features", "all")
         if features != "all" and {*map(type, list_of(features))} == {bool}:
             mask = features if len(features) == n else refuse(f"a mask needs {n} values")
             fields["features"] = [f for f, is_free in enumerate(mask) if is_free]
         elif features != "all":
             fields["features"] = self.places(features)
-        scale = self.by_feature(given.get("scale", {}))
+        self.key, scale = "scale", self.by_feature(given.get("scale", {}))
         pairs = {f: s if type(s) is list else [s, s] for f, s in scale.items()}
         if any(len(p) != 2 or (0 in p and type(scale[f]) is not list) for f, p in pairs.items()):
             refuse("a scale must be > 0, or a pair (down, up)")
         for end, side in enumerate(("down", "up")):
             fields[side] = {str(f): amount_of(p[end]).hex() for f, p in pairs.items()}
+        self.key = "one_hot"
         groups = [self.places(group) for group in list_of(given.get("one_hot", []))]
         fields["one_hot"] = groups
-        steps = self.by_feature(given.get("step", {}))
+        self.key, steps = "step", self.by_feature(given.get("step", {}))
         ratios = {
             f: ratio_of(step)
             for f, step in steps.items()
             if f not in model.categories and f not in chain(*groups)
         }
         fields["step"] = {str(f): f"{s.numerator}/{s.denominator}" for f, s in ratios.items()}
-        named = self.by_feature(given.get("categories", {}))
+        self.key, named = "categories", self.by_feature(given.get("categories", {}))
         if named.keys() - model.categories.keys():
             refuse("categories are given for a feature that has none in the model")
         codes: dict[int, Any] = {f: list(known) for f, known in model.categories.items()}
         codes |= {f: [self.code(f, label) for label in list_of(named[f])] for f in named}
         fields["categories"] = {str(f): those for f, those in codes.items()}
+        self.key = "bounds"
         bounds, by_row = self.bounds(given.get("bounds", {}))
         for end, side in enumerate(("lower", "upper")):
             fields[side] = {str(f): pair[end].hex() for f, pair in bounds.items()}
@@ -2000,8 +2028,10 @@ class Expectation:
         own, wanted = (a.step.get(feature) for a in (proved, self.attacker))
         if own == wanted or wanted is None:
             return own == wanted
+        if self.model.narrow:  # one float32 may stand for different multiples of two steps
+            return False
         if own is None:  # all doubles: multiples of 1 / 2^n are, in the range of steps
-            return not self.model.narrow and wanted.denominator & (wanted.denominator - 1) == 0
+            return bool(wanted.denominator & (wanted.denominator - 1) == 0)
         if (wanted / own).denominator > 1 or self.attacker.norm == 0:
             return False  # for norm 0, finer steps have a shorter range
         reach: Fraction = self.attacker.budget * max(self.attacker.scale[feature])
@@ -2012,7 +2042,7 @@ class Expectation:
 def check(
     proof: str | os.PathLike[str],
     model: str | os.PathLike[str],
-    data: str | os.PathLike[str] | tuple[Any, Any],
+    data: str | os.PathLike[str] | tuple[Any, ...],
     *,
     label: str | None = None,
     classes: list[Any] | None = None,
@@ -2024,32 +2054,33 @@ def check(
     """Check a file of proofs; `Report.exit_code` is 0 if every status is proved.
 
     `data` is a CSV file as `carvegbm verify` takes it, or rows of numbers (categories as codes, NaN
-    where missing) and their labels, None for the model's own decisions. `label` is the label
+    where missing) and their labels, None for the model's own decisions, and where the labels
+    come from, for the report. `label` is the label
     column; `classes` are the class labels in the order of the model's outputs; `trees` says how
     many iterations of the model are used: "best", "all" or a number. `expect` is what should be
     proved: an attacker as `carvegbm.Attacker.to_dict` returns it, and "rows", "labels" or
     "robustness". `on_row` is called with a line for every row. Raises RefusedError if a file is
     damaged, if the files do not belong together, or if the attacker can change nothing.
     """
-    name, column = os.fspath(proof), "the labels given"
+    name = os.fspath(proof)
     packed = content_of(name, is_packed=False)
     if not packed.startswith(MAGIC):
         refuse(f"{name}: is no proof of a known version; give the file that verify --proof wrote")
     ensemble, collects = read_model(os.fspath(model), classes, trees), gc.isenabled()
     if isinstance(data, tuple):
-        rows, names = data
+        rows, names, column = (*data, "the second array of data")[:3]
     else:
         rows, names, column = read_csv(os.fspath(data), ensemble, label)
+    wanted = None if expect is None else Expectation(expect, ensemble)
     gc.disable()  # no cycles are made; to look for them takes as long as the rest
     try:
         header, blocks, records = read_frame(packed)
         if ensemble.content() != header["model"]:
-            refuse("was written for another model; give that one, with the same trees")
+            refuse("was written for another model, or with another --trees")
         if any(len(row) != ensemble.n_features for row in rows):
             refuse(f"needs rows of {ensemble.n_features} features, and the data have others")
         if not 1 <= header["rows"] <= len(rows):
             refuse(f"covers {header['rows']} rows, and the data have {len(rows)}")
-        wanted = None if expect is None else Expectation(expect, ensemble)
         n_rows = len(rows)
         rows = [[float(v) if v == v else math.nan for v in row] for row in rows[: header["rows"]]]
         problem = Problem(ensemble, Attacker(header["attacker"], ensemble), rows)
@@ -2130,8 +2161,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("carvegbm_check: interrupted", file=sys.stderr)
         return 130
-    except OSError:  # standard output was closed
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"carvegbm_check: standard output: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BAD_INPUT
+    except Exception:  # Python's own exit code would be NOT_COVERED
+        traceback.print_exc()
         return BAD_INPUT
     return report.exit_code
 

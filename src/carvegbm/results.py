@@ -31,12 +31,11 @@ class OfModel:
     """What every result says about its model."""
 
     iterations: Iterations | None = field(default=None, kw_only=True, repr=False)
-    """The boosting iterations of the model (used, total, best), if it has others than were used, or
-    than the best ones; else None."""
+    """The boosting iterations of the model (used, total, best); None if all are used and best."""
 
     @property
     def note(self) -> str:
-        """The same in one line, or ""."""
+        """Which boosting iterations were used, in one line; "" if `iterations` is None."""
         return "" if self.iterations is None else f"the model {self.iterations.note}"
 
     @property
@@ -44,7 +43,7 @@ class OfModel:
         return "" if self.iterations is None else f", {self.iterations}"
 
     def _of_model(self) -> dict[str, Any]:
-        """The same as an entry of `to_dict`."""
+        """The entry of `to_dict` for `iterations`."""
         return {} if self.iterations is None else {"iterations": self.iterations._asdict()}
 
     def _text(self) -> str:

@@ -373,6 +373,13 @@ def test_a_series_without_names_is_the_list_of_its_values():
         limits(scale=pd.Series([1.0, 2.0]))
 
 
+def test_a_series_whose_labels_are_numbers_goes_by_its_labels():
+    """Sorting it changes nothing: only a default index stands for positions."""
+    series = pd.Series([10.0, 1.0], index=[1, 0])
+    assert cg.Attacker(1, 1, scale=series) == cg.Attacker(1, 1, scale=series.sort_index())
+    assert cg.Attacker(1, 1, scale=series) == cg.Attacker(1, 1, scale={"0": 1.0, "1": 10.0})
+
+
 @pytest.mark.parametrize("kind", [pd.Series, np.array, list], ids=["series", "array", "list"])
 def test_bounds_by_feature_may_have_a_number_per_row(kind):
     ends = kind([0.0, 1.0, 2.0]), kind([5.0, 5.0, 5.0])
@@ -415,6 +422,9 @@ def test_verdicts_with_bounds_of_series_are_those_with_arrays():
         ({"bounds": {"count": (pd.Series(["a"]), 9)}}, ["bounds of count"]),
         ({"bounds": {"count": (FRAME, 9)}}, ["bounds of count", "a number per row"]),
         ({"bounds": {"count": ("x", 9)}}, ["bounds of count must be a pair"]),
+        ({"bounds": {"count": (pd.Series([1.0, 2.0]), pd.Series([3.0, 4.0], index=[1, 0]))}},
+         ["bounds of count", "different indices"]),
+        ({"scale": FRAME.std().to_frame()}, ["scale must be one number"]),
         ({"scale": pd.Series({"count": 0.0})}, ["scale of count must be > 0", "constant"]),
         ({"scale": pd.Series([1.0, 2.0], index=["count", "count"])}, ["no label twice"]),
         ({"scale": pd.Series({"count": math.nan})}, ["scale of count", "NaN"]),

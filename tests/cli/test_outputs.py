@@ -16,6 +16,7 @@ import pytest
 from carvegbm import Ensemble
 from carvegbm.cli.app import run
 from carvegbm.instances.tabular import load_table
+from carvegbm.keeping.journal import Journal
 
 SAMPLE = ["verify", "sample", "--norm", "inf", "--budget", "0.02", "--threads", "1"]
 
@@ -146,6 +147,25 @@ def test_numbers_and_the_word_sample_are_no_files(
     shutil.copy(data, "sample")
     code, _, err = cli("train", "sample", *options, "-o", "sample")
     assert (code, "would overwrite DATA sample" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train data.csv --budget 0.02 --trees 1 -q -o out.json",
+        "report sample --budget 0.02 -o out.json",
+    ],
+)
+def test_the_journal_of_an_interrupted_run_is_not_overwritten_by_another_command(
+    refuses: Any, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(data, "data.csv")
+    with Journal.opened(Path("out.json"), {"rows": 3}, False, lambda _: True):
+        pass
+    before = files_in(tmp_path)
+    refuses(*command.split(), words=["out.json.partial holds an interrupted run", "delete it"])
+    assert files_in(tmp_path) == before
 
 
 def test_results_folder_is_not_that_of_the_data(refuses: Any, tmp_path: Path) -> None:

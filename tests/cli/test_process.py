@@ -41,13 +41,17 @@ def test_version_and_bare_call(cli: Any) -> None:
     assert "verify" in out
 
 
-def test_unexpected_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_shown_and_does_not_pass_for_a_verdict(
+    monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(running, "decide", fail)
-    with pytest.raises(ZeroDivisionError):
-        run(SAMPLE)
+    assert run(SAMPLE) == 2
+    err = capfd.readouterr().err
+    assert "Traceback" in err
+    assert "ZeroDivisionError" in err
 
 
 def test_interrupt_ends_with_130_in_one_line(

@@ -133,7 +133,7 @@ def file_of(head: dict[str, Any], records: Sequence[bytes], count: int | None = 
     data = b"carvegbm proof 1\n" + struct.pack("<I", len(text)) + text
     for start in range(0, len(records), 3):
         some = (varint(len(one)) + one for one in records[start : start + 3])
-        packed = zlib.compress(b"".join(some))
+        packed = zlib.compress(b"".join(some), 0)
         data += struct.pack("<II", len(packed), zlib.crc32(packed)) + packed
     data += struct.pack("<IQ", 0, len(records) if count is None else count)
     return data + hashlib.sha256(data).digest()

@@ -13,12 +13,15 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import carvegbm as cg
 import carvegbm_check
 from carvegbm.ensemble import Ensemble
 from carvegbm_check import RefusedError, Report, main
 from oracle import Attacker
+from plain_trees import ensemble, stump
 from proofs import by_hand
 from proofs.asking import Asked
 from proofs.by_hand import NOTHING, cut_below, file_of, parts, record, witness
@@ -194,6 +197,17 @@ def test_a_block_that_unpacks_to_far_too_much_is_refused(question: Asked) -> Non
     packed = b"".join(maker.compress(bytes(1 << 24)) for _ in range(10)) + maker.flush()
     assert len(packed) < 200_000
     assert "block" in refusal(question, with_block(question, packed))
+    dense = zlib.compress(bytes(100_000), 9)  # within the largest block, but of very few bytes
+    assert "block" in refusal(question, with_block(question, dense))
+
+
+def test_rows_whose_records_are_all_alike_have_a_proof_that_is_read(tmp_path: Path) -> None:
+    n = 4000
+    model = ensemble(stump(0, 0.5), n_features=1)
+    cg.verify(model, np.zeros((n, 1)), np.zeros(n), cg.Attacker(1, 0.1), proof=tmp_path / "p")
+    model.save(tmp_path / "m.json")
+    rows = ([[0.0]] * n, [0] * n)
+    assert carvegbm_check.check(tmp_path / "p", tmp_path / "m.json", rows).is_proved
 
 
 @pytest.mark.parametrize("packed", [b"?", zlib.compress(b"".join(RIGHT))[:-1], b"x\x9c"])

@@ -19,12 +19,13 @@ from proofs.asking import Asked
 from proofs.by_hand import NOTHING, parts, record
 from proofs.random_attackers import NAMES, OWN, Proof, check_document, check_expectation
 
-SEEDS = 100
+SEEDS = 1000
 TREE = {"feature": 0, "threshold": 1.0, "left": {"score": 2.0}, "right": {"score": -1.0}}
 
 
-def test_the_json_document_holds_the_whole_attacker(tmp_path: Path) -> None:
-    for seed in range(SEEDS):
+@pytest.mark.parametrize("part", range(4))
+def test_the_json_document_holds_the_whole_attacker(part: int, tmp_path: Path) -> None:
+    for seed in range(part, SEEDS, 4):
         check_document(seed, tmp_path)
 
 
@@ -37,7 +38,7 @@ def test_features_without_names_are_positions_in_the_document(tmp_path: Path) ->
 
 def test_an_attacker_is_covered_by_a_proof_against_itself_or_a_stronger_one(tmp_path: Path) -> None:
     """And by no other: one option at a time permits more."""
-    kinds = set().union(*(check_expectation(seed, tmp_path) for seed in range(SEEDS // 4)))
+    kinds = set().union(*(check_expectation(seed, tmp_path) for seed in range(SEEDS // 40)))
     every = {"budget", "features", "scale", "categories", "step", "bounds", "bounds of a row"}
     assert kinds == every
 
@@ -63,6 +64,7 @@ def proof(tmp_path: Path) -> Proof:
         ({"norm": "inf"}, "norm"),
         ({"norm": 0, "budget": 4}, "norm"),
         ({"one_hot": None}, "one-hot"),
+        ({"one_hot": [NAMES[7:], NAMES[1:3]]}, "one-hot"),
         ({"labels": "given"}, "labels"),
         ({"labels": None}, "labels"),
         ({"rows": 4}, "rows"),
@@ -287,6 +289,22 @@ def test_steps_are_covered_only_by_finer_ones_of_which_they_are_multiples(tmp_pa
     asked.rows = [[2.0**50, 0.0]]  # beyond the last of the finer multiples
     asked.head["data"] = by_hand.data_content(asked.rows, [1])
     assert not is_covered("1/4", "1/2")
+
+
+def test_steps_of_a_float32_model_are_covered_only_by_the_same(tmp_path: Path) -> None:
+    """The float32 of a row may be another multiple of a finer step, from which less is in reach."""
+    x, reached = (float(np.float32(value)) for value in (799.1, 799.2))
+    tree = {"feature": 0, "threshold": np.nextafter(np.float32(reached), np.float32(0)).item()}
+    leaves = {"left": {"score": 1.0}, "right": {"score": -1.0}, "missing": "left"}
+    trees = [tree | leaves]
+    model = cg.Ensemble.from_trees(trees, n_features=1, input_precision="float32")
+    finer, coarser = (cg.Attacker("inf", 0.1, step=step) for step in ("1/10000000", "1/10"))
+    proof, saved = tmp_path / "p", tmp_path / "m.json"
+    cg.verify(model, [[x]], [1], finer, proof=proof)
+    model.save(saved)
+    for expected, code in ((finer, 0), (coarser, 1)):
+        report = carvegbm_check.check(proof, saved, ([[x]], [1]), expect=expected.to_dict())
+        assert report.exit_code == code, (expected, report.not_covered)
 
 
 def test_undecided_rows_do_not_pass_for_robust_ones(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_the_sample_is_proved_from_the_command_line(
     assert (code, err) == (0, f"wrote {proof}\n")
     code, out, err = cli("check", proof, "sample", "--quiet")
     assert (code, err) == (0, "")
-    assert "rows:      all 171\nlabels:    labels from column 'label'\n" in out
+    assert "rows:      all 171\nlabels:    from column 'label'\n" in out
 
 
 def test_the_same_proofs_are_the_same_file(tmp_path: Path) -> None:

@@ -221,11 +221,16 @@ CATEGORICAL_JSON = b"""{
 CATBOOST_DOCUMENT = {
     "features_info": {
         "cat_features_hash": [
-            {"hash": 3510494104, "value": "red"},
+            {"hash": 3052168893, "value": "red"},
             {"hash": 593172586, "value": "3"},
         ],
         "categorical_features": [
-            {"feature_id": "c", "feature_index": 0, "flat_feature_index": 2, "values": [-784473192]}
+            {
+                "feature_id": "c",
+                "feature_index": 0,
+                "flat_feature_index": 2,
+                "values": [-1242798403],
+            }
         ],
         "float_features": [
             {
@@ -272,7 +277,7 @@ CATBOOST_DOCUMENT = {
                     "cat_feature_index": 0,
                     "split_index": 2,
                     "split_type": "OneHotFeature",
-                    "value": -784473192,
+                    "value": -1242798403,
                 }
             ],
         },

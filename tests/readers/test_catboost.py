@@ -17,6 +17,7 @@ import oracle
 from carvegbm import load
 from carvegbm.errors import DataError, ModelError
 from carvegbm.readers.catboost import binary
+from carvegbm.readers.catboost.hashing import category_hash
 from readers import small_models
 
 catboost = pytest.importorskip("catboost")
@@ -181,6 +182,20 @@ def test_numbers_and_their_texts_are_one_category(tmp_path):
     same = codes_of_labels(ensemble, 3, ["3", 3, np.int64(3), "03", "never"])
     assert same[0] == same[1] == same[2] != same[3]
     assert same[4] == -1
+
+
+def test_texts_are_hashed_as_catboost_hashes_them(tmp_path):
+    """CatBoost knows categories by their hashes; lengths take five ways through the algorithm."""
+    rng = np.random.default_rng(0)
+    letters = list("abcdefgh XYZ019é")
+    texts = list(dict.fromkeys("".join(rng.choice(letters, size=n)) for n in range(150)))
+    X = pd.DataFrame({"text": texts * 2})
+    pool = catboost.Pool(X, np.arange(len(X)) % 2, cat_features=["text"])
+    settings = {"iterations": 1, "one_hot_max_size": 255, "allow_writing_files": False}
+    model = catboost.CatBoostClassifier(**settings, verbose=False).fit(pool)
+    entries = saved(model, tmp_path / "model.json", pool=pool)
+    hashes = {e["value"]: e["hash"] for e in entries["features_info"]["cat_features_hash"]}
+    assert hashes == {text: category_hash(text) for text in texts}
 
 
 @pytest.mark.parametrize("norm", [0, 1, float("inf")])
@@ -406,8 +421,9 @@ def test_splits_are_those_of_split_index_as_in_catboost_itself(tmp_path):
         ((*SPLIT, "split_type"), "OnlineCtr", "target statistics"),
         ((*SPLIT, "split_type"), "EstimatedFeature", "the unknown type 'EstimatedFeature'"),
         ((*ONE_HOT, "value"), "x", "tree 1: a category must be the number"),
-        ((*ONE_HOT, "value"), 5, "tree 1: split_index 2 is OneHotFeature 0 -784473192, the"),
-        ((*TABLE, "hash"), 5, "by the hash -784473192, without a text; save"),
+        ((*ONE_HOT, "value"), 5, "tree 1: split_index 2 is OneHotFeature 0 -1242798403, the"),
+        ((*TABLE, "hash"), 5, "is stored with the hash 5, CatBoost computes"),
+        ((*TABLE, "value"), "other", "the category 'other' is stored with the hash"),
         ((*ONE_HOT, "cat_feature_index"), 1, "tree 1 tests feature 1 of 1"),
         ((*TABLE, "value"), 3, "a category must be a text, got '3'"),
         ((*TABLE, "hash"), 2**32, "hash is '4294967296', not a count"),

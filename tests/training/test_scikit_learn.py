@@ -186,6 +186,9 @@ def test_robust_score_of_a_pipeline_is_no_number(classifier):
         cross_val_score(pipeline, X, y, cv=2, scoring=score)
     with pytest.raises(CarveError, match="cannot score a Pipeline"):
         float(score(pipeline.fit(X, y), X, y))
+    with pytest.raises(CarveError, match="cannot score a Pipeline"):
+        _ = score(pipeline, X, y) > 0.5
+    assert repr(pickle.loads(pickle.dumps(score(pipeline, X, y)))).startswith("robust_score cannot")
     with pytest.raises(CarveError, match="cannot score a DecisionTreeClassifier"):
         cross_val_score(DecisionTreeClassifier(), X, y, cv=2, scoring=score)
 

@@ -40,7 +40,8 @@ def by_name(given: Any) -> Any:
     """Named values as a mapping by feature name; anything else unchanged.
 
     Named values are a pandas Series, or the frame of one row that polars returns for `X.std()`. A
-    Series with the default index (0, 1, …) has no names and becomes the list of its values.
+    Series with the default index, a RangeIndex from 0, has no names and becomes the list of its
+    values.
 
     Examples
     --------
@@ -55,7 +56,7 @@ def by_name(given: Any) -> Any:
     if not _is_series(given):
         return given
     labels, values = given.index.tolist(), given.tolist()
-    if labels and labels == list(range(len(labels))):
+    if labels and labels == list(range(len(labels))) and hasattr(given.index, "start"):
         return values
     names = [label_text(label) for label in labels]
     if len(set(names)) < len(names):
@@ -150,13 +151,16 @@ def _bounds_by_feature(given: Mapping[Any, Any]) -> Mapping[int | str, tuple[Any
     lengths: dict[int, str] = {}
     for feature, pair in given.items():
         name = called(as_feature(feature))
-        ends = [_end(end, f"bounds of {name}", pair) for end in _pair(pair, feature)]
+        pair = _pair(pair, feature)
+        if all(map(_is_series, pair)) and not pair[0].index.equals(pair[1].index):
+            raise CarveError(f"bounds of {name} are two Series with different indices; align them")
+        ends = [_end(end, f"bounds of {name}", pair) for end in pair]
         for end in ends:
             if isinstance(end, np.ndarray):
                 lengths.setdefault(len(end), name)
         if len(lengths) > 1:
-            told = " and ".join(f"{count} of {of}" for count, of in lengths.items())
-            raise CarveError(f"bounds by row need as many numbers of every feature, got {told}")
+            counts = " and ".join(f"{count} of {of}" for count, of in lengths.items())
+            raise CarveError(f"bounds by row need as many numbers of every feature, got {counts}")
         lower, upper = np.broadcast_arrays(*ends)
         for (*row,) in np.argwhere(~are_ordered(lower, upper))[:1]:
             place = f"{name} in row {row[0]}" if row else name
@@ -307,7 +311,7 @@ def called(feature: int | str) -> str:
 def _numbers(given: Any, what: str) -> float | tuple[float, ...]:
     """One number, or as many as an iterable holds."""
     kind = "one number, one per feature or a mapping"
-    if _is_text(given) or isinstance(given, Mapping | Set):  # a set has no order
+    if _is_text(given) or isinstance(given, Mapping | Set) or hasattr(given, "columns"):
         raise _no_number(what, kind, given)
     if isinstance(given, Iterable) and not (isinstance(given, np.ndarray) and given.ndim == 0):
         items = list(given)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -97,8 +98,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except output.Interrupted as interruption:
         return _fail(f"interrupted; {interruption}", 130)
     except BrokenPipeError:
-        _forget_output()  # whoever read it has left
-        return 1
+        _forget_output()  # its reader has closed it
+        return 2
     except CarveError as error:
         return _fail(str(error), 2)
     except OSError as error:
@@ -110,7 +111,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):  # how the parser of the command line says "wrong use"
             return _fail(error.format_message(), 2)
-        raise
+        traceback.print_exc()
+        return _fail("this is a bug; please report it with the lines above", 2)
 
 
 def _forget_output() -> None:

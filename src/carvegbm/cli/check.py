@@ -94,8 +94,8 @@ def _read(path: str) -> Any:
 
 def _rows(
     model: str, data: str | None, reading: inputs.Reading
-) -> str | Path | tuple[list[list[float]], list[Any]]:
-    """The path of a CSV file, or the encoded rows and labels of any other data."""
+) -> str | Path | tuple[list[list[float]], list[Any], str]:
+    """The path of a CSV file; of other data the encoded rows, their labels and where from."""
     from carvegbm.instances.tabular import is_csv
     from carvegbm.trees.checking import checked_rows
 
@@ -105,4 +105,5 @@ def _rows(
     if is_csv(path):
         return path
     given = inputs.load_inputs(model, data, reading)
-    return checked_rows(given.model, given.X, False, 0).rows.tolist(), given.y.tolist()
+    rows = checked_rows(given.model, given.X, False, 0).rows.tolist()
+    return rows, given.y.tolist(), f"{path}, as carvegbm verify reads it"

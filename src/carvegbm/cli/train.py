@@ -18,6 +18,7 @@ from carvegbm.keeping.files import (
     finished_or_partial,
     partial_path,
 )
+from carvegbm.keeping.journal import check_no_journal
 
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
@@ -272,6 +273,7 @@ def check_model_path(given: Path | None, read: dict[str, str]) -> Path:
     for name, written in (("--output", path), ("an unfinished --output", partial_path(path))):
         check_output(written, None)
         check_apart({name: written}, read)
+    check_no_journal(path)
     return path
 
 

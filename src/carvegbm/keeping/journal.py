@@ -23,11 +23,18 @@ from carvegbm.keeping.files import naming, partial_path
 from carvegbm.keeping.locks import is_still_at, open_locked
 from carvegbm.keeping.sealed import Sealed, next_line, read_sealed
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "check_no_journal"]
 
 _REMEDY = "delete it or use another --output"
 
 Record = dict[str, Any]
+
+
+def check_no_journal(output: Path) -> None:
+    """Refuse an output whose `NAME.partial` is the journal of an interrupted run."""
+    path = partial_path(output)
+    if path.is_file() and read_sealed(path.read_bytes()).records:
+        raise CarveError(f"{path} holds an interrupted run; {_REMEDY}")
 
 
 class Journal:

@@ -13,6 +13,8 @@ __all__ = ["ProofFile", "number"]
 _MAGIC = b"carvegbm proof 1\n"
 _BLOCK = 1 << 18
 """Bytes of records that are compressed together."""
+_LARGEST_PACKING = 50
+"""Ratio of compression beyond which the checker refuses a block."""
 
 
 def number(value: int) -> bytes:
@@ -65,6 +67,8 @@ class ProofFile:
     def _flush(self) -> None:
         if self._records:
             packed = zlib.compress(bytes(self._records), 6)
+            if len(packed) * _LARGEST_PACKING < len(self._records):
+                packed = zlib.compress(bytes(self._records), 0)
             self._put(struct.pack("<II", len(packed), zlib.crc32(packed)) + packed)
             self._records.clear()
 

@@ -95,11 +95,11 @@ def assemble(
     leaf = kept & ~split
     n_leaves = int(leaf.sum())
     check_size(n_leaves, n_outputs)
-    voices = sum(tree.score.shape[1] if tree.score.ndim == 2 else 1 for tree in trees)
-    if trees and n_outputs > voices:
+    n_scored = sum(tree.score.shape[1] if tree.score.ndim == 2 else 1 for tree in trees)
+    if trees and n_outputs > n_scored:
         raise ModelError(
-            f"the model has {n_outputs} outputs, its trees count for {voices} at most; the file is "
-            "damaged"
+            f"the model has {n_outputs} outputs, its trees have scores for at most {n_scored}; "
+            "the file is damaged"
         )
 
     nodes = np.zeros(int(kept.sum()), dtype=NODE)
@@ -222,23 +222,24 @@ def _spelled_out(trees: Sequence[Tree]) -> list[Tree]:
     A node with n pieces becomes n - 1 splits, which copies its subtrees. All trees together may
     grow to `_COPIES` times their size.
     """
-    room = _MOST_COPIES_OF_FEW + _COPIES * sum(len(tree.feature) for tree in trees)
+    limit = _MOST_COPIES_OF_FEW + _COPIES * sum(len(tree.feature) for tree in trees)
     found = []
     for index, tree in enumerate(trees):
-        grown = _spelled_out_tree(tree, room) if tree.pieces else tree
+        grown = _spelled_out_tree(tree, limit) if tree.pieces else tree
         if grown is None:
             raise ModelError(
-                f"tree {index} sends single numbers against its thresholds, which takes more than "
-                f"{_COPIES} times its nodes to spell out; train it with missing values as NaN or "
-                "with fewer leaves, convert an ONNX model with thresholds in place of equalities"
+                f"tree {index} treats single numbers as exceptions to its thresholds; written with "
+                f"thresholds alone, the model would have more than {_COPIES} times as many nodes; "
+                "train it with missing values as NaN or with fewer leaves, convert an ONNX model "
+                "with thresholds in place of equalities"
             )
-        room -= len(grown.feature)
+        limit -= len(grown.feature)
         found.append(grown)
     return found
 
 
-def _spelled_out_tree(tree: Tree, room: int) -> Tree | None:
-    """One tree spelled out, or None if that takes more than `room` nodes.
+def _spelled_out_tree(tree: Tree, limit: int) -> Tree | None:
+    """One tree spelled out, or None if that takes more than `limit` nodes.
 
     Along each path the interval (low, high] of every feature is known, and whether the feature may
     be NaN there, so that a subtree nothing can reach is not copied.
@@ -275,7 +276,7 @@ def _spelled_out_tree(tree: Tree, room: int) -> Tree | None:
             if node < 0:
                 continue
             stack.append((-1, -1, False, entered, before))
-        if len(source) >= room:
+        if len(source) >= limit:
             return None
         feature, cut, nan = int(tree.feature[node]), float(tree.threshold[node]), tree.missing[node]
         if feature < 0:

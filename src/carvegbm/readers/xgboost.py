@@ -174,9 +174,7 @@ def _iteration_ends(
         parallel = count(_inside(model, "gbtree_model_param"), "num_parallel_tree", "1")
         ends = np.arange(0, n_trees + 1, n_outputs * max(1, parallel))
     if ends[0] != 0 or ends[-1] != n_trees or (np.diff(ends) < 1).any():
-        raise ModelError(
-            f"has {n_trees} trees, which its iterations do not add up to; it is damaged"
-        )
+        raise ModelError(f"has {n_trees} trees, but iterations of another number; it is damaged")
     return ends
 
 

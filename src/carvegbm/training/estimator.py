@@ -334,11 +334,18 @@ class _NoScore:
             )
         return f"robust_score cannot score a {self._scored}: {remedy}"
 
-    def __getattr__(self, name: str) -> Any:
+    def _refuse(self, *_: object) -> Any:
         raise CarveError(repr(self))
 
-    def __float__(self) -> float:
-        raise CarveError(repr(self))
+    __float__ = __lt__ = __le__ = __gt__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = (
+        _refuse
+    )
+    __mul__ = __rmul__ = __truediv__ = __array__ = __format__ = _refuse
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # looked up by pickle and copy
+            raise AttributeError(name)
+        return self._refuse()
 
 
 def _column_names(count: int) -> list[str]:

@@ -140,7 +140,7 @@ def iterations(ensemble: Ensemble) -> dict[str, Any]:
 
 
 def untouched(path: Path) -> str:
-    """Say of an output that a finished result would have replaced that it was not written."""
+    """Return in words whether an output that was not written exists."""
     return f"{path} is unchanged" if path.exists() else f"{path} is not written"
 
 

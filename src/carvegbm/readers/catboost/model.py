@@ -137,10 +137,10 @@ def _best(model_info: Any, total: int) -> int | None:
 
     CatBoost drops the others, unless it was trained with use_best_model=False.
     """
-    told = model_info.get("training") if isinstance(model_info, dict) else None
-    if told is None:
+    text = model_info.get("training") if isinstance(model_info, dict) else None
+    if text is None:
         return None
-    metrics = json.loads(told).get("metrics", {})
+    metrics = json.loads(text).get("metrics", {})
     if "best_iteration" not in metrics:
         return None
     best = count(metrics, "best_iteration") + 1

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import ModelError
+from carvegbm.readers.catboost.hashing import category_hash
 from carvegbm.readers.checks import count, name_of, number, numbers, whole_numbers
 from carvegbm.readers.trees import Tree
 from carvegbm.trees.sets import Categories, Label, spelled
@@ -158,16 +159,16 @@ class Splits:
         return Question(column, border, 0 if column in self.nan_right else 1)
 
     def _check_index(
-        self, tree: int, split: Mapping[str, Any], told: tuple[str, int, float]
+        self, tree: int, split: Mapping[str, Any], stated: tuple[str, int, float]
     ) -> None:
         """Refuse a split whose split_index stands for another one."""
         index = count(split, "split_index", where=f"tree {tree}: ")
         meant = self.numbered[index] if index < len(self.numbered) else None
-        if meant != told:
+        if meant != stated:
             shown = "none" if meant is None else " ".join(map(str, meant))
             raise ModelError(
                 f"tree {tree}: split_index {index} is {shown}, the split says "
-                f"{' '.join(map(str, told))}; the file is damaged"
+                f"{' '.join(map(str, stated))}; the file is damaged"
             )
 
     def _category(self, tree: int, split: Mapping[str, Any]) -> Question:
@@ -385,7 +386,13 @@ def _labels(info: Mapping[str, Any]) -> tuple[dict[int, int], dict[int, Label]]:
             raise ModelError(
                 f"a category must be a text, got {str(text)[:40]!r}; the file is damaged"
             )
-        found[count(entry, "hash", where="a category's ", most=_HASHES)] = spelled(text)
+        hashed = count(entry, "hash", where="a category's ", most=_HASHES)
+        if hashed != category_hash(text):
+            raise ModelError(
+                f"the category {text[:40]!r} is stored with the hash {hashed}, CatBoost computes "
+                f"{category_hash(text)}; the file is damaged"
+            )
+        found[hashed] = spelled(text)
     order = sorted(found.items(), key=lambda pair: (isinstance(pair[1], str), pair[1]))
     first = 0 if all(isinstance(label, str) for label in found.values()) else _TEXTS
     codes = {

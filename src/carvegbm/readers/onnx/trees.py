@@ -220,7 +220,7 @@ def read_tables(attributes: Mapping[str, Any]) -> Forest:
                 raise ModelError(
                     f"tree {index} is not a tree, two ways lead to a node; the file is damaged"
                 )
-            seen.add(node)  # of leaves, which may have several parents, nothing comes of it
+            seen.add(node)  # a leaf may have several parents
             place = len(kept)
             if parent >= 0:
                 children[parent][side] = place
