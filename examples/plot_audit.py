@@ -190,13 +190,14 @@ def check(proof, model, data="frauds.csv"):
 
 
 said, code = check("verdicts.proof", "model.txt")
-print(textwrap.fill(said, 76))
+print(said)
 print("exit code", code)
 
 # %%
-# The checker also says against whom: features by their position, scales down
-# and up, steps, bounds. This is to be compared with the terms above, because a
-# proof about a weaker fraudster would be a proof, too.
+# The report states every restriction of the attacker: features that it cannot
+# change, scales down and up, steps, bounds. Compare them with the terms above,
+# because a proof about a weaker fraudster would be a proof, too. ``--expect``
+# does this for you.
 #
 # Could it be cheated?
 # --------------------

@@ -61,6 +61,7 @@ LARGEST_COUNT = 1 << 22  # of multipliers in a bound
 LARGEST_STEPS = 1 << 50  # of 1 / denominator: a lattice ends there, on both sides
 LARGEST_RATIO = 200  # of an unpacked file to its size
 LARGEST_PACKING = 50  # of an unpacked block of records to its size
+LARGEST_TABLE = 1 << 22  # scores: leaves times outputs, if there are many outputs
 LARGEST_LCM = 1 << 14  # bits of a common denominator; beyond that, costs stay fractions
 
 # what reading a damaged file may raise
@@ -158,6 +159,10 @@ class Model:
         self.classes_from = "as given" if classes else "as stored in the model"
         if type(self.classes) is not list or len({*map(str, self.classes)}) < len(self.classes):
             refuse(f"has the classes {self.classes}; they must be a list of different labels")
+        if len(leaves) * len(self.base) > (LARGEST_TABLE if len(self.base) > 1 << 10 else 1 << 28):
+            refuse(
+                f"has {len(leaves)} leaves with {len(self.base)} scores each; these are too many"
+            )
         sound = not self.names or (len(self.names) == self.n_features and type(self.names) is list)
         sound &= all(type(name) is str for name in self.names or ())
         if self.task == "regression" and len(self.classes) != 2:
@@ -196,8 +201,10 @@ class Model:
         found = hashlib.sha256(head)
         for node in chain(*self.trees):
             if len(node) == 1:
-                scores = (node[0].get(o, 0.0) for o in range(n_outputs))
-                found.update(b"V" + struct.pack(f"<{n_outputs}d", *scores))
+                scores = bytearray(8 * n_outputs)  # zeros
+                for output, score in node[0].items():
+                    struct.pack_into("<d", scores, 8 * output, score)
+                found.update(b"V" + scores)
             elif type(node[1]) is tuple:
                 numbers = node[0], len(node[1]), *node[1]
                 found.update(b"C" + struct.pack(f"<{len(numbers)}I", *numbers) + node[2].encode())
@@ -230,17 +237,18 @@ class Model:
         return int(seen) if -1 < seen < 1 << 31 else -1
 
 
-def preorder(root: int, node_at: Callable[[int], Node]) -> list[Node]:
+def preorder(root: int, node_at: Callable[[int], Node], seen: set[int]) -> list[Node]:
     """The nodes of a tree: a root, its left subtree, its right subtree.
 
-    `node_at` returns a node by its key in the file; its children are keys as well.
+    `node_at` returns a node by its key in the file; its children are keys as well. `seen` has the
+    keys of other trees, which may not occur again, and receives those of this one.
     """
     nodes: list[Node] = []
-    seen, stack = set(), [(root, 0, 0)]
+    stack = [(root, 0, 0)]
     while stack:
         key, parent, side = stack.pop()
         if key in seen:
-            refuse("has a node that two splits lead to; the file is damaged")
+            refuse("has a node to which two ways lead; the file is damaged")
         seen.add(key)
         if nodes:
             nodes[parent][side] = len(nodes)
@@ -320,7 +328,8 @@ def from_ensemble(document: dict[str, Any]) -> Model:
         side = {None: "-", "left": "L", "right": "R"}[node.get("missing")]
         return [int(node["feature"]), cut, side, int(node["left"]), int(node["right"])]
 
-    trees = [preorder(root, node_at) for root in document["roots"]]
+    seen: set[int] = set()
+    trees = [preorder(root, node_at, seen) for root in document["roots"]]
     model = Model(int(document["n_features"]), trees, base, document["task"])
     model.average, model.threshold = int(document["average"]), float(document["threshold"])
     model.tie, model.classes = document["tie"], document["classes"]
@@ -459,7 +468,7 @@ def lightgbm_tree(block: dict[str, str], output: int) -> list[Node]:
 
     if len(scores) != int(block["num_leaves"]):
         refuse("has a tree with another number of leaves than it says; the file is damaged")
-    return preorder(0 if len(scores) > 1 else -1, node_at)
+    return preorder(0 if len(scores) > 1 else -1, node_at, set())
 
 
 def from_xgboost(document: dict[str, Any], trees: str) -> Model:
@@ -476,7 +485,7 @@ def from_xgboost(document: dict[str, Any], trees: str) -> Model:
     ends = model.get("iteration_indptr") or [*range(0, len(stored) + 1, per_iteration)]
     total = len(ends) - 1  # iteration i has the trees from ends[i] to ends[i + 1]
     if ends[0] != 0 or ends[-1] != len(stored) or any(a >= b for a, b in pairwise(ends)):
-        refuse(f"has {len(stored)} trees, but iterations of another number; it is damaged")
+        refuse(f"has {len(stored)} trees, but its iterations have another number; it is damaged")
     best = learner.get("attributes", {}).get("best_iteration", str(total - 1))
     if type(best) is not str or not POSITION.fullmatch(best) or int(best) >= total:
         refuse(f"has {total} iterations, of which number {best!r} cannot be the best")
@@ -547,7 +556,7 @@ def xgboost_tree(tree: dict[str, Any], weight: float, output: int) -> list[Node]
         below = -above(-single(condition[place]), True)
         return [feature, below, "L" if default_left else "R", left[place], right[place]]
 
-    return preorder(0, node_at)
+    return preorder(0, node_at, set())
 
 
 def logit(value: float) -> float:
@@ -731,7 +740,10 @@ class Attacker:
         return self.by_row.get(row, {}).get(feature, self.bounds[feature])
 
     def obstacle(self, feature: int) -> str:
-        """Why the attacker can change a feature in no row, "" if it can; whatever rows' bounds."""
+        """The reason why the attacker cannot change a feature in any row, or "".
+
+        Bounds by row are ignored.
+        """
         is_category, (low, high) = feature in self.model.categories, self.bounds[feature]
         if not any(self.scale[feature]):
             return "may not be changed"
@@ -747,7 +759,7 @@ class Attacker:
         return ""
 
     def can_change(self, feature: int) -> bool:
-        """Whether the attacker can change a feature of some row; bounds of rows do not count."""
+        """Whether the attacker can change a feature in some row; bounds by row are ignored."""
         return not self.obstacle(feature)
 
     def document(self, n_rows: int) -> dict[str, Any]:
@@ -1598,7 +1610,9 @@ class Report:
             "checked": [self.summary()],
         }
         if self.expected is not None and not self.not_covered:
-            sections["expected"] = ["covered"]
+            is_claimed = self.expected["robustness"] > 0
+            no_share = "" if is_claimed else "; no share of robust rows is expected"
+            sections["expected"] = [f"covered{no_share}"]
         lines = []
         for name, texts in sections.items():
             for place, text in enumerate(texts):
@@ -1641,7 +1655,7 @@ class Report:
         )
         if attacker.row_bounds:
             own = sum(any(pair != NONE for pair in b.values()) for b in attacker.by_row.values())
-            yield f"bounds of their own: {own} of {self.header['rows']} rows"
+            yield f"bounds that differ by row: {own} of {self.header['rows']} rows have some"
             tightest = [
                 (min(map(min, pairs)), f, [min(side) for side in zip(*pairs, strict=True)])
                 for f, pairs in self.slack.items()
@@ -1722,7 +1736,7 @@ class Report:
         self.attacker.by_row[number] = own
         for f, (low, high) in own.items():
             if row[f] == row[f] and self.attacker.can_change(f):
-                self.slack.setdefault(f, []).append((row[f] - low, high - row[f]))
+                self.slack.setdefault(f, []).append((gap(low, row[f]), gap(row[f], high)))
         return own
 
 
@@ -1738,6 +1752,14 @@ def plain(value: float | Fraction) -> str:
     """A double in its shortest form; whole numbers without a point."""
     text = repr(float(value))
     return text[:-2] if text.endswith(".0") else text
+
+
+def gap(low: float, high: float) -> float:
+    """high - low, rounded up."""
+    found = high - low
+    if math.isinf(found) or Fraction(found) >= Fraction(high) - Fraction(low):
+        return found
+    return math.nextafter(found, math.inf)
 
 
 def between(pair: Interval) -> str:
@@ -2054,13 +2076,13 @@ def check(
     """Check a file of proofs; `Report.exit_code` is 0 if every status is proved.
 
     `data` is a CSV file as `carvegbm verify` takes it, or rows of numbers (categories as codes, NaN
-    where missing) and their labels, None for the model's own decisions, and where the labels
-    come from, for the report. `label` is the label
-    column; `classes` are the class labels in the order of the model's outputs; `trees` says how
-    many iterations of the model are used: "best", "all" or a number. `expect` is what should be
-    proved: an attacker as `carvegbm.Attacker.to_dict` returns it, and "rows", "labels" or
-    "robustness". `on_row` is called with a line for every row. Raises RefusedError if a file is
-    damaged, if the files do not belong together, or if the attacker can change nothing.
+    where missing) and their labels, which are None for the model's own decisions; a third item may
+    tell the report where the labels come from. `label` is the label column; `classes` are the class
+    labels in the order of the model's outputs; `trees` says how many iterations of the model are
+    used: "best", "all" or a number. `expect` is what should be proved: an attacker as
+    `carvegbm.Attacker.to_dict` returns it, and "rows", "labels" or "robustness". `on_row` is called
+    with a line for every row. Raises RefusedError if a file is damaged, if the files do not belong
+    together, or if the attacker can change nothing.
     """
     name = os.fspath(proof)
     packed = content_of(name, is_packed=False)
@@ -2071,14 +2093,14 @@ def check(
         rows, names, column = (*data, "the second array of data")[:3]
     else:
         rows, names, column = read_csv(os.fspath(data), ensemble, label)
+    if len(rows) == 0 or any(len(row) != ensemble.n_features for row in rows):
+        refuse(f"{name}: needs rows of {ensemble.n_features} features, and the data have others")
     wanted = None if expect is None else Expectation(expect, ensemble)
     gc.disable()  # no cycles are made; to look for them takes as long as the rest
     try:
         header, blocks, records = read_frame(packed)
         if ensemble.content() != header["model"]:
             refuse("was written for another model, or with another --trees")
-        if any(len(row) != ensemble.n_features for row in rows):
-            refuse(f"needs rows of {ensemble.n_features} features, and the data have others")
         if not 1 <= header["rows"] <= len(rows):
             refuse(f"covers {header['rows']} rows, and the data have {len(rows)}")
         n_rows = len(rows)
@@ -2140,7 +2162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trees", default="best", help="iterations to use: all, best or a number")
     parser.add_argument("--expect", help="norm=inf,budget=0.01,rows=all,features=all or JSON file")
     parser.add_argument(
-        "--allow-trivial", action="store_true", help="the attacker may be powerless"
+        "--allow-trivial", action="store_true", help="accept an attacker that can change nothing"
     )
     parser.add_argument("--quiet", action="store_true", help="print the summary only")
     parser.add_argument("--json", action="store_true", help="print all findings as JSON")

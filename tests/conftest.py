@@ -1,8 +1,8 @@
 """Fixtures that all tests share, ids that do not vary, and Ctrl-C where the caller ignores it.
 
 HYPOTHESIS_PROFILE=thorough runs many more examples than the default profile "ci".
-CARVEGBM_REQUIRE_ALL=1 makes a test fail that would be skipped for want of a package, Java or a
-browser; `.ci/run` sets it.
+CARVEGBM_REQUIRE_ALL=1 makes a test fail that would be skipped because a package, Java or a browser
+is missing; `.ci/run` sets it.
 """
 
 from __future__ import annotations

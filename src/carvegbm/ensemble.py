@@ -95,9 +95,9 @@ class Ensemble:
     absent : {"zero", "missing"}
         What the source library takes an entry for that a sparse matrix leaves out.
     iterations : (used, total, best), optional
-        For a model of `total` boosting iterations of which the trees are the first `used`; on the
-        validation data the first `best` were best (None: not known). Equality ignores it. None if
-        all are used and no fewer are known to be better.
+        The trees are those of the first `used` of the model's `total` boosting iterations; the
+        first `best` scored best on the validation data (None: not known). Equality ignores this.
+        None if all iterations are used, and no smaller number is known to be better.
 
     Examples
     --------

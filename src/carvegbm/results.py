@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class OfModel:
-    """What every result says about its model."""
+    """Base of all results: the boosting iterations of the model."""
 
     iterations: Iterations | None = field(default=None, kw_only=True, repr=False)
     """The boosting iterations of the model (used, total, best); None if all are used and best."""

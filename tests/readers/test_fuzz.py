@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import carvegbm_check
 import fuzzing
-from carvegbm import load
+from carvegbm import Ensemble, load
 from carvegbm.errors import ModelError
 from carvegbm.proofs.content import model_hash
 from child_processes import LIMIT, end, start
@@ -111,6 +111,65 @@ def test_the_checker_refuses_more_classes_than_trees_at_once(tmp_path):
     assert "has 2 trees, but 1000000000 for every iteration" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"roots": [0] * 100_000}, "a node to which two ways lead"),
+        ({"n_features": 10**9}, "needs rows of 1000000000 features"),
+    ],
+    ids=["roots", "features"],
+)
+def test_the_checker_does_no_more_than_a_file_has_content_for(change, message, tmp_path):
+    """Trees may not share nodes, and nothing is as large as a stated count."""
+    document = {
+        "format": "carvegbm-ensemble",
+        "version": 1,
+        "n_features": 1,
+        "task": "binary",
+        "base_score": [0.0],
+        "average": 1,
+        "threshold": 0.0,
+        "tie": "positive",
+        "classes": [],
+        "input_precision": "float64",
+        "feature_names": None,
+        "roots": [0],
+        "nodes": [],
+    } | change
+    k = 250
+    document["nodes"] = [
+        {"feature": 0, "threshold": i, "left": k + i, "right": i + 1} for i in range(k)
+    ] + [{"scores": [1.0]}] * (k + 1)
+    document["nodes"][k - 1]["right"] = 2 * k
+    (tmp_path / "model").write_text(json.dumps(document))
+    (tmp_path / "proof").write_bytes(carvegbm_check.MAGIC)
+    (tmp_path / "data").write_text("a,label\n")
+    files = [str(tmp_path / name) for name in ("proof", "model", "data")]
+    done = subprocess.run(
+        [sys.executable, carvegbm_check.__file__, *files, "--expect", "norm=1,budget=1"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == carvegbm_check.BAD_INPUT
+    assert message in done.stderr
+
+
+def test_the_checker_refuses_far_more_scores_than_leaves(tmp_path):
+    head, _, rest = small_models.LIGHTGBM.partition(b"Tree=0")
+    tree, _, end_of_trees = (b"Tree=0" + rest).partition(b"Tree=1")
+    for name in (b"num_class=", b"num_tree_per_iteration="):
+        head = head.replace(name + b"2\n", name + b"3000\n")
+    lines = [line for line in head.split(b"\n") if not line.startswith(b"tree_sizes")]
+    end_of_trees = end_of_trees[end_of_trees.index(b"end of trees") :]
+    (tmp_path / "model").write_bytes(b"\n".join(lines) + tree * 3000 + end_of_trees)
+    with pytest.raises(carvegbm_check.RefusedError, match="leaves with 3000 scores each"):
+        carvegbm_check.read_model(str(tmp_path / "model"), None)
+    with pytest.raises(ModelError, match="leaves with 3000 scores each"):
+        load(tmp_path / "model")
+
+
 def test_the_checker_reads_the_iterations_that_an_xgboost_file_lists(tmp_path):
     """It has used none of these trees, as three classes would need three per iteration."""
     document = json.loads(small_models.XGBOOST_JSON)
@@ -127,6 +186,35 @@ def test_the_checker_reads_the_iterations_that_an_xgboost_file_lists(tmp_path):
     model = carvegbm_check.read_model(str(tmp_path / "model"), None)
     assert len(ensemble.roots) == 4
     assert model.content() == model_hash(ensemble)
+
+
+def test_many_splits_on_a_feature_of_many_categories_are_read_in_linear_time(tmp_path):
+    """A split must not be compared with each of the 100,000 categories of its feature."""
+    n_codes, n_trees = 100_000, 20_000
+    split = {"feature": 0, "categories": [0], "left": {"score": 1.0}, "right": {"score": -1.0}}
+    codes = {0: {0: 0, 1: 1}}
+    Ensemble.from_trees([split], n_features=1, categories=codes).save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    document["categories"][0].update(codes=[*range(n_codes)], labels=[*range(n_codes)])
+    (root,) = document["roots"]
+    places = [root, document["nodes"][root]["left"], document["nodes"][root]["right"]]
+    top, left, right = (document["nodes"][place] for place in places)
+    document["nodes"], document["roots"] = [], []
+    for i in range(n_trees):
+        document["roots"].append(3 * i)
+        children = {"left": 3 * i + 1, "right": 3 * i + 2, "categories": [n_codes - 1 - i]}
+        leaves = [leaf | {"leaf": 2 * i + n} for n, leaf in enumerate((left, right))]
+        document["nodes"] += [top | children, *leaves]
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    program = "import carvegbm, sys; print(carvegbm.load(sys.argv[1]).n_trees)"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "model.json")],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.stdout == f"{n_trees}\n", done.stderr
 
 
 def test_scores_whose_sum_is_infinite_in_the_library_are_refused(tmp_path):

@@ -188,7 +188,7 @@ def test_a_tree_that_would_explode_is_refused_by_name():
             "leaf_value": rng.normal(size=depth + 1),
         }.items()
     )
-    with pytest.raises(ModelError, match=r"tree 0 .* 64 times its nodes .*; train it with"):
+    with pytest.raises(ModelError, match=r"tree 0 .* 64 times as many nodes; train it with"):
         load(lgb.Booster(model_str=model_text([tree], depth)))
 
 

@@ -363,9 +363,13 @@ def warn_if_unscaled(table: Table, attacker: Attacker) -> None:
     from carvegbm.instances.mixed import Mixed
     from carvegbm.training.inputs import blank_ensemble
 
-    if not isinstance(table.X, Mixed):
-        blank = blank_ensemble(table.X.shape[1], table.feature_names)
-        inputs.warn_if_unscaled(blank, table.X, [attacker])
+    X = table.X
+    if isinstance(X, Mixed):
+        columns = [values.dtype.kind == "f" for values in X.values]
+        X = np.column_stack(
+            [v if known else np.zeros(len(v)) for v, known in zip(X.values, columns, strict=True)]
+        )
+    inputs.warn_if_unscaled(blank_ensemble(X.shape[1], table.feature_names), X, [attacker])
 
 
 def with_validation(

@@ -21,7 +21,7 @@ __all__ = ["in_processes"]
 
 R = TypeVar("R")
 
-_LOOK_EVERY = 0.5  # seconds between two looks at whether the parent is there
+_LOOK_EVERY = 0.5  # seconds between checks that the parent still runs
 
 
 def in_processes(
@@ -31,7 +31,7 @@ def in_processes(
     *,
     ordered: bool = False,
 ) -> Iterator[R]:
-    """Yield `function(*arguments)` of all calls, in their order or as they finish.
+    """Yield the results of `function(*arguments)`, in the order of `calls` or as they finish.
 
     With one worker the calls run in this process. An exception, Ctrl-C among them, kills the
     workers.
@@ -58,7 +58,7 @@ class _Loky(LokyBackend):  # type: ignore[misc]
 def _begin_worker(parent: int) -> None:
     """Leave Ctrl-C to the parent, which kills its workers; end soon after the parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if os.name == "posix":  # elsewhere the number of a parent that has ended stays
+    if os.name == "posix":  # elsewhere getppid does not change when the parent ends
         threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
 
 

@@ -79,9 +79,9 @@ def load(
         say it; any other model must have as many.
     iteration_range : "best", "all", int or (0, int), optional
         Which boosting iterations of a LightGBM, XGBoost or CatBoost model to use: those up to the
-        best one on the validation data, all, or the first so many. By default those that the
-        model's own `predict` uses; for a file, those that its library's estimator uses. If that is
-        not all, or the best are fewer, `repr` and every result say so.
+        best one on the validation data, all, or the first N. By default those that the model's own
+        `predict` uses; for a file, those that its library's estimator uses. If some are not used,
+        or if fewer are known to be better, `repr` and every result say so.
 
     Returns
     -------

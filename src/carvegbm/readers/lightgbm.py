@@ -177,13 +177,13 @@ def from_dump(
 
 
 def _chosen(
-    asked: IterationRange, n_trees: int, n_outputs: int, best: int | None = None
+    requested: IterationRange, n_trees: int, n_outputs: int, best: int | None = None
 ) -> Iterations:
     if n_outputs < 1 or n_trees % n_outputs:
         raise ModelError(
             f"has {n_trees} trees and {n_outputs} trees per iteration; the file is damaged"
         )
-    return Iterations.chosen(asked, n_trees // n_outputs, best)
+    return Iterations.chosen(requested, n_trees // n_outputs, best)
 
 
 def _ensemble(

@@ -174,22 +174,24 @@ def _iteration_ends(
         parallel = count(_inside(model, "gbtree_model_param"), "num_parallel_tree", "1")
         ends = np.arange(0, n_trees + 1, n_outputs * max(1, parallel))
     if ends[0] != 0 or ends[-1] != n_trees or (np.diff(ends) < 1).any():
-        raise ModelError(f"has {n_trees} trees, but iterations of another number; it is damaged")
+        raise ModelError(
+            f"has {n_trees} trees, but its iterations have another number; it is damaged"
+        )
     return ends
 
 
 def chosen_iterations(
-    asked: IterationRange, total: int, attributes: Mapping[str, Any]
+    requested: IterationRange, total: int, attributes: Mapping[str, Any]
 ) -> Iterations:
     """Choose iterations of a model with these attributes."""
     if "best_iteration" not in attributes:
-        return Iterations.chosen(asked, total)
+        return Iterations.chosen(requested, total)
     best = count(attributes, "best_iteration") + 1
     if best > total:
         raise ModelError(
             f"best_iteration is {best - 1}, and there are {total} iterations; the file is damaged"
         )
-    return Iterations.chosen(asked, total, best)
+    return Iterations.chosen(requested, total, best)
 
 
 def build(

@@ -11,9 +11,9 @@ from carvegbm.errors import ModelError, shown
 __all__ = ["IterationRange", "Iterations", "checked_range", "refuse_range"]
 
 IterationRange = int | Literal["best", "all"] | None
-"""The first so many iterations, the best on the validation data, or all.
+"""A number of iterations from the first one, "best" on the validation data, or "all".
 
-None: those that the `predict` of what is read uses.
+None means those that the source's own `predict` uses.
 """
 
 
@@ -23,19 +23,19 @@ class Iterations(NamedTuple):
     used: int
     total: int
     best: int | None = None
-    """How many were best on the validation data, if the model says so."""
+    """Number of iterations that scored best on the validation data; None if it is not known."""
 
     @classmethod
-    def chosen(cls, asked: IterationRange, total: int, best: int | None = None) -> Iterations:
+    def chosen(cls, requested: IterationRange, total: int, best: int | None = None) -> Iterations:
         """Choose from `total` iterations; "best" is all of them if `best` is None."""
-        if isinstance(asked, int):
-            if asked > total:
+        if isinstance(requested, int):
+            if requested > total:
                 raise ModelError(
-                    f"has {total} iterations, so that iteration_range (--trees) must be 'all', "
-                    f"'best' or 1 to {total}, got {asked}"
+                    f"has {total} iterations; iteration_range (--trees) must be 'all', 'best' or "
+                    f"1 to {total}, got {requested}"
                 )
-            return cls(asked, total, best)
-        return cls(total if asked == "all" or best is None else min(best, total), total, best)
+            return cls(requested, total, best)
+        return cls(total if requested == "all" or best is None else min(best, total), total, best)
 
     @property
     def is_plain(self) -> bool:
@@ -48,29 +48,29 @@ class Iterations(NamedTuple):
 
     @property
     def note(self) -> str:
-        """One line for everyone who reads a result."""
+        """One line about the iterations that are used, and how to choose others."""
         return f"uses {self}; choose with iteration_range= or --trees all|best|N"
 
 
 def checked_range(given: Any) -> IterationRange:
     """Check `iteration_range`: None, "best", "all", N, or (0, N)."""
-    asked = given
-    if isinstance(asked, tuple | list) and len(asked) == 2 and asked[0] == 0:
-        asked = asked[1]
-    if asked is None or (isinstance(asked, str) and asked in ("best", "all")):
-        return asked  # type: ignore[return-value]
-    is_whole = isinstance(asked, int | np.integer) and not isinstance(asked, bool)
-    if not is_whole or asked < 1:
+    requested = given
+    if isinstance(requested, tuple | list) and len(requested) == 2 and requested[0] == 0:
+        requested = requested[1]
+    if requested is None or (isinstance(requested, str) and requested in ("best", "all")):
+        return requested  # type: ignore[return-value]
+    is_whole = isinstance(requested, int | np.integer) and not isinstance(requested, bool)
+    if not is_whole or requested < 1:
         raise ModelError(
-            "iteration_range must be 'best', 'all', a number of iterations from 1 on, or (0, N), "
+            "iteration_range must be 'best', 'all', a whole number N >= 1, or (0, N), "
             f"got {shown(given)}"
         )
-    return int(asked)
+    return int(requested)
 
 
-def refuse_range(asked: IterationRange) -> None:
-    """Refuse a choice of iterations in a model that has none."""
-    if asked not in (None, "best"):
+def refuse_range(requested: IterationRange) -> None:
+    """Refuse a choice of iterations for a model that stores none."""
+    if requested not in (None, "best"):
         raise ModelError(
-            f"has no iterations to choose from; leave out iteration_range (--trees) {asked}"
+            f"has no iterations to choose from; leave out iteration_range (--trees) {requested}"
         )

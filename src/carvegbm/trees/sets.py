@@ -194,7 +194,8 @@ def kept_sets(
     for feature, index in set(
         zip(nodes["feature"][categorical].tolist(), number.tolist(), strict=True)
     ):
-        unknown = set(given[index]) - categories[feature].keys()
+        known = categories[feature]
+        unknown = [code for code in given[index] if code not in known]  # not all known per split
         if unknown:
             raise ModelError(
                 f"a split on feature {feature} lists the code {min(unknown)}, which its categories "

@@ -36,7 +36,7 @@ def whole(text: str | int) -> int:
 
 def _trees(text: str) -> str:
     if text not in ("all", "best") and not (text.isdecimal() and int(text) > 0):
-        raise typer.BadParameter(f"{text!r} is not all, best or a number of iterations from 1 on")
+        raise typer.BadParameter(f"must be all, best or a whole number >= 1, got {text!r}")
     return text
 
 
