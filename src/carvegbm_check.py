@@ -25,6 +25,17 @@ reach and win. `robust` and `vulnerable` come with a tree of *cases*, sets of op
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the other imports, which take a while
+    import os
+    import signal
+
+    def leave(*_: object) -> None:
+        os.write(2, b"carvegbm_check: interrupted\n")
+        os._exit(130)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
+        signal.signal(signal.SIGINT, leave)
+
 import argparse
 import csv
 import ctypes
@@ -47,7 +58,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate, chain, pairwise, takewhile
+from itertools import accumulate, chain, pairwise
 from typing import Any, NoReturn
 
 __all__ = ["RefusedError", "Report", "check", "main"]
@@ -223,6 +234,11 @@ class Model:
         names = self.names or []
         return None if is_made_up(names) or len(set(names)) < len(names) else names
 
+    def reads_labels(self, feature: int) -> bool:
+        """Whether cells of a categorical column are labels, not codes."""
+        labels = self.categories[feature]
+        return self.rule in ("label", "text") or any(code != c for code, c in labels.items())
+
     def name(self, feature: int) -> str:
         """The name of a feature, or "feature 3" where the model has no names of its own."""
         return self.own_names[feature] if self.own_names else f"feature {feature}"
@@ -260,6 +276,7 @@ def preorder(root: int, node_at: Callable[[int], Node], seen: set[int]) -> list[
 
 
 CONVERT = "run: carvegbm convert"  # read_model adds the arguments
+FORMATS = (("format", "roots"), ("learner",), ("Model",), ("tree_info",), ("features_info",))
 
 
 def conversion(path: str) -> str:
@@ -276,9 +293,12 @@ def read_model(path: str, classes: list[Any] | None, trees: str = "best") -> Mod
     try:
         text, model = content.decode("utf-8-sig", "replace").lstrip(), None
         if text.startswith(("tree\n", "tree\r")):
+            text = content.decode("utf-8-sig").lstrip()
             model = from_lightgbm(text.replace("\r\n", "\n"), trees)
-        elif text.startswith("{"):
+        elif text.startswith("{") and text[1:2] not in "iUIlL$#":  # which UBJSON has there
             document = json.loads(text, object_pairs_hook=without_doubles)
+            if sum(not document.keys().isdisjoint(keys) for keys in FORMATS) > 1:
+                refuse("has the fields of several formats; programs may read different models")
             if document.get("format") == "carvegbm-ensemble":
                 if trees != "best":
                     refuse("has no iterations to choose from; leave out --trees")
@@ -325,7 +345,7 @@ def from_ensemble(document: dict[str, Any]) -> Model:
             return [dict(enumerate(map(float, node["scores"])))]
         codes = node.get("categories")
         cut = float(node["threshold"]) if codes is None else tuple(map(int, codes))
-        side = {None: "-", "left": "L", "right": "R"}[node.get("missing")]
+        side = {"left": "L", "right": "R"}[node["missing"]] if "missing" in node else "-"
         return [int(node["feature"]), cut, side, int(node["left"]), int(node["right"])]
 
     seen: set[int] = set()
@@ -342,16 +362,37 @@ def from_ensemble(document: dict[str, Any]) -> Model:
     return model
 
 
+BLOCK = re.compile(r"Tree=.*\n(?:[^\n=]+=.*\n){1,22}\n+")  # a tree of LightGBM's text
+
+
 def from_lightgbm(text: str, trees: str) -> Model:
-    """A model as LightGBM's save_model writes it, with the trees as its predict reads them."""
-    body, end, tail = text.partition("\nend of trees")
-    parts = re.split(r"\n(?=Tree=)", body)
-    pairs = [[line.partition("=")[::2] for line in part.split("\n")] for part in parts]
-    head = dict(pairs[0])
-    blocks = [dict(takewhile(lambda pair: pair[0], tree)) for tree in pairs[1:]]  # to a blank line
-    if not end or len(head.get("tree_sizes", "").split()) not in (0, len(blocks)):
+    """A model as LightGBM's save_model writes it, with the trees as its predict reads them.
+
+    LightGBM finds trees by the lengths in tree_sizes and reads at most 22 lines of each, up to a
+    blank one.
+    """
+    before, end, tail = text.partition("\nend of trees")
+    start, *parts = re.split(r"(?<=\n)(?=Tree=)", before + "\n")
+    pairs = [[line.partition("=")[::2] for line in part.split("\n")] for part in (start, *parts)]
+    head, *blocks = map(dict, pairs)
+    if not end or (not parts and "\nTree=" in tail):
         refuse("the file ends before its trees do; it is damaged")
-    if any("_" in "".join(block.values()) for block in blocks) or "sigmoid:-" in body:
+    sizes = [str(len(part.encode())) for part in parts]
+    if head.get("tree_sizes", " ".join(sizes)).split() != sizes:
+        refuse("has trees of other lengths than tree_sizes, by which LightGBM finds them; damaged")
+    strange = any(
+        value[:1] == "=" or (value and not key) or ("=" in value and key != "feature_names")
+        for key, value in pairs[0]
+    )
+    strange |= any(not BLOCK.fullmatch(part) or part.count("Tree=") > 1 for part in parts)
+    if strange or "\r" in before or "\0" in before:
+        refuse("has lines that LightGBM reads in another way; the file is damaged")
+    objective, *options = head.get("objective", "").split() or [""]
+    scales = [option[8:] for option in options if option.startswith("sigmoid:")]
+    sound = all("_" not in "".join(b.values()) and "".join(b.values()).isascii() for b in blocks)
+    if objective in ("binary", "multiclassova"):
+        sound &= len(scales) == 1 and is_number(scales[0]) and 0 < float(scales[0]) < math.inf
+    if not sound:
         refuse("holds numbers that LightGBM does not read; the file is damaged")
     n_outputs = int(head.get("num_tree_per_iteration") or head.get("num_class", "1"))
     if not 1 <= n_outputs <= max(1, len(blocks)):
@@ -366,7 +407,7 @@ def from_lightgbm(text: str, trees: str) -> Model:
     infos = head.get("feature_infos", "").split()[: model.n_features]
     model.categories = lightgbm_categories(nodes, infos, tail)
     model.iterations = (used, total, total) if used < total else None
-    if head.get("objective", "").partition(" ")[0] in ("binary", "cross_entropy"):
+    if objective in ("binary", "cross_entropy"):
         model.task, model.tie = "binary", "negative"
     elif n_outputs == 1:
         model.task = "regression"
@@ -442,6 +483,10 @@ def lightgbm_tree(block: dict[str, str], output: int) -> list[Node]:
     bounds = [int(bound) for bound in lists.get("cat_boundaries", ())]
     if bounds != sorted(bounds) or (bounds and bounds[0] < 0):
         refuse("has cat_boundaries that do not ascend; the file is damaged")
+    if len(bounds) not in (
+        {0, 1} if block.get("num_cat", "0") == "0" else {int(block["num_cat"]) + 1}
+    ):
+        refuse("has another number of cat_boundaries than num_cat says; the file is damaged")
 
     def node_at(key: int) -> Node:
         if key < 0:
@@ -449,6 +494,8 @@ def lightgbm_tree(block: dict[str, str], output: int) -> list[Node]:
         kind = int(lists["decision_type"][key]) if "decision_type" in lists else 0
         children = int(lists["left_child"][key]), int(lists["right_child"][key])
         feature, cut = int(lists["split_feature"][key]), float(lists["threshold"][key])
+        if not 0 <= kind <= 15:
+            refuse("has a decision_type beyond 0 to 15; the file is damaged")
         if kind & 1:
             if cut in sets or not cut >= 0 or cut != int(cut):
                 refuse("has splits without a set of categories of their own; the file is damaged")
@@ -474,9 +521,12 @@ def lightgbm_tree(block: dict[str, str], output: int) -> list[Node]:
 def from_xgboost(document: dict[str, Any], trees: str) -> Model:
     """XGBoost's JSON: inputs are float32, x < condition goes left, listed codes go right."""
     learner, booster = document["learner"], document["learner"]["gradient_booster"]
-    model = booster.get("gbtree", booster)["model"]
+    is_dart, drop = booster["name"] == "dart", booster.get("weight_drop") or []
+    model = (booster["gbtree"] if is_dart else booster)["model"]
     stored, groups = model["trees"], list(map(int, model["tree_info"]))
-    weights = model.get("weight_drop") or booster.get("weight_drop") or [1.0] * len(stored)
+    if model.get("weight_drop") or (not is_dart and (drop or "gbtree" in booster)):
+        refuse(f"has weight_drop or gbtree where XGBoost before 3.4 ignores them; {CONVERT}")
+    weights = drop if is_dart else [1.0] * len(stored)
     parameters, objective = learner["learner_model_param"], learner["objective"]["name"]
     n_outputs = max(1, int(parameters.get("num_class", "0")))
     if n_outputs > max(1, len(stored)):
@@ -492,9 +542,11 @@ def from_xgboost(document: dict[str, Any], trees: str) -> Model:
     used = iterations_used(trees, int(best) + 1, total)
     known = r"(binary:(logistic|hinge|logitraw)|multi:soft(max|prob)|reg:(logistic|squarederror))"
     vectors = any(int(t["tree_param"].get("size_leaf_vector", "0")) > 1 for t in stored)
-    if not re.fullmatch(known, objective) or document["version"][0] < 2 or vectors:
+    is_known = re.fullmatch(known, objective) and booster["name"] in ("gbtree", "dart")
+    if not is_known or document["version"][0] < 2 or vectors:
         refuse(f"is of a kind that is not read here ({objective}); {CONVERT}")
-    base = [float(part) for part in str(parameters["base_score"]).strip("[] ").split(",")]
+    written = str(parameters["base_score"]).strip("[] ").split(",")
+    base = [float(part) if is_number(part) else math.nan for part in written]
     if stored or parameters.get("boost_from_average", "1") == "0":
         base = [logit(value) if "logistic" in objective else single(value) for value in base]
     base = base * n_outputs if len(base) == 1 else base
@@ -508,6 +560,11 @@ def from_xgboost(document: dict[str, Any], trees: str) -> Model:
     found.categories = xgboost_categories(codes, (model.get("cats") or {}).get("enc") or [])
     if objective.startswith("multi:") or objective == "reg:squarederror":
         found.task, found.tie = "multiclass" if n_outputs > 1 else "regression", "positive"
+    saved = json.loads(learner.get("attributes", {}).get("scikit_learn", "{}"))
+    is_classifier = saved.get("_estimator_type") == "classifier" and n_outputs == 1
+    if is_classifier and objective in ("binary:logitraw", "reg:squarederror"):
+        # XGBClassifier.predict is the second class iff the output is > 0.5.
+        found.task, found.threshold, found.tie = "binary", 0.5, "negative"
     return found
 
 
@@ -594,8 +651,12 @@ def content_of(path: str, is_packed: bool = True) -> bytes:
 def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str], str]:
     """Rows of numbers (categories as codes, NaN where missing), labels, and the labels' column."""
     content = content_of(path)
+    if b"\0" in content:
+        refuse(f"{path}: is not CSV; carvegbm check reads other kinds of data")
     try:
         lines = [line for line in content.decode("utf-8-sig").splitlines() if line.strip()]
+        if not lines:
+            refuse("is empty")
         by = next((mark for mark in ",;\t" if mark in lines[-1]), None)
         split = csv.reader(lines, delimiter=by or ",", skipinitialspace=True)
         cells = [[c.strip() for c in line] for line in (split if by else map(str.split, lines))]
@@ -626,6 +687,8 @@ def read_csv(path: str, model: Model, label: str | None) -> tuple[Rows, list[str
                 refuse(f"row {number} has {len(line)} cells of {model.n_features + 1}, or no label")
             rows.append([read_cell(line[place], model, f) for f, place in enumerate(order)])
             labels.append(line[at])
+        if not rows:
+            refuse("has no rows")
         return rows, labels, f"column {first[at]!r}" if header else f"column {at}, without a name"
     except RefusedError as error:
         refuse(f"{path}: {error}")
@@ -641,7 +704,7 @@ def is_made_up(names: list[str]) -> bool:
 
 def is_number(cell: str) -> bool:
     try:
-        return "_" not in cell and float(cell) is not None
+        return "_" not in cell and cell.isascii() and float(cell) is not None
     except ValueError:
         return False
 
@@ -657,10 +720,9 @@ def key_of(text: str, names: Iterable[tuple[int, Any]]) -> int:
 def read_cell(cell: str, model: Model, feature: int) -> float:
     """A cell as a number, or as the code of the category with that label."""
     labels = model.categories.get(feature, {})
-    by_label = model.rule in ("label", "text") or any(code != c for code, c in labels.items())
     if cell.lower() in MISSING:
         return math.nan
-    if labels and by_label:
+    if labels and model.reads_labels(feature):
         code = key_of(cell, labels.items())
         return math.nan if code < 0 and model.unknown_is_missing else float(code)
     if not is_number(cell):
@@ -1520,7 +1582,10 @@ class Report:
     undecided: dict[int, str] = field(default_factory=dict)
     wrong: dict[int, str] = field(default_factory=dict)
     expected: dict[str, Any] | None = None
+    expected_from: str = ""  # a file
+    unsettled: str = ""  # why the expectation may be covered or not
     not_covered: list[str] = field(default_factory=list)
+    by_label: list[int] = field(default_factory=list)  # features whose cells were read as labels
     missing: int = 0  # values
     unmovable: int = 0  # rows in which the attacker can change no feature that the model tests
     slack: dict[int, list[Interval]] = field(default_factory=dict)
@@ -1536,6 +1601,31 @@ class Report:
         """0 proved, 1 expectation not covered, 3 undecided rows, 4 a wrong proof."""
         codes = {WRONG: self.wrong, NOT_COVERED: self.not_covered, UNDECIDED: self.undecided}
         return next((code for code, found in codes.items() if found), PROVED)
+
+    @property
+    def outcome(self) -> str | None:
+        """Whether the expectation is "covered", "not covered" or "undecided"; None without one."""
+        if self.expected is None:
+            return None
+        return "not covered" if self.not_covered else "undecided" if self.unsettled else "covered"
+
+    def claim(self) -> Iterator[str]:
+        """The expectation in one line, the file that it comes from, and what became of it."""
+        if self.expected is None:
+            return
+        whole = {"norm": 0, "budget": 0, "features": "all"} | self.expected
+        texts = [(key, v if type(v) is str else json.dumps(v)) for key, v in whole.items()]
+        yield ", ".join(f"{k}={v if len(v) <= 300 else v[:300] + ' …'}" for k, v in texts)
+        if self.expected_from:
+            yield f"read from the file {self.expected_from}"
+        no_share = (
+            "" if self.expected["robustness"] > 0 else "; no share of robust rows is expected"
+        )
+        reasons = self.not_covered or [self.unsettled]
+        if self.outcome == "covered":
+            yield f"covered{no_share}"
+        else:
+            yield from (f"{self.outcome}: {reason}" for reason in reasons)
 
     def counts(self) -> dict[str, int]:
         """The number of rows with each proved status."""
@@ -1584,7 +1674,10 @@ class Report:
             "checked": self.checked,
             "undecided": self.undecided,
             "wrong": self.wrong,
+            "read_as_labels": [model.name(f) for f in self.by_label],
             "expected": self.expected,
+            "expected_from": self.expected_from or None,
+            "outcome": self.outcome,
             "not_covered": self.not_covered,
             "exit_code": self.exit_code,
         }
@@ -1606,13 +1699,12 @@ class Report:
             "rows": [(f"all {total}" if first == total else f"the first {first} of {total}")],
             "labels": [labels],
             "attacker": [*self.restrictions()],
-            "expected": [f"not covered: {reason}" for reason in self.not_covered],
+            "expected": [*self.claim()],
             "checked": [self.summary()],
         }
-        if self.expected is not None and not self.not_covered:
-            is_claimed = self.expected["robustness"] > 0
-            no_share = "" if is_claimed else "; no share of robust rows is expected"
-            sections["expected"] = [f"covered{no_share}"]
+        if self.by_label:
+            text = "cells are read as labels of categories, not as their codes"
+            sections["rows"].append(f"{text}: {self._listed(self.by_label)}")
         lines = []
         for name, texts in sections.items():
             for place, text in enumerate(texts):
@@ -1782,10 +1874,19 @@ INLINE = ("norm", "budget", "features", *CLAIMS)
 
 
 def read_json(path: str) -> Any:
+    content = content_of(path)
     try:
-        return json.loads(content_of(path), object_pairs_hook=without_doubles)
+        return json.loads(content, object_pairs_hook=without_doubles)
     except (ValueError, RecursionError) as error:
         refuse(f"{path}: is not JSON: {error}; carvegbm check reads TOML, too")
+
+
+def claim_file(text: str) -> str:
+    """The file that --expect names, or ""; a text that begins with a known `key=` names none."""
+    if re.match(rf"\s*({'|'.join((*KEYS, *CLAIMS))})\s*=", text):
+        return ""
+    first = text if os.path.isfile(text) else text.split(",")[0]
+    return first if first == text or "=" not in first else ""
 
 
 def read_expectation(text: str, read_file: Callable[[str], Any] = read_json) -> dict[str, Any]:
@@ -1795,11 +1896,12 @@ def read_expectation(text: str, read_file: Callable[[str], Any] = read_json) -> 
     first; the pairs that follow replace what it says.
     """
     found: dict[str, Any] = {}
-    is_file = os.path.isfile(text)
-    parts = [text] if is_file else text.split(",")
+    file = claim_file(text)
+    parts = [file, *text[len(file) + 1 :].split(",")] if file else text.split(",")
+    parts = [text] if file == text else parts
     if not all(part.strip() for part in parts):
         refuse(f"expectation {text!r}: give norm=...,budget=... or the name of a file")
-    if is_file or "=" not in parts[0]:
+    if file:
         found = read_file(parts.pop(0))
         if type(found) is not dict:
             refuse(f"{text}: must hold an attacker with its norm and budget, got {found!r:.80}")
@@ -1891,11 +1993,13 @@ class Expectation:
         model, n = self.model, self.model.n_features
         norm = "inf" if given["norm"] in ("inf", math.inf) else given["norm"]
         if norm != "inf":
-            whole = amount_of(norm) == int(norm) >= 0
-            norm = int(norm) if whole else refuse("must be inf or a whole number >= 0")
-        self.key, budget = "budget", amount_of(given["budget"])
-        if not 0 <= budget < math.inf:
-            refuse("must be >= 0 and finite")
+            power = amount_of(norm)
+            is_whole = power == int(power) and 0 <= power <= 100
+            norm = int(power) if is_whole else refuse("must be inf or a whole number from 0 to 100")
+        self.key = "budget"
+        budget = amount_of(given["budget"])
+        if not 0 <= budget < math.inf or (norm == 0 and budget != int(budget)):
+            refuse("must be >= 0 and finite, and whole for norm 0")
         fields: dict[str, Any] = {"norm": norm, "budget": budget.hex()}
         self.key, features = "features", given.get("features", "all")
         if features != "all" and {*map(type, list_of(features))} == {bool}:
@@ -1903,7 +2007,8 @@ class Expectation:
             fields["features"] = [f for f, is_free in enumerate(mask) if is_free]
         elif features != "all":
             fields["features"] = self.places(features)
-        self.key, scale = "scale", self.by_feature(given.get("scale", {}))
+        self.key = "scale"
+        scale = self.by_feature(given.get("scale", {}))
         pairs = {f: s if type(s) is list else [s, s] for f, s in scale.items()}
         if any(len(p) != 2 or (0 in p and type(scale[f]) is not list) for f, p in pairs.items()):
             refuse("a scale must be > 0, or a pair (down, up)")
@@ -1912,14 +2017,16 @@ class Expectation:
         self.key = "one_hot"
         groups = [self.places(group) for group in list_of(given.get("one_hot", []))]
         fields["one_hot"] = groups
-        self.key, steps = "step", self.by_feature(given.get("step", {}))
+        self.key = "step"
+        steps = self.by_feature(given.get("step", {}))
         ratios = {
             f: ratio_of(step)
             for f, step in steps.items()
             if f not in model.categories and f not in chain(*groups)
         }
         fields["step"] = {str(f): f"{s.numerator}/{s.denominator}" for f, s in ratios.items()}
-        self.key, named = "categories", self.by_feature(given.get("categories", {}))
+        self.key = "categories"
+        named = self.by_feature(given.get("categories", {}))
         if named.keys() - model.categories.keys():
             refuse("categories are given for a feature that has none in the model")
         codes: dict[int, Any] = {f: list(known) for f, known in model.categories.items()}
@@ -2022,6 +2129,8 @@ class Expectation:
         if robust + undecided < self.robustness * len(rows):
             share = plain(self.robustness)
             missing.append(f"{robust} of {len(rows)} rows are robust, expected a share of {share}")
+        elif robust < self.robustness * len(rows):
+            report.unsettled = f"{robust} of {len(rows)} rows are robust and {undecided} undecided"
         report.expected, report.not_covered = self.document(), missing
 
     def shortfalls(self, feature: int, proved: Attacker, rows: Rows) -> Iterator[str]:
@@ -2068,8 +2177,9 @@ def check(
     *,
     label: str | None = None,
     classes: list[Any] | None = None,
-    trees: str = "best",
-    expect: dict[str, Any] | None = None,
+    trees: str | int = "best",
+    expect: Any = None,
+    read_file: Callable[[str], Any] = read_json,
     allow_trivial: bool = False,
     on_row: Callable[[str], object] = lambda _: None,
 ) -> Report:
@@ -2080,21 +2190,36 @@ def check(
     tell the report where the labels come from. `label` is the label column; `classes` are the class
     labels in the order of the model's outputs; `trees` says how many iterations of the model are
     used: "best", "all" or a number. `expect` is what should be proved: an attacker as
-    `carvegbm.Attacker.to_dict` returns it, and "rows", "labels" or "robustness". `on_row` is called
-    with a line for every row. Raises RefusedError if a file is damaged, if the files do not belong
-    together, or if the attacker can change nothing.
+    `carvegbm.Attacker.to_dict` returns it, and "rows", "labels" or "robustness"; or an Attacker; or
+    a text as --expect takes it, whose file `read_file` reads. `on_row` is called with a line for
+    every row. Raises RefusedError if a file is damaged, if the files do not belong together, or if
+    the attacker can change nothing.
     """
     name = os.fspath(proof)
     packed = content_of(name, is_packed=False)
     if not packed.startswith(MAGIC):
         refuse(f"{name}: is no proof of a known version; give the file that verify --proof wrote")
-    ensemble, collects = read_model(os.fspath(model), classes, trees), gc.isenabled()
-    if isinstance(data, tuple):
+    ensemble, collects = read_model(os.fspath(model), classes, str(trees)), gc.isenabled()
+    by_label: list[int] = []
+    if isinstance(data, (str, os.PathLike)):
+        rows, names, column = read_csv(os.fspath(data), ensemble, label)
+        by_label = [f for f in sorted(ensemble.categories) if ensemble.reads_labels(f)]
+    elif isinstance(data, tuple) and len(data) in (2, 3):
         rows, names, column = (*data, "the second array of data")[:3]
     else:
-        rows, names, column = read_csv(os.fspath(data), ensemble, label)
+        refuse(
+            "data must be the path of a CSV file, or a pair: rows of numbers, and labels or None"
+        )
+    if names is not None and len(names) != len(rows):
+        refuse(f"data have {len(rows)} rows and {len(names)} labels")
     if len(rows) == 0 or any(len(row) != ensemble.n_features for row in rows):
         refuse(f"{name}: needs rows of {ensemble.n_features} features, and the data have others")
+    source = claim_file(expect) if isinstance(expect, str) else ""
+    if isinstance(expect, str):
+        expect = read_expectation(expect, read_file)
+    expect = expect.to_dict() if hasattr(expect, "to_dict") else expect
+    if not (expect is None or isinstance(expect, dict)):
+        refuse(f"expectation: must be a dict, a text or an Attacker, got {expect!r:.80}")
     wanted = None if expect is None else Expectation(expect, ensemble)
     gc.disable()  # no cycles are made; to look for them takes as long as the rest
     try:
@@ -2118,6 +2243,7 @@ def check(
         if content.hexdigest() != header["data"]:
             refuse("was written for other data; give those, with the same --label and --classes")
         report = Report(header, problem.attacker, n_rows, column)
+        report.by_label, report.expected_from = by_label, source
         report.missing = sum(value != value for value in chain(*rows))
         for reader in records_of(blocks):
             on_row(printable(report.judge(reader, problem, rows, labels)))
@@ -2167,14 +2293,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quiet", action="store_true", help="print the summary only")
     parser.add_argument("--json", action="store_true", help="print all findings as JSON")
     given = parser.parse_args(arguments)
-    options: dict[str, Any] = {"label": given.label, "trees": given.trees}
+    options: dict[str, Any] = {"label": given.label, "trees": given.trees, "expect": given.expect}
     options["classes"] = [c.strip() for c in given.classes.split(",")] if given.classes else None
     options["allow_trivial"] = given.allow_trivial
     if not (given.quiet or given.json):
         options["on_row"] = print
     try:
-        if given.expect is not None:
-            options["expect"] = read_expectation(given.expect)
         report = check(given.proof, given.model, given.data, **options)
         print(json.dumps(report.document(), indent=1) if given.json else report, flush=True)
     except RefusedError as error:

@@ -18,7 +18,7 @@ def wait_until(condition: Callable[[], object]) -> None:
     """Return once the condition holds; fail after `LIMIT` seconds."""
     deadline = time.monotonic() + LIMIT
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, f"did not happen within the time limit of {LIMIT:g} s"
         time.sleep(0.02)
 
 

@@ -101,6 +101,14 @@ def test_categories_that_count_as_missing_are_noticed_too() -> None:
     assert "service" in line
 
 
+def test_the_warning_points_at_the_line_that_asks() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for query in QUERIES.values():
+            query(rows(service="gopher"))
+    assert [warning.filename for warning in caught] == [__file__] * len(QUERIES)
+
+
 # ── the command line ─────────────────────────────────────────────────────────────────────────
 
 COMMANDS = {
@@ -185,6 +193,19 @@ def test_training_warns_of_columns_that_differ_by_orders_of_magnitude(
     assert ("one budget for all columns" in err) == warns
     _, _, err = cli(*command, "-o", tmp_path / "model.txt", "--scale", "1,2,3")
     assert "one budget" not in err
+
+
+@pytest.mark.parametrize("widest", [1.0, 3000.0])
+def test_training_warns_of_unscaled_columns_beside_categorical_ones(
+    cli: Any, tmp_path: Path, widest: float
+) -> None:
+    frame = rows(area=np.linspace(0, widest, 40)).assign(label=np.arange(40) % 2)
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    command = ["train", tmp_path / "data.csv", "--categorical", "service", "--budget", "0.01"]
+    _, _, err = cli(*command, "--trees", "2", "-q", "-o", tmp_path / "model.txt")
+    warned = [line for line in err.splitlines() if "one budget for all columns" in line]
+    assert len(warned) == (widest > 1)
+    assert all("area spans about 3e+03 and ratio" in line for line in warned)
 
 
 def test_the_sample_gives_no_warning(cli: Any) -> None:

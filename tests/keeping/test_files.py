@@ -9,7 +9,15 @@ import sys
 import numpy as np
 import pytest
 
-from carvegbm.keeping.files import check_apart, check_output, naming, replacing, save_result
+from carvegbm.keeping.files import (
+    check_apart,
+    check_output,
+    finished_or_partial,
+    naming,
+    replacing,
+    save_result,
+)
+from carvegbm.keeping.journal import check_unfinished
 from plain_trees import refused
 
 
@@ -79,6 +87,49 @@ def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path, error):
         break_off()
     assert path.read_text() == "earlier"
     assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs links")
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_symbolic_link_stays_and_its_target_is_replaced(tmp_path, exists):
+    folder, link = tmp_path / "folder", tmp_path / "a.json"
+    folder.mkdir()
+    if exists:
+        (folder / "b.json").write_text("earlier")
+    link.symlink_to(folder / "b.json")
+    with replacing(check_output(link)) as temporary:
+        temporary.write_text("later")
+    assert link.is_symlink()
+    assert (folder / "b.json").read_text() == "later"
+    assert os.listdir(folder) == ["b.json"]
+    link.unlink()
+    link.symlink_to(tmp_path / "absent" / "b.json")
+    with refused("there is no folder", str(tmp_path / "absent")):
+        check_output(link)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"tree\nversion=v4\n", b'<!doctype html>\n<html lang="en">\n<head>', b'{"report": 1, ', b""],
+)
+def test_an_unfinished_result_is_removed_once_the_finished_one_is_written(tmp_path, content):
+    unfinished = tmp_path / "m.txt.partial"
+    unfinished.write_bytes(content)
+    check_unfinished(tmp_path / "m.txt")
+    with finished_or_partial(tmp_path / "m.txt", finished=True) as path:
+        path.write_text("")
+        assert unfinished.exists()
+    assert not unfinished.exists()
+
+
+def test_a_file_that_carvegbm_did_not_write_is_neither_removed_nor_replaced(tmp_path):
+    precious = tmp_path / "m.txt.partial"
+    precious.write_text("precious")
+    with finished_or_partial(tmp_path / "m.txt", finished=True) as path:
+        path.write_text("")
+    assert precious.read_text() == "precious"
+    with refused("m.txt.partial is not an unfinished result", "move it"):
+        check_unfinished(tmp_path / "m.txt")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")

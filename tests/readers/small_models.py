@@ -17,7 +17,7 @@ max_feature_idx=2
 objective=multiclass num_class:2
 feature_names=a b c
 feature_infos=[-1:1] [0:1] [0:9]
-tree_sizes=300 300
+tree_sizes=298 179
 
 Tree=0
 num_leaves=3

@@ -192,6 +192,24 @@ def test_ctrl_c_keeps_the_finished_model_and_writes_the_unfinished_one_beside_it
     assert not unfinished.exists()
 
 
+@pytest.mark.usefixtures("files")
+def test_a_file_beside_the_output_that_is_not_ours_survives_training(tmp_path, capsys):
+    precious = tmp_path / "m.txt.partial"
+    precious.write_text("precious")
+    assert run([*TRAIN, "-q", "-o", "m.txt"]) == 2
+    assert "m.txt.partial is not an unfinished result" in capsys.readouterr().err
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("option", ["--trees", "--num-leaves", "--early-stopping", "--seed"])
+def test_an_integer_option_names_the_value_that_is_none(capsys, option):
+    assert run([*TRAIN, option, "all", "-o", "m.txt"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert option in line
+    assert "must be a whole number, got 'all'" in line
+
+
 def test_robust_training_of_a_regressor(tmp_path, capsys):
     X, y = problems.numbers(200)
     write(tmp_path / "data.csv", X, y.tolist())

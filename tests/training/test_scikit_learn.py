@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import carvegbm as cg
 from carvegbm.errors import CarveError
+from carvegbm.training.estimator import _NoScore
 from training import problems
 from training.estimators import (
     CLASSIFIERS,
@@ -173,7 +174,7 @@ def test_robust_score_of_a_pipeline_ends_a_search_with_its_reason(search, error_
     pipeline = make_pipeline(MinMaxScaler(), classifier(n_estimators=2))
     grid = {"largespreadclassifier__num_leaves": [4, 8]}
     searching = SEARCHES[search](pipeline, grid, type(pipeline[-1]).robust_score)
-    with pytest.raises(CarveError, match=r"a Pipeline: .* scale= in place of a scaler"):
+    with pytest.raises(CarveError, match=r"a Pipeline: .* scale=X.std\(\) in place of the scaler"):
         searching.set_params(error_score=error_score).fit(X, y)
 
 
@@ -185,12 +186,34 @@ def test_robust_score_of_a_pipeline_is_no_number(classifier):
     with pytest.raises(CarveError, match="cannot score a Pipeline"):
         cross_val_score(pipeline, X, y, cv=2, scoring=score)
     with pytest.raises(CarveError, match="cannot score a Pipeline"):
-        float(score(pipeline.fit(X, y), X, y))
-    with pytest.raises(CarveError, match="cannot score a Pipeline"):
-        _ = score(pipeline, X, y) > 0.5
-    assert repr(pickle.loads(pickle.dumps(score(pipeline, X, y)))).startswith("robust_score cannot")
-    with pytest.raises(CarveError, match="cannot score a DecisionTreeClassifier"):
+        score(pipeline.fit(X, y), X, y)
+    other = r"cannot score a DecisionTreeClassifier: .* cg.verify\(model, X, y, attacker\)"
+    with pytest.raises(CarveError, match=other):
+        score(DecisionTreeClassifier().fit(X, y), X, y)
+    with pytest.raises(CarveError, match=other):
         cross_val_score(DecisionTreeClassifier(), X, y, cv=2, scoring=score)
+
+
+USES = [float, int, bool, str, round, hash, "{:.3f}".format]
+USES += [lambda score: score > 0.5, lambda score: score == 1, lambda score: 1 - score]
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_scikit_learn_gets_in_place_of_a_score_is_no_number(use):
+    no_score = _NoScore("Pipeline")
+    assert repr(pickle.loads(pickle.dumps(no_score))) == repr(no_score)
+    with pytest.raises(CarveError, match="cannot score a Pipeline"):
+        use(no_score)
+
+
+def test_a_scorer_around_robust_score_ends_a_search_as_well():
+    X, y = problems.two_classes()
+    pipeline = make_pipeline(MinMaxScaler(), classifier(n_estimators=2))
+    score = type(pipeline[-1]).robust_score
+    grid = {"largespreadclassifier__num_leaves": [4, 8]}
+    search = GridSearchCV(pipeline, grid, scoring=lambda *given: score(*given), cv=2)
+    with pytest.raises(CarveError, match="cannot score a Pipeline"):
+        search.fit(X, y)
 
 
 def test_robust_score_takes_a_search_over_the_estimator():
@@ -202,7 +225,7 @@ def test_robust_score_takes_a_search_over_the_estimator():
     found = search.fit(X, y)
     assert score(found, X, y) == found.best_estimator_.robust_score(X, y)
     with pytest.raises(CarveError, match="cannot score a GridSearchCV"):
-        float(score(clone(search).set_params(refit=False).fit(X, y), X, y))
+        score(clone(search).set_params(refit=False).fit(X, y), X, y)
 
 
 @CLASSIFIERS

@@ -145,11 +145,11 @@ def frozen_one_hot(given: Any) -> tuple[tuple[int | str, ...], ...] | None:
     return groups or None
 
 
-def _items(given: Any, told: Any) -> list[Any]:
+def _items(given: Any, groups: Any) -> list[Any]:
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise CarveError(
             f'one_hot must be a list of groups, such as [["home_own", "home_rent"]], got '
-            f"{shown(told)}"
+            f"{shown(groups)}"
         )
     return list(given)
 

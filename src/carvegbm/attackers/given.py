@@ -134,7 +134,10 @@ def frozen_bounds(given: Any) -> Any:
         raise CarveError("bounds must be a pair (lower, upper) or a mapping, got one frame")
     if isinstance(given, Mapping):
         return _bounds_by_feature(given)
-    low, high = (_by_column(by_name(end)) for end in _pair(given))
+    pair = _pair(given)
+    if all(hasattr(end, "iloc") and hasattr(end, "columns") for end in pair):
+        _check_index(*pair, "bounds are two frames")
+    low, high = (_by_column(by_name(end)) for end in pair)
     if isinstance(low, Mapping) or isinstance(high, Mapping):
         return _bounds_by_feature(_paired(low, high))
     lows, highs = _bound(low, "lower bound"), _bound(high, "upper bound")
@@ -149,24 +152,35 @@ def _bounds_by_feature(given: Mapping[Any, Any]) -> Mapping[int | str, tuple[Any
     """A read-only mapping to pairs; all arrays in it have one length."""
     pairs: dict[int | str, tuple[Any, Any]] = {}
     lengths: dict[int, str] = {}
+    indexed: tuple[str, Any] | None = None
     for feature, pair in given.items():
         name = called(as_feature(feature))
         pair = _pair(pair, feature)
-        if all(map(_is_series, pair)) and not pair[0].index.equals(pair[1].index):
-            raise CarveError(f"bounds of {name} are two Series with different indices; align them")
+        for series in filter(_is_series, pair):
+            indexed = indexed or (name, series)
+            names = name if indexed[0] == name else f"{indexed[0]} and {name}"
+            _check_index(indexed[1], series, f"bounds of {names} are two Series")
         ends = [_end(end, f"bounds of {name}", pair) for end in pair]
         for end in ends:
             if isinstance(end, np.ndarray):
                 lengths.setdefault(len(end), name)
         if len(lengths) > 1:
             counts = " and ".join(f"{count} of {of}" for count, of in lengths.items())
-            raise CarveError(f"bounds by row need as many numbers of every feature, got {counts}")
+            raise CarveError(
+                f"bounds by row must have the same number of rows for every feature, got {counts}"
+            )
         lower, upper = np.broadcast_arrays(*ends)
         for (*row,) in np.argwhere(~are_ordered(lower, upper))[:1]:
             place = f"{name} in row {row[0]}" if row else name
             check_pair(float(lower[tuple(row)]), float(upper[tuple(row)]), place)
         pairs[as_feature(feature)] = ends[0], ends[1]
     return MappingProxyType(pairs) or None
+
+
+def _check_index(one: Any, other: Any, what: str) -> None:
+    """Refuse pandas objects with different indices: their rows are paired by position."""
+    if not one.index.equals(other.index):
+        raise CarveError(f"{what} with different indices; align them")
 
 
 def _end(given: Any, what: str, pair: Any) -> float | npt.NDArray[np.float64]:

@@ -75,7 +75,8 @@ def check(
             label=label,
             classes=options.names(classes),
             trees=trees or "best",
-            expect=None if expect is None else carvegbm_check.read_expectation(expect, _read),
+            expect=expect,
+            read_file=_read,
             allow_trivial=allow_trivial,
             on_row=(lambda _: None) if quiet or as_json else typer.echo,
         )

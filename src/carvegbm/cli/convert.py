@@ -50,4 +50,6 @@ def convert(
         counts = {"trees": ensemble.n_trees, "leaves": ensemble.n_leaves}
         output.print_json({**document, **counts, **output.iterations(ensemble)})
     else:
-        output.say(f"{file}: {ensemble.task}, {ensemble.n_trees} trees, {ensemble.n_leaves} leaves")
+        trees = output.counted(ensemble.n_trees, "tree")
+        leaves = f"{ensemble.n_leaves} {'leaf' if ensemble.n_leaves == 1 else 'leaves'}"
+        output.say(f"{file}: {ensemble.task}, {trees}, {leaves}")

@@ -18,7 +18,7 @@ from carvegbm.keeping.files import (
     finished_or_partial,
     partial_path,
 )
-from carvegbm.keeping.journal import check_no_journal
+from carvegbm.keeping.journal import check_unfinished
 
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
@@ -45,9 +45,15 @@ LearningRate = Annotated[
 ]
 EarlyStopping = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Stop after N rounds without a better validation metric."),
+    typer.Option(
+        metavar="N",
+        parser=options.integer,
+        help="Stop after N rounds without a better validation metric.",
+    ),
 ]
-Seed = Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")]
+Seed = Annotated[
+    int, typer.Option(metavar="N", parser=options.integer, help="Seed of everything random.")
+]
 Parameter = Annotated[
     list[str] | None,
     typer.Option(
@@ -122,11 +128,19 @@ def train(
     budget: options.Budget = None,
     num_leaves: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Leaves per tree, at most; default 31, robust 32."),
+        typer.Option(
+            metavar="N",
+            parser=options.integer,
+            help="Leaves per tree, at most; default 31, robust 32.",
+        ),
     ] = None,
     trees: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Rounds of boosting, at most; default 100, robust 120."),
+        typer.Option(
+            metavar="N",
+            parser=options.integer,
+            help="Rounds of boosting, at most; default 100, robust 120.",
+        ),
     ] = None,
     learning_rate: LearningRate = None,
     valid: Valid = None,
@@ -207,10 +221,12 @@ def train(
     kept = f"{written} holds the finished model"
     if not finished:
         kept = (
-            f"{written} holds an unfinished model of {model.ensemble_.n_trees} trees; "
+            f"{written} holds an unfinished model of "
+            f"{output.counted(model.ensemble_.n_trees, 'tree')}; "
             f"{output.untouched(out)}; give the same command again to train from the start"
         )
-    title = f"trained on {len(table.y)} rows for norm {against.norm} and budget {against.budget:g}"
+    rows = output.counted(len(table.y), "row")
+    title = f"trained on {rows} for norm {against.norm} and budget {against.budget:g}"
     try:
         _show(model, written, title, robust, held_out if finished else None, quiet, json)
         if not finished:
@@ -273,7 +289,7 @@ def check_model_path(given: Path | None, read: dict[str, str]) -> Path:
     for name, written in (("--output", path), ("an unfinished --output", partial_path(path))):
         check_output(written, None)
         check_apart({name: written}, read)
-    check_no_journal(path)
+    check_unfinished(path)
     return path
 
 

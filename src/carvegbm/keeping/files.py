@@ -1,7 +1,7 @@
 """Result files: written under a temporary name and renamed, so that a file is whole or absent.
 
-Only a finished result takes the name that the user gave; what an interrupted run keeps goes to
-`NAME.partial` beside it.
+A symbolic link stays one: its target is written. Only a finished result takes the name that the
+user gave; what an interrupted run keeps goes to `NAME.partial` beside it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,15 @@ __all__ = [
     "check_apart",
     "check_output",
     "finished_or_partial",
+    "is_unfinished",
     "naming",
     "partial_path",
     "replacing",
     "save_result",
 ]
+
+_UNFINISHED = (b"tree\nversion=", b'<!doctype html>\n<html lang="en">', b'{"report": ')
+"""How the models and reports begin that an interrupted run leaves."""
 
 RESULTS = (".json", ".csv", ".parquet")
 """How the name of a result's file may end."""
@@ -43,14 +47,15 @@ def check_output(path: Any, suffixes: tuple[str, ...] | None = RESULTS) -> Path:
     target = Path(path)
     if suffixes is not None and target.suffix not in suffixes:
         raise CarveError(f"{target}: cannot tell the format; end the name in {_list(suffixes)}")
-    if not target.parent.is_dir():
-        raise CarveError(f"{target}: there is no folder {target.parent}; create it first")
+    written = _written(target)
+    if not written.parent.is_dir():
+        raise CarveError(f"{target}: there is no folder {written.parent}; create it first")
     if target.is_dir():
         raise CarveError(f"{target} is a folder; give the name of a file")
     if target.exists() and not target.is_file():
         raise CarveError(f"{target} is not a file that can be replaced; give another name")
     try:  # under the name it will be written under: one may be too long
-        tempfile.NamedTemporaryFile(prefix=f".{target.name}.", dir=target.parent).close()
+        tempfile.NamedTemporaryFile(prefix=f".{written.name}.", dir=written.parent).close()
     except OSError as error:
         raise CarveError(f"cannot write {target}: {error.strerror}") from None
     if suffixes is not None and target.suffix == ".parquet":
@@ -104,24 +109,43 @@ def partial_path(output: Path) -> Path:
 def finished_or_partial(output: Path, finished: bool) -> Iterator[Path]:
     """Yield the path to write a result to: `output`, or its `NAME.partial` if it is unfinished.
 
-    Once a finished result is written, the `NAME.partial` of an earlier run is removed.
+    Once a finished result is written, the `NAME.partial` of an earlier run is removed; a file of
+    that name that carvegbm did not write stays.
     """
     if not finished:
         yield partial_path(output)
         return
     yield output
-    partial_path(output).unlink(missing_ok=True)
+    if is_unfinished(partial_path(output)):
+        partial_path(output).unlink(missing_ok=True)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether the file is empty, or begins as an unfinished model or report does."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        beginning = file.read(max(map(len, _UNFINISHED)))
+    return not beginning or beginning.startswith(_UNFINISHED)
+
+
+def _written(path: Path) -> Path:
+    """The file that is written: the target of a symbolic link, else the path itself."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 @contextmanager
 def replacing(path: Any) -> Iterator[Path]:
     """Yield a temporary path that is renamed to `path` when the block ends without an exception.
 
+    If `path` is a symbolic link, its target is replaced, and the link stays.
+
     After an exception the temporary file is removed; an OSError names `path`. A process that is
     killed leaves the temporary file, `.NAME.` and eight random digits, which nothing reads.
     """
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    written = _written(target)
+    temporary = written.with_name(f".{written.name}.{secrets.token_hex(4)}")
     try:
         try:
             temporary.touch(exist_ok=False)
@@ -129,7 +153,7 @@ def replacing(path: Any) -> Iterator[Path]:
             raise CarveError(f"cannot write {target}: {error.strerror}") from None
         with naming(target, temporary):
             yield temporary
-            temporary.replace(target)
+            temporary.replace(written)
     finally:
         with suppress(OSError):
             temporary.unlink()

@@ -19,22 +19,30 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import naming, partial_path
+from carvegbm.keeping.files import is_unfinished, naming, partial_path
 from carvegbm.keeping.locks import is_still_at, open_locked
 from carvegbm.keeping.sealed import Sealed, next_line, read_sealed
 
-__all__ = ["Journal", "check_no_journal"]
+__all__ = ["Journal", "check_unfinished"]
 
 _REMEDY = "delete it or use another --output"
 
 Record = dict[str, Any]
 
 
-def check_no_journal(output: Path) -> None:
-    """Refuse an output whose `NAME.partial` is the journal of an interrupted run."""
+def check_unfinished(output: Path) -> None:
+    """Refuse an output whose `NAME.partial` an unfinished result must not replace.
+
+    It is the journal of an interrupted run, or a file that carvegbm did not write.
+    """
     path = partial_path(output)
     if path.is_file() and read_sealed(path.read_bytes()).records:
         raise CarveError(f"{path} holds an interrupted run; {_REMEDY}")
+    if path.exists() and not is_unfinished(path):
+        raise CarveError(
+            f"{path} is not an unfinished result of carvegbm, and would be replaced by one; "
+            "move it or use another --output"
+        )
 
 
 class Journal:

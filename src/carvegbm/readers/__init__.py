@@ -39,6 +39,8 @@ _FORMATS = (
     ".silva forest, or JSON that Ensemble.save wrote"
 )
 _LIGHTGBM_TEXT = (b"tree\n", b"tree\r\n")
+_KEYS = [{"format", "roots"}, {"learner", "Model"}, {"tree_info"}, {"features_info"}]
+"""Of JSON, by which formats are told apart."""
 _UNPACKED = 1 << 26  # bytes of any gzipped file
 _RATIO = 100  # bytes per byte of a larger one
 _LONG = 600  # characters of a message
@@ -272,6 +274,8 @@ def _read_json(
     if isinstance(document, list):
         refuse_range(chosen)
         return xgboost_dump.from_dump(document, classes, n_features)
+    if isinstance(document, dict) and sum(map(bool, map(document.keys().__and__, _KEYS))) > 1:
+        raise ModelError("has the fields of several formats; programs may read different models")
     if ensemble_json.is_ensemble(document):
         refuse_range(chosen)
         return ensemble_json.from_document(document, classes)

@@ -21,6 +21,7 @@ one output, unless two `classes` are given.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -53,6 +54,7 @@ __all__ = ["from_dump", "from_estimator", "from_text"]
 
 _ZERO = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 _MISSING = {"None": 0, "Zero": 1, "NaN": 2}
+_TREE = re.compile(r"Tree=.*\n(?:[^\n=]+=.*\n){1,22}\n+")
 # LightGBM's classifier takes the largest of 1 − p and p, or of the classes' p, the first of equals.
 _BINARY = {"task": "binary", "link": "logistic", "tie": "negative", "compares": "probability"}
 _LINKS: dict[str, dict[str, Any]] = {
@@ -104,25 +106,7 @@ def from_text(
     is_classifier: bool = False,
 ) -> Ensemble:
     """Read the text of a model file, or of a Booster of `best` iterations."""
-    header: dict[str, str] = {}
-    blocks: list[dict[str, str]] = []
-    fields = header
-    text = text.replace("\r\n", "\n")
-    for line in text.split("\n"):
-        if line.startswith("Tree="):
-            fields = {}
-            blocks.append(fields)
-        elif line.startswith("end of trees"):
-            break
-        elif not line and blocks:
-            fields = {}  # a blank line ends a tree, whatever follows
-        key, _, value = line.partition("=")
-        fields[key] = value
-    else:
-        raise ModelError("the file ends before its trees do; it is truncated")
-    if "tree_sizes" in header and len(header["tree_sizes"].split()) != len(blocks):
-        expected = len(header["tree_sizes"].split())
-        raise ModelError(f"has {len(blocks)} trees, its header announces {expected}; it is damaged")
+    header, blocks, tail = _sections(text.replace("\r\n", "\n"))
     if "feature_names" not in header:
         raise ModelError("has no feature_names; the file is damaged")
     names = header["feature_names"].split(" ") if header["feature_names"] else []
@@ -134,7 +118,7 @@ def from_text(
     return _ensemble(
         trees,
         names,
-        categories=labelled(trees, codes, *text_labels(text.partition("\nend of trees")[2])),
+        categories=labelled(trees, codes, *text_labels(tail)),
         n_features=count(header, "max_feature_idx") + 1,
         n_outputs=n_outputs,
         iterations=iterations,
@@ -144,6 +128,48 @@ def from_text(
         classes=classes,
         is_classifier=is_classifier,
     )
+
+
+def _sections(text: str) -> tuple[dict[str, str], list[dict[str, str]], str]:
+    """The fields of the header and of every tree, and what follows the trees.
+
+    LightGBM finds a tree by the lengths in tree_sizes, if there are any, and reads its first 22
+    lines, up to a blank one; other lines are joined if they have no "=". So a text is refused where
+    that is something else than its lines that begin with "Tree=", each with all lines that follow.
+    """
+    before, found, tail = text.partition("\nend of trees")
+    head, *parts = re.split(r"(?<=\n)(?=Tree=)", before + "\n")
+    if not found or (not parts and "\nTree=" in tail):
+        raise ModelError("the file ends before its trees do; it is truncated")
+    fields = [line.partition("=")[::2] for line in head.split("\n")]
+    header = dict(fields)
+    if (
+        "\r" in before
+        or "\0" in before
+        or any(
+            value[:1] == "=" or (value and not key) or ("=" in value and key != "feature_names")
+            for key, value in fields
+        )
+    ):
+        raise ModelError("has lines that LightGBM reads in another way; the file is damaged")
+    sizes = header.get("tree_sizes", "").split()
+    if "tree_sizes" in header and len(sizes) != len(parts):
+        raise ModelError(
+            f"has {len(parts)} trees, its header announces {len(sizes)}; it is damaged"
+        )
+    for i, part in enumerate(parts):
+        if not _TREE.fullmatch(part) or part.count("Tree=") > 1:
+            raise ModelError(
+                f"tree {i}: must be up to 22 lines key=value, followed by blank lines only; the "
+                "file is damaged"
+            )
+        if sizes and sizes[i] != str(len(part.encode())):
+            raise ModelError(
+                f"tree {i} has {len(part.encode())} bytes, tree_sizes says {sizes[i][:20]}, by "
+                "which LightGBM finds its trees; it is damaged"
+            )
+    blocks = [dict(line.partition("=")[::2] for line in part.split("\n")) for part in parts]
+    return header, blocks, tail
 
 
 def from_dump(
@@ -203,7 +229,7 @@ def _ensemble(
     name, *options = objective.split() or [""]
     fields = dict(_LINKS.get(name, {"task": "regression" if n_outputs == 1 else "multiclass"}))
     if fields.get("link") == "logistic":
-        fields["link_scale"] = _sigmoid(options)
+        fields["link_scale"] = 1.0 if name == "cross_entropy" else _sigmoid(options)
     if fields["task"] == "binary":
         if averaged and version == "v2" and all(_are_probabilities(tree) for tree in trees):
             # The forests of early versions have probabilities in their leaves.
@@ -256,11 +282,17 @@ def _tree_from_block(index: int, block: Mapping[str, str]) -> Tree:
     cut = numbers(threshold, n_inner, f"tree {index}: threshold")
     by_set = np.flatnonzero(kind & 1)
     sets: dict[int, npt.NDArray[np.int64]] = {}
-    if len(by_set):
+    n_sets = count(block, "num_cat", "0", where=f"tree {index}: ")
+    if len(by_set) or n_sets:
         bounds, words = (
             whole_numbers(_split(block, key, int, index), None, f"tree {index}: {key}")
             for key in ("cat_boundaries", "cat_threshold")
         )
+        if len(bounds) != n_sets + 1:
+            raise ModelError(
+                f"tree {index}: cat_boundaries must be {n_sets + 1} numbers, as num_cat says, got "
+                f"{len(bounds)}; the file is damaged"
+            )
         listed = codes_of_bits(index, cut[by_set], bounds, words)
         sets = dict(zip(by_set.tolist(), listed, strict=True))
     return _tree(
@@ -381,14 +413,12 @@ def _refuse_linear(tree: int) -> NoReturn:
 
 def _sigmoid(options: Sequence[str]) -> float:
     """The scale s of `binary sigmoid:s`, where probability = 1 / (1 + exp(-s * raw score))."""
-    for option in options:
-        key, _, value = option.partition(":")
-        if key == "sigmoid":
-            try:
-                scale = float(value)
-            except ValueError:
-                scale = -1.0
-            if not 0 < scale < np.inf:
-                raise ModelError(f"sigmoid is {value[:40]!r}, not a number > 0; it is damaged")
+    given = [option.partition(":")[2] for option in options if option.startswith("sigmoid:")]
+    try:
+        (scale,) = map(float, given)
+        if 0 < scale < np.inf and given[0].isascii() and "_" not in given[0]:
             return scale
-    return 1.0
+    except ValueError:
+        pass
+    shown = repr(given[0])[:40] if len(given) == 1 else f"given {len(given)} times"
+    raise ModelError(f"sigmoid is {shown}, not a number > 0; it is damaged")

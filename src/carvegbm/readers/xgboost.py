@@ -19,6 +19,7 @@ dart booster in another order and may differ in the last rounding.)
 from __future__ import annotations
 
 import ctypes
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -74,7 +75,10 @@ def from_estimator(
     refuse_override(model, "xgboost", ("predict", "predict_proba", "get_booster", "save_raw"))
     if not hasattr(model, "get_booster"):
         return from_document(
-            decode(bytes(model.save_raw("ubj"))), classes, iteration_range or "all"
+            decode(bytes(model.save_raw("ubj"))),
+            classes,
+            iteration_range or "all",
+            is_classifier=False,
         )
     try:
         booster = model.get_booster()
@@ -98,22 +102,20 @@ def from_document(
     iteration_range: IterationRange = None,
     *,
     missing: float = math.nan,
-    is_classifier: bool = False,
+    is_classifier: bool | None = None,
 ) -> Ensemble:
-    """Read the content of a JSON or UBJSON model file."""
+    """Read the content of a JSON or UBJSON model file.
+
+    `is_classifier`: whether an XGBClassifier predicts with it; by default, what the file says.
+    """
+    if {"Model", "learner"} <= document.keys():
+        raise ModelError(
+            "has both 'Model' and 'learner', of which XGBoost reads one; it is damaged"
+        )
     if "Model" in document:  # a snapshot of a Booster, with its configuration beside the model
         document = _inside(document, "Model")
     learner = _inside(document, "learner")
-    booster = _inside(learner, "gradient_booster")
-    weights = None
-    if booster.get("name") == "gblinear":
-        raise ModelError("is a linear model (gblinear), not trees; train with booster='gbtree'")
-    if booster.get("name") == "dart":
-        weights = booster.get("weight_drop")
-        booster = _inside(booster, "gbtree")
-    model = _inside(booster, "model")
-    if not _is_empty(model.get("weight_drop")):  # of dart, since XGBoost 3.4
-        weights = model["weight_drop"]
+    model, weights = _trees_and_weights(_inside(learner, "gradient_booster"), document)
     stored = model.get("trees")
     if not isinstance(stored, list) or not all(isinstance(tree, dict) for tree in stored):
         raise ModelError("trees must be a list of trees; the file is damaged")
@@ -131,9 +133,10 @@ def from_document(
         raise ModelError("predicts several targets at once; train a model per target")
     ends = _iteration_ends(model, len(stored), n_outputs)
     attributes = learner.get("attributes")
-    iterations = chosen_iterations(
-        iteration_range, len(ends) - 1, attributes if isinstance(attributes, dict) else {}
-    )
+    attributes = attributes if isinstance(attributes, dict) else {}
+    if is_classifier is None:
+        is_classifier = _is_classifier(attributes)
+    iterations = chosen_iterations(iteration_range, len(ends) - 1, attributes)
     stored = stored[: ends[iterations.used]]
     objective = _inside(learner, "objective").get("name")
     version = document.get("version")
@@ -162,6 +165,37 @@ def from_document(
         is_classifier=is_classifier,
         iterations=iterations,
     )
+
+
+def _trees_and_weights(
+    booster: Mapping[str, Any], document: Mapping[str, Any]
+) -> tuple[dict[str, Any], Any]:
+    """The part with the trees, and the weights of the trees, or None; by name, as XGBoost goes."""
+    name = booster.get("name")
+    if name == "gblinear":
+        raise ModelError("is a linear model (gblinear), not trees; train with booster='gbtree'")
+    if name not in ("gbtree", "dart"):
+        raise ModelError(f"has a booster of the unknown name {str(name)[:40]!r}; it is damaged")
+    is_dart = name == "dart"
+    if not is_dart and ("gbtree" in booster or not _is_empty(booster.get("weight_drop"))):
+        raise ModelError("is a gbtree with fields of a dart, which XGBoost ignores; it is damaged")
+    model = _inside(_inside(booster, "gbtree") if is_dart else booster, "model")
+    weights, own = booster.get("weight_drop"), model.get("weight_drop")
+    if _is_empty(own):
+        return model, (weights if weights is not None or not is_dart else [])
+    # Since version 3.4, dart is called gbtree, and its weights are there; others ignore them.
+    if is_dart or not _is_at_least(document.get("version"), 3, 4):
+        raise ModelError("has weights of trees (weight_drop) that XGBoost ignores; it is damaged")
+    return model, own
+
+
+def _is_classifier(attributes: Mapping[str, Any]) -> bool:
+    """Whether XGBClassifier saved the file, by the attribute that it writes."""
+    try:
+        saved = json.loads(attributes["scikit_learn"])
+        return bool(saved["_estimator_type"] == "classifier")
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return False
 
 
 def _iteration_ends(
@@ -240,9 +274,10 @@ def build(
         fields = {"task": "binary", "link": "logistic", "tie": "negative"}
     elif objective == "binary:hinge":
         fields = {"task": "binary", "tie": "negative"}
-    if is_classifier and n_outputs == 1 and objective not in (*_LOGIT, "binary:hinge"):
+    is_multiclass = fields["task"] == "multiclass"
+    if is_classifier and not is_multiclass and objective not in (*_LOGIT, "binary:hinge"):
         # XGBClassifier.predict is the second class iff the output is > 0.5.
-        fields |= {"threshold": 0.5, "tie": "negative"}
+        fields |= {"task": "binary", "threshold": 0.5, "tie": "negative"}
     scored = [replace(tree, output=int(group)) for tree, group in zip(trees, groups, strict=False)]
     if weights is not None:
         drop = np.float32(weights)
@@ -368,6 +403,8 @@ def _base_scores(text: Any) -> list[float]:
     """The numbers in "5E-1", or since version 3.1 in "[5E-1,2E-1]", one per output."""
     try:
         found = [float(part) for part in str(text).strip().strip("[]").split(",")]
+        if "_" in str(text) or not str(text).isascii():
+            raise ValueError
     except ValueError:
         found = [math.nan]
     if not all(map(math.isfinite, found)):
@@ -382,13 +419,11 @@ def _inside(document: Any, key: str) -> dict[str, Any]:
     return part
 
 
-def _is_at_least(version: Any, major: int) -> bool:
-    return (
-        _is_list(version)
-        and len(version) > 0
-        and isinstance(version[0], (int, np.integer))
-        and bool(version[0] >= major)
-    )
+def _is_at_least(version: Any, *least: int) -> bool:
+    if not _is_list(version) or len(version) < len(least):
+        return False
+    parts = [part for part in version if isinstance(part, (int, np.integer))]
+    return len(parts) == len(version) and tuple(parts) >= least
 
 
 def _is_list(value: Any) -> bool:

@@ -18,7 +18,7 @@ from carvegbm.attacker import Attacker
 from carvegbm.engines import Settings
 from carvegbm.errors import CarveError
 from carvegbm.keeping.files import check_apart, check_output, finished_or_partial, partial_path
-from carvegbm.keeping.journal import check_no_journal
+from carvegbm.keeping.journal import check_unfinished
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.reports import given
 from carvegbm.reports.asking import How, ask
@@ -117,7 +117,7 @@ def report(
     target = None if path is None else check_output(path, FORMATS)
     unfinished = None if target is None else check_output(partial_path(target), None)
     if target is not None:
-        check_no_journal(target)
+        check_unfinished(target)
     proofs = given.proof_paths(proof, len(against))
     read = given.files_read(model, files)
     check_apart(

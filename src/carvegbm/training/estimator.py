@@ -6,6 +6,7 @@ how training went.
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from abc import abstractmethod
@@ -288,13 +289,16 @@ class Estimator(Parameterised):
 
         What is not decided in time counts against the model. The method of the class, such as
         ``RobustClassifier.robust_score``, serves scikit-learn's searches and validation functions
-        as `scoring`. It refuses pipelines.
+        as `scoring`. It refuses pipelines and the estimators of other libraries.
         """
         estimator: Any = self
         while hasattr(estimator, "best_estimator_"):  # a search within a validation
             estimator = estimator.best_estimator_
         if not isinstance(estimator, Estimator):
-            return cast(float, _NoScore(type(estimator).__name__))
+            refused = _NoScore(type(estimator).__name__)
+            if not _within_scikit_learn():
+                raise CarveError(repr(refused))
+            return cast(float, refused)
         return estimator._robust_score(X, y)
 
     @abstractmethod
@@ -316,7 +320,7 @@ class Estimator(Parameterised):
 
 
 class _NoScore:
-    """Returned in place of a score that does not exist; any attribute raises the reason.
+    """Returned to scikit-learn in place of a score that does not exist; any use raises the reason.
 
     scikit-learn's searches replace what a scorer raises by NaN (`error_score`) and then choose the
     first candidate. An error while they read what a scorer returns ends the search.
@@ -326,11 +330,14 @@ class _NoScore:
         self._scored = scored
 
     def __repr__(self) -> str:
-        remedy = "pass the estimator itself"
+        remedy = (
+            "it scores carvegbm's estimators; for another model use "
+            "cg.verify(model, X, y, attacker).robustness"
+        )
         if self._scored == "Pipeline":
             remedy = (
-                "its steps change the features that the attacker changes; pass the estimator "
-                "itself, and scale= in place of a scaler"
+                "search over the estimator without the pipeline, and give it scale=X.std() in "
+                "place of the scaler"
             )
         return f"robust_score cannot score a {self._scored}: {remedy}"
 
@@ -341,11 +348,22 @@ class _NoScore:
         _refuse
     )
     __mul__ = __rmul__ = __truediv__ = __array__ = __format__ = _refuse
+    __eq__ = __ne__ = __hash__ = __bool__ = __int__ = __round__ = __str__ = _refuse
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # looked up by pickle and copy
             raise AttributeError(name)
         return self._refuse()
+
+
+def _within_scikit_learn() -> bool:
+    """Whether a function of scikit-learn is among the callers."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("sklearn."):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _column_names(count: int) -> list[str]:

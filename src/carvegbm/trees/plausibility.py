@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,8 +46,20 @@ def warn_if_unknown(ensemble: Ensemble, rows: npt.NDArray[Any]) -> None:
         warnings.warn(
             f"no value of column {ensemble.feature_name(feature)} is a category that the model "
             f"knows ({known}); all are treated as unknown: check how the column is coded",
-            stacklevel=2,
+            stacklevel=_level_of_caller(),
         )
+
+
+def _level_of_caller() -> int:
+    """The `stacklevel` by which a warning of the calling function names the caller of carvegbm."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _package_of(frame) == "carvegbm":
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _package_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
 
 
 def _without_known(ensemble: Ensemble, rows: npt.NDArray[Any]) -> list[int]:
@@ -89,7 +103,7 @@ def warn_if_unscaled(ensemble: Ensemble, limits: Limits, rows: Any) -> None:
         warnings.warn(
             f"one budget for all columns, but {spans[0]} and {spans[1]}; give scale= (--scale), "
             "or scale the data",
-            stacklevel=2,
+            stacklevel=_level_of_caller(),
         )
 
 

@@ -105,12 +105,12 @@ class Asked:
             except BaseException as error:
                 if not run.done:
                     raise
-                told = f"{run.done} of {len(run.parts)} files are kept; add --resume to continue"
+                kept = f"{run.done} of {len(run.parts)} files are kept; add --resume to continue"
                 if isinstance(error, KeyboardInterrupt):
-                    raise output.Interrupted(told) from None
+                    raise output.Interrupted(kept) from None
                 if isinstance(error, OSError | CarveError):
-                    said = output.reason(error) if isinstance(error, OSError) else str(error)
-                    raise CarveError(f"{said}; {told}") from None
+                    reason = output.reason(error) if isinstance(error, OSError) else str(error)
+                    raise CarveError(f"{reason}; {kept}") from None
                 raise
 
 
@@ -154,7 +154,7 @@ class _Run:
                 found.append(before)
         self.done = len(found)
         if self.done:
-            output.note(f"resuming after {self.done} of {len(self.parts)} files")
+            output.note(f"resuming after {self.done} of {output.counted(len(self.parts), 'file')}")
         with _Progress(self, sum(totals.instances for totals in found)) as progress:
             if rest:
                 running = self.runner.run(self.question, self.matching, rest, progress.tell)
@@ -193,8 +193,9 @@ class _Progress:
         """So many more rows are done."""
         self._rows += rows
         if self._bar is not None:
-            text = f"{self._run.done} of {len(self._run.parts)} files"
-            text = text if self._total is not None else f"{self._rows} rows, {text}"
+            text = f"{self._run.done} of {output.counted(len(self._run.parts), 'file')}"
+            if self._total is None:
+                text = f"{output.counted(self._rows, 'row')}, {text}"
             self._bar.update(self._rows, text)
 
 
@@ -216,7 +217,7 @@ class Answers:
             (self.totals.instances, "instance"),
             (len(self.parts), "file"),
         )
-        trees, rows, files = (f"{count} {what}{'s' * (count != 1)}" for count, what in counts)
+        trees, rows, files = (output.counted(count, noun) for count, noun in counts)
         return f"{trees}, {rows} in {files}"
 
     def print_json(self) -> None:

@@ -40,8 +40,8 @@ class Inputs:
     @property
     def title(self) -> str:
         """How many trees and instances there are."""
-        trees, rows = self.model.n_trees, len(self.y)
-        return f"{trees} tree{'s' * (trees != 1)}, {rows} instance{'s' * (rows != 1)}"
+        trees = output.counted(self.model.n_trees, "tree")
+        return f"{trees}, {output.counted(len(self.y), 'instance')}"
 
 
 @dataclass(frozen=True)

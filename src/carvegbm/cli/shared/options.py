@@ -34,6 +34,14 @@ def whole(text: str | int) -> int:
     return int(text)
 
 
+def integer(text: str | int) -> int:
+    """An integer that an option is given, or has by default."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"must be a whole number, got {text!r}") from None
+
+
 def _trees(text: str) -> str:
     if text not in ("all", "best") and not (text.isdecimal() and int(text) > 0):
         raise typer.BadParameter(f"must be all, best or a whole number >= 1, got {text!r}")

@@ -130,7 +130,19 @@ def note(message: str) -> None:
 
 def model_title(model: str, ensemble: Ensemble) -> str:
     """A model in one line: its file and its size."""
-    return f"{model}: {ensemble.task}, {ensemble.n_trees} trees, {ensemble.n_features} features"
+    trees, features = counted(ensemble.n_trees, "tree"), counted(ensemble.n_features, "feature")
+    return f"{model}: {ensemble.task}, {trees}, {features}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun, in the plural unless it is one.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2, "row")
+    ('1 row', '2 rows')
+    """
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def iterations(ensemble: Ensemble) -> dict[str, Any]:

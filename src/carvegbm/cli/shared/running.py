@@ -34,21 +34,21 @@ def verify(
     with opened as journal:
         total, before = len(kept.done), int(kept.done.sum())
         if before:
-            output.note(f"resuming after {before} of {total} rows")
+            output.note(f"resuming after {before} of {output.counted(total, 'row')}")
         elif resume:
             output.note("there is nothing to resume; beginning with the first row")
         try:
             finish(_decide_rest(question, kept, journal))
         except BaseException as error:
             done = int(kept.done.sum())
-            told = f"{done} of {total} rows are kept; add --resume to continue"
+            progress = f"{done} of {total} rows are kept; add --resume to continue"
             if journal is not None and not kept.done.any():
                 journal.discard()
             elif journal is not None and isinstance(error, KeyboardInterrupt):
-                raise output.Interrupted(told) from None
+                raise output.Interrupted(progress) from None
             elif journal is not None and isinstance(error, OSError | CarveError):
-                said = output.reason(error) if isinstance(error, OSError) else str(error)
-                raise CarveError(f"{said}; {told}") from None
+                reason = output.reason(error) if isinstance(error, OSError) else str(error)
+                raise CarveError(f"{reason}; {progress}") from None
             raise
         if journal is not None:
             journal.discard()

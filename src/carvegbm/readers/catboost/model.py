@@ -153,7 +153,7 @@ def _times(scale: float, score: npt.NDArray[np.float64]) -> npt.NDArray[np.float
 
 
 def _scale_and_bias(given: Any) -> tuple[float, npt.NDArray[np.float64]]:
-    """[scale, [bias, …]], or [scale, bias] as older versions write it, or nothing at all."""
+    """[scale, [bias, …]], or [scale, 0] as older versions write it, or nothing at all."""
     if given is None:
         return 1.0, np.zeros(1)
     if not isinstance(given, list) or len(given) != 2:
@@ -161,6 +161,11 @@ def _scale_and_bias(given: Any) -> tuple[float, npt.NDArray[np.float64]]:
             f"scale_and_bias must be a pair, got {str(given)[:40]!r}; the file is damaged"
         )
     bias = given[1] if isinstance(given[1], list) else [given[1]]
+    if bias is not given[1] and bias != [0]:
+        raise ModelError(
+            f"the bias is {str(given[1])[:40]!r}, not a list, and CatBoost takes that for 0; the "
+            "file is damaged"
+        )
     return number(given[0], "scale"), numbers(bias, None, "the bias")
 
 
@@ -181,14 +186,20 @@ def _task(model_info: Any, n_outputs: int) -> dict[str, Any]:
         fields["threshold"] = _logit(info.get("binclass_probability_threshold", 0.5))
     else:
         return {"task": "regression"}
-    return fields | {"classes": _labels(labels, max(2, n_outputs))}
+    return fields | {"classes": _labels(labels, n_outputs)}
 
 
-def _labels(params: Mapping[str, Any], n_classes: int) -> list[Any] | None:
+def _labels(params: Mapping[str, Any], n_outputs: int) -> list[Any] | None:
     """The label of every output; several may be named that no training row had."""
+    n_classes = max(2, n_outputs)
     names, order = params.get("class_names") or [], params.get("class_to_label") or []
     if not isinstance(names, list) or not isinstance(order, list):
         raise ModelError("class_names and class_to_label must be lists; the file is damaged")
+    places = [count({"class_to_label": place}, "class_to_label") for place in order]
+    if places != sorted(set(places)) or (n_outputs == 1 and places not in ([], [0, 1])):
+        raise ModelError(  # CatBoost writes no other order, and ignores this one
+            f"class_to_label is {str(order)[:40]}, not 0, 1, … in ascending order; it is damaged"
+        )
     if len(order) != n_classes:
         order = list(range(n_classes))
     if not names:
