@@ -121,7 +121,7 @@ def lightgbm_document(text: str) -> dict[str, Any]:
 
 
 def _fields(block: str) -> dict[str, list[Any]]:
-    pairs = [line.partition("=")[::2] for line in block.splitlines()]
+    pairs = [line.partition("=")[::2] for line in block.splitlines() if line]
     return {key: [_token(part) for part in value.split(" ")] for key, value in pairs}
 
 

@@ -475,8 +475,11 @@ def test_a_model_without_trees_is_its_bias(tmp_path):
     document = {**small_models.CATBOOST_DOCUMENT, "oblivious_trees": []}
     file.write_text(json.dumps({**document, "scale_and_bias": [1, [0.5]]}))
     assert load(file).raw_score(np.zeros((2, 3))).tolist() == [0.5, 0.5]
-    file.write_text(json.dumps({**document, "scale_and_bias": [1, 0.25]}))  # as older versions do
-    assert load(file).raw_score(np.zeros((1, 3))).tolist() == [0.25]
+    file.write_text(json.dumps({**document, "scale_and_bias": [1, 0]}))  # as older versions do
+    assert load(file).raw_score(np.zeros((1, 3))).tolist() == [0.0]
+    file.write_text(json.dumps({**document, "scale_and_bias": [1, 0.25]}))  # to CatBoost 0
+    with pytest.raises(ModelError, match=r"the bias is '0\.25', not a list"):
+        load(file)
 
 
 def test_the_command_line_reads_and_converts_a_model(cli, tmp_path):

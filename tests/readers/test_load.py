@@ -225,7 +225,11 @@ def test_classes_are_checked_against_the_outputs(write):
         ("leaf_value=0.5", "leaf_value=inf", "finite"),
         ("leaf_value=0.5", "leaf_value=1e999", "finite"),
         ("decision_type=2 4", "decision_type=2 16", "decision_type must be 0…15"),
-        ("decision_type=2 4", "decision_type=3 4", "tree 0: a categorical split asks for set"),
+        (
+            "decision_type=2 4",
+            "decision_type=3 4",
+            "tree 0: cat_boundaries must be 1 numbers",
+        ),
         ("is_linear=0", "is_linear=1", "tree 0 has linear models"),
         ("max_feature_idx=2", "max_feature_idx=3", "3 feature names for 4 features"),
         ("max_feature_idx=2", "max_feature_idx=999999999", "at most 16777216 are read"),
@@ -234,6 +238,7 @@ def test_classes_are_checked_against_the_outputs(write):
         ("num_tree_per_iteration=2", "num_tree_per_iteration=3", "3 trees per iteration"),
         ("num_tree_per_iteration=2", "num_tree_per_iteration=1", "at least two scores"),
         ("tree_sizes=298 179", "tree_sizes=298", "has 2 trees, its header announces 1"),
+        ("tree_sizes=298 179", "tree_sizes=298 178", "tree 1 has 179 bytes, tree_sizes says 178"),
         ("feature_names=a b c\n", "", "has no feature_names"),
         ("end of trees", "end of", "truncated"),
         ("feature_names=a", "feature_names=\udcff", "byte .* is not UTF-8 text"),
@@ -241,6 +246,8 @@ def test_classes_are_checked_against_the_outputs(write):
 )
 def test_broken_lightgbm_text_says_what_is_wrong(old, new, message, write):
     text = small_models.LIGHTGBM.decode()
+    if "tree_sizes" not in old:  # it would contradict most changes
+        text = text.replace("tree_sizes=298 179\n", "")
     assert old in text
     broken = text.replace(old, new, 1).encode("utf-8", "surrogateescape")
     path = write(broken)

@@ -379,6 +379,7 @@ def test_weights_of_dart_are_read_wherever_a_version_keeps_them(tmp_path):
     if inside["name"] == "dart":
         model = {**inside["gbtree"]["model"], "weight_drop": inside["weight_drop"]}
         document["learner"]["gradient_booster"] = {"name": "gbtree", "model": model}
+        document["version"] = [3, 4, 0]
     weights = document["learner"]["gradient_booster"]["model"]["weight_drop"]
     assert set(weights) != {1.0}
     path = tmp_path / "dart.json"
