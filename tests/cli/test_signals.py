@@ -64,6 +64,28 @@ def test_a_signal_while_proving_leaves_no_file(tmp_path: Path, number: signal.Si
     assert proof.read_text() == "earlier"
 
 
+@pytest.mark.parametrize("number", CODES)
+def test_a_thread_that_fails_after_a_signal_prints_nothing(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    failing = """
+import threading
+def fails(*_):
+    try:
+        paused()
+    finally:
+        thread = threading.Thread(target=lambda: 1 / 0)
+        thread.start()
+        thread.join()
+proving._records = fails
+"""
+    process = child_processes.start(*PROVE, tmp_path / "a.proof", before=PAUSED + failing)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "proving\n"
+    process.send_signal(number)
+    assert child_processes.end(process) == (CODES[number], "", "carvegbm: interrupted\n")
+
+
 def test_interrupts_that_the_caller_ignores_stay_ignored(tmp_path: Path) -> None:
     process = child_processes.start(
         *PROVE, tmp_path / "a.proof", before=PAUSED, ignoring_interrupts=True

@@ -34,6 +34,10 @@ def main() -> None:
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         received.append(number)
+        import threading
+
+        # A library's thread may fail when worker processes end, and would print a traceback.
+        threading.excepthook = lambda _: None
         raise KeyboardInterrupt
 
     handled = [
