@@ -86,6 +86,25 @@ proving._records = fails
     assert child_processes.end(process) == (CODES[number], "", "carvegbm: interrupted\n")
 
 
+@pytest.mark.parametrize("number", CODES)
+def test_an_error_in_the_clean_up_after_a_signal_prints_one_line(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    failing = """
+def fails(*_):
+    try:
+        paused()
+    finally:
+        1 / 0
+proving._records = fails
+"""
+    process = child_processes.start(*PROVE, tmp_path / "a.proof", before=PAUSED + failing)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "proving\n"
+    process.send_signal(number)
+    assert child_processes.end(process) == (CODES[number], "", "carvegbm: interrupted\n")
+
+
 def test_interrupts_that_the_caller_ignores_stay_ignored(tmp_path: Path) -> None:
     process = child_processes.start(
         *PROVE, tmp_path / "a.proof", before=PAUSED, ignoring_interrupts=True

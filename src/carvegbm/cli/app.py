@@ -111,8 +111,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):  # how the parser of the command line says "wrong use"
             return _fail(error.format_message(), 2)
+        if _follows_interrupt(error):
+            return _fail("interrupted", 130)
         traceback.print_exc()
         return _fail("this is a bug; please report it with the lines above", 2)
+
+
+def _follows_interrupt(error: BaseException | None) -> bool:
+    """Whether an error arose while KeyboardInterrupt was handled, as in a library's clean-up."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _forget_output() -> None:
