@@ -11,7 +11,6 @@ memory      peak memory of client and workers while the rows grow tenfold, answe
 throughput  rows per second with one worker and with two, of one thread each
 overhead    Dask with one worker over a plain call on the same rows, and from where on two workers
             are faster than one plain process
-training    trees of a cluster beside those of one process, and the time of a fit
 files       `carvegbm verify` on many files over the same rows in one file
 spark       Spark on one core over a plain call on the same rows
 
@@ -36,7 +35,6 @@ from typing import Any
 
 import carvegbm as cg
 import scale_answers
-import scale_training
 from scale_setup import (
     BUDGET,
     NAMES,
@@ -65,12 +63,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000, help="of equal and memory")
     parser.add_argument("--timed-rows", type=int, default=1_000_000, help="overhead, throughput, …")
     parser.add_argument("--file-rows", type=int, default=2_000_000, help="of all files together")
-    parser.add_argument("--training-rows", type=int, default=1_000_000, help="of the timed fits")
     parser.add_argument("--image-rows", type=int, help="Fashion-MNIST rows; all by default")
-    parser.add_argument("--trees", type=int, default=30, help="rounds of training")
     parser.add_argument("--partition", type=int, default=50_000, help="rows of a partition")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--robust", action="store_true", help="training: DaskRobustClassifier, too")
     parser.add_argument("--data", type=Path, default=Path("../shared/data/fashion-mnist"))
     parser.add_argument("--program", default=str(Path(sys.executable).with_name("carvegbm")))
     parser.add_argument("--step", choices=STEPS, help=argparse.SUPPRESS)
@@ -291,7 +286,6 @@ PARTS = {
     "throughput": throughput,
     "memory": scale_answers.memory,
     "equal": scale_answers.equal,
-    "training": scale_training.training,
     "files": files,
     "spark": spark,
 }

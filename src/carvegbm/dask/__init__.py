@@ -4,8 +4,6 @@ asking       `verify`, `attack`, `radius`, `robustness_curve`, `output_range`
 partitions   X and y as Dask holds them, partition by partition
 graphs       the tasks: a partition in, its answers and its totals out
 results      what is to be computed, by name
-running      a fit, one member of a team on every worker
-estimators   classifiers that are trained so
 
 Questions are lazy: a call plans the work, and the workers do it when a result is asked for.
 """
@@ -29,10 +27,6 @@ from carvegbm.dask.asking import (  # noqa: E402
     robustness_curve,
     verify,
 )
-from carvegbm.dask.estimators import (  # noqa: E402
-    DaskLargeSpreadClassifier,
-    DaskRobustClassifier,
-)
 from carvegbm.dask.results import (  # noqa: E402
     DaskAttack,
     DaskCurve,
@@ -45,11 +39,9 @@ from carvegbm.dask.results import (  # noqa: E402
 __all__ = [
     "DaskAttack",
     "DaskCurve",
-    "DaskLargeSpreadClassifier",
     "DaskOutputRange",
     "DaskRadius",
     "DaskResult",
-    "DaskRobustClassifier",
     "DaskVerification",
     "attack",
     "output_range",

@@ -15,7 +15,6 @@ from typing import Any
 import dask
 import dask.array as da
 import dask.dataframe as dd
-import numpy as np
 import pandas as pd
 from dask._task_spec import List, TaskRef
 
@@ -23,7 +22,7 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.errors import DataError
 from carvegbm.instances.columns import column_names, order_of
 
-__all__ = ["Partitions", "side_by_side", "whole_rows"]
+__all__ = ["Partitions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,24 +74,7 @@ def _pair(X: Any, y: Any) -> tuple[Any, Any]:
     return X, y
 
 
-def side_by_side(X: Any, y: Any, weight: Any = None) -> list[tuple[Any, Any, Any]]:
-    """Rows, labels and weights of every partition, each still to be computed; None for none."""
-    if y is None:
-        raise DataError("y is missing; training needs a label for every row")
-    X, y, weight = whole_rows(X), _labels(y), _labels(weight, "sample_weight")
-    columns = []
-    for given, what in ((X, "X"), (y, "y"), (weight, "sample_weight")):
-        _check_side_by_side(X, given, what)
-        columns.append([None] * X.npartitions if given is None else _delayed(given))
-    return list(zip(*columns, strict=True))
-
-
-def _delayed(collection: Any) -> list[Any]:
-    with dask.config.set({"optimization.tune.active": False}):
-        return list(np.ravel(collection.to_delayed()))
-
-
-def whole_rows(X: Any) -> Any:
+def _whole_rows(X: Any) -> Any:
     """X with all columns of a row in one place."""
     if isinstance(X, da.Array):
         if X.ndim != 2:
@@ -108,7 +90,7 @@ def whole_rows(X: Any) -> Any:
 
 def _instances(X: Any, ensemble: Ensemble) -> Any:
     """X with all columns of a row in one place, as many as the model has features."""
-    X = whole_rows(X)
+    X = _whole_rows(X)
     columns = X.shape[1]
     if isinstance(X, dd.DataFrame):
         names = column_names(X._meta) or []
@@ -120,43 +102,38 @@ def _instances(X: Any, ensemble: Ensemble) -> Any:
     return X
 
 
-def _labels(y: Any, what: str = "y") -> Any:
+def _labels(y: Any) -> Any:
     """Labels as a Dask Series or an Array of one dimension."""
     if isinstance(y, dd.DataFrame):
         if len(y.columns) != 1:
-            raise DataError(f"{what} must be one value per row, got {len(y.columns)} columns")
+            raise DataError(f"y must be one value per row, got {len(y.columns)} columns")
         return y[y.columns[0]]
     if isinstance(y, da.Array):
         if y.ndim == 2 and y.shape[1] == 1:
             return y[:, 0]
         if y.ndim != 1:
-            raise DataError(
-                f"{what} must be one value per row, got an array of {y.ndim} dimensions"
-            )
+            raise DataError(f"y must be one value per row, got an array of {y.ndim} dimensions")
     elif y is not None and not isinstance(y, dd.Series):
         raise DataError(
-            f"{what} must be a Dask Series, Array or DataFrame of one column, got "
-            f"{type(y).__name__}"
+            f"y must be a Dask Series, Array or DataFrame of one column, got {type(y).__name__}"
         )
     return y
 
 
-def _check_side_by_side(X: Any, y: Any, what: str = "y") -> None:
+def _check_side_by_side(X: Any, y: Any) -> None:
     """Refuse labels that are not cut into partitions as the instances are, if that can be seen."""
     if y is None:
         return
     remedy = "cut both alike, with repartition or rechunk"
     if X.npartitions != y.npartitions:
-        raise DataError(f"X has {X.npartitions} partitions, {what} has {y.npartitions}; {remedy}")
+        raise DataError(f"X has {X.npartitions} partitions, y has {y.npartitions}; {remedy}")
     if isinstance(X, da.Array) and isinstance(y, da.Array):
         for number, (rows, labels) in enumerate(zip(X.chunks[0], y.chunks[0], strict=True)):
             if rows != labels and not math.isnan(rows) and not math.isnan(labels):
-                raise DataError(
-                    f"partition {number}: X has {rows} rows, {what} has {labels}; {remedy}"
-                )
+                raise DataError(f"partition {number}: X has {rows} rows, y has {labels}; {remedy}")
     both_known = all(getattr(one, "known_divisions", False) for one in (X, y))
     if both_known and tuple(X.divisions) != tuple(y.divisions):
-        raise DataError(f"X and {what} have partitions of other divisions; {remedy}")
+        raise DataError(f"X and y have partitions of other divisions; {remedy}")
 
 
 def _planned(collection: Any) -> tuple[dict[Any, Any], list[Any], str]:

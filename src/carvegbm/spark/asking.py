@@ -68,8 +68,8 @@ def broadcast(df: Any, value: Any) -> Any:
     return df.sparkSession.sparkContext.broadcast(value)
 
 
-def mapped(df: Any, function: Any, schema: Any, **options: Any) -> Any:
-    """Return `df.mapInArrow(function, schema, **options)`, run by a Python that has carvegbm.
+def mapped(df: Any, function: Any, schema: Any) -> Any:
+    """Return `df.mapInArrow(function, schema)`, run by a Python that has carvegbm.
 
     That is the driver's Python on local workers if PYSPARK_PYTHON names none; PySpark would take
     the first `python3` on the PATH. Raises `CarveError` if the workers' Python has no carvegbm.
@@ -77,12 +77,12 @@ def mapped(df: Any, function: Any, schema: Any, **options: Any) -> Any:
     context = None if is_connect(df) else df.sparkSession.sparkContext
     if context is None or not _is_ours_to_choose(context):
         _require_carvegbm(df.sparkSession, None if context is None else context.pythonExec)
-        return df.mapInArrow(function, schema, **options)
+        return df.mapInArrow(function, schema)
     with _PYTHON:
         # Spark keeps the command with each function, so the user's own functions keep theirs.
         context.pythonExec = sys.executable
         try:
-            return df.mapInArrow(function, schema, **options)
+            return df.mapInArrow(function, schema)
         finally:
             context.pythonExec = _DEFAULT
 

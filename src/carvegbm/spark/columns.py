@@ -19,30 +19,20 @@ from carvegbm.instances.columns import did_you_mean, is_same_name, listed, order
 from carvegbm.parts.questions import Kinds
 
 __all__ = [
-    "LABELS_MUST_BE",
-    "NUMBERS",
     "Layout",
     "Names",
     "answer_schema",
     "arranged",
-    "array_column",
-    "as_array",
-    "called",
     "is_connect",
-    "longer_schema",
-    "names_of",
     "plain_columns",
-    "quoted",
-    "refuse_doubles",
     "require_frame",
-    "require_kind",
 ]
 
 Names = Sequence[str]
 
 _OF_KIND = {str: T.StringType, bool: T.BooleanType, float: T.DoubleType, object: T.StringType}
-NUMBERS = (T.NumericType, T.BooleanType, T.NullType)
-LABELS_MUST_BE = "labels must be whole numbers, truth values or texts"
+_NUMBERS = (T.NumericType, T.BooleanType, T.NullType)
+_LABELS_MUST_BE = "labels must be whole numbers, truth values or texts"
 
 
 @dataclass(frozen=True)
@@ -78,18 +68,18 @@ def arranged(
     """The columns that executors need, those to keep first, and where they are."""
     require_frame(df)
     there = list(df.columns)
-    kept = there if keep is None else [called(n, there, "keep") for n in names_of(keep, "keep")]
-    array = array_column(df, features)
+    kept = there if keep is None else [_called(n, there, "keep") for n in _names_of(keep, "keep")]
+    array = _array_column(df, features)
     used = _feature_columns(df, ensemble, features) if array is None else [array]
-    labels = [] if label is None else [called(label, there, "label")]
-    sent = {name: quoted(name) for name in (*kept, *used, *labels)}
-    refuse_doubles(df, sent)
+    labels = [] if label is None else [_called(label, there, "label")]
+    sent = {name: _quoted(name) for name in (*kept, *used, *labels)}
+    _refuse_doubles(df, sent)
     for name in labels:
-        require_kind(df, name, (*NUMBERS, T.StringType), LABELS_MUST_BE)
+        _require_kind(df, name, (*_NUMBERS, T.StringType), _LABELS_MUST_BE)
     kept, place = list(dict.fromkeys(kept)), {name: at for at, name in enumerate(sent)}
     columns, at = list(sent.values()), tuple(place[name] for name in used)
     if array is not None and not isinstance(df.schema[array].dataType, T.ArrayType):
-        columns.append(as_array(df, array))
+        columns.append(_as_array(df, array))
         at = (len(sent),)
     layout = Layout(
         tuple(kept),
@@ -108,11 +98,6 @@ def answer_schema(df: Any, layout: Layout, kinds: Kinds) -> Any:
     Raises `CarveError` where two of them would have one name.
     """
     fields = [T.StructField(name, _OF_KIND[kind]()) for name, kind in kinds.items()]
-    return longer_schema(df, layout, fields, "give keep=[…] without it")
-
-
-def longer_schema(df: Any, layout: Layout, fields: Sequence[Any], remedy: str) -> Any:
-    """The columns that are kept, then these; `remedy` is for two of one name."""
     same = _spelling(df)
     taken = {same(name): name for name in layout.kept}
     for field in fields:
@@ -120,7 +105,7 @@ def longer_schema(df: Any, layout: Layout, fields: Sequence[Any], remedy: str) -
         if clash is not None:
             raise CarveError(
                 f"df has a column {clash!r}, and so has the answer; rename it with "
-                f"df.withColumnRenamed, or {remedy}"
+                "df.withColumnRenamed, or give keep=[…] without it"
             )
     kept = [
         T.StructField(name, field.dataType, field.nullable, field.metadata)
@@ -131,10 +116,10 @@ def longer_schema(df: Any, layout: Layout, fields: Sequence[Any], remedy: str) -
 
 def plain_columns(df: Any, names: Names) -> Any:
     """These columns, of which the DataFrame must have every one once."""
-    return df.select(*(quoted(name) for name in names))
+    return df.select(*(_quoted(name) for name in names))
 
 
-def refuse_doubles(df: Any, names: Iterable[str]) -> None:
+def _refuse_doubles(df: Any, names: Iterable[str]) -> None:
     """Refuse a name that several columns have, or that is that of several to Spark."""
     same, there = _spelling(df), dict[str, list[str]]()
     for name in df.columns:
@@ -156,20 +141,20 @@ def _spelling(df: Any) -> Callable[[str], str]:
     return str if exactly else str.lower
 
 
-def require_kind(df: Any, name: str, kinds: tuple[type, ...], what: str) -> None:
+def _require_kind(df: Any, name: str, kinds: tuple[type, ...], what: str) -> None:
     """Refuse a column of another type; `what` says what it must be."""
     kind = df.schema[name].dataType
     if not isinstance(kind, kinds):
         raise DataError(f"column {name!r} holds {kind.simpleString()}, {what}; cast it first")
 
 
-def as_array(df: Any, name: str) -> Any:
+def _as_array(df: Any, name: str) -> Any:
     """A column of arrays, or of vectors, as one of arrays; null where it is null."""
     if isinstance(df.schema[name].dataType, T.ArrayType):
-        return quoted(name)
+        return _quoted(name)
     from pyspark.ml.functions import vector_to_array
 
-    return F.when(quoted(name).isNotNull(), vector_to_array(quoted(name)))
+    return F.when(_quoted(name).isNotNull(), vector_to_array(_quoted(name)))
 
 
 def is_connect(df: Any) -> bool:
@@ -177,13 +162,13 @@ def is_connect(df: Any) -> bool:
     return "connect" in type(df).__module__
 
 
-def quoted(name: str) -> Any:
+def _quoted(name: str) -> Any:
     """The column of exactly this name."""
     escaped = name.replace("`", "``")
     return F.col(f"`{escaped}`")
 
 
-def names_of(names: str | Names, what: str) -> list[str]:
+def _names_of(names: str | Names, what: str) -> list[str]:
     """One name or several."""
     if isinstance(names, str):
         return [names]
@@ -195,7 +180,7 @@ def names_of(names: str | Names, what: str) -> list[str]:
         ) from None
 
 
-def called(name: Any, there: Names, what: str) -> str:
+def _called(name: Any, there: Names, what: str) -> str:
     """A column by its name, or by another spelling of it that only one column goes by."""
     if name in there:
         return str(name)
@@ -208,15 +193,15 @@ def called(name: Any, there: Names, what: str) -> str:
     return alike[0]
 
 
-def array_column(df: Any, features: str | Names | None, what: str = "features") -> str | None:
+def _array_column(df: Any, features: str | Names | None) -> str | None:
     """The column of arrays or vectors that holds all features, if one is given."""
-    given = [] if features is None else names_of(features, what)
+    given = [] if features is None else _names_of(features, "features")
     if len(given) != 1:
         return None
-    name = called(given[0], df.columns, what)
+    name = _called(given[0], df.columns, "features")
     kind = df.schema[name].dataType
     if isinstance(kind, T.ArrayType):
-        if not isinstance(kind.elementType, NUMBERS):
+        if not isinstance(kind.elementType, _NUMBERS):
             raise DataError(
                 f"column {name!r} holds {kind.simpleString()}; features must be arrays of numbers"
             )
@@ -231,8 +216,8 @@ def _feature_columns(df: Any, ensemble: Ensemble, features: str | Names | None) 
         raise CarveError(
             "the model does not name its features; give features=[…], the columns in its order"
         )
-    given = list(known or ()) if features is None else names_of(features, "features")
-    used = [called(name, df.columns, "features") for name in given]
+    given = list(known or ()) if features is None else _names_of(features, "features")
+    used = [_called(name, df.columns, "features") for name in given]
     if len(used) != ensemble.n_features:
         raise DataError(
             f"features names {len(used)} columns, the model has {ensemble.n_features} features"
@@ -241,7 +226,7 @@ def _feature_columns(df: Any, ensemble: Ensemble, features: str | Names | None) 
     used = used if order is None else [used[place] for place in order]
     for feature, name in enumerate(used):
         kind = df.schema[name].dataType
-        may_be = NUMBERS + ((T.StringType,) if feature in ensemble.categories else ())
+        may_be = _NUMBERS + ((T.StringType,) if feature in ensemble.categories else ())
         if not isinstance(kind, may_be):
             raise DataError(
                 f"column {name!r} holds {kind.simpleString()}, "

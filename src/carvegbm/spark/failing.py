@@ -24,16 +24,6 @@ _PYTHON = {
 }
 """What is wrong with the Python of executors, by what Spark reports."""
 
-_LOST = re.compile(r"barrier task \w+\(\d+, (\d+)\) finished unsuccessfully\.\s+(.+)")
-_BARRIER = {
-    "[SPARK-24819]": "Spark has no room for so many tasks at once; give fewer num_workers, or more "
-    "executors",
-    "[SPARK-24820]": "Spark cannot train on these partitions as they are, such as those of unions; "
-    "give num_workers",
-    "[SPARK-24942]": "training needs all of its tasks at once, which Spark does not promise with "
-    "spark.dynamicAllocation.enabled; set it to false",
-}
-
 
 @contextmanager
 def in_one_line(python: str | None = None) -> Iterator[None]:
@@ -69,14 +59,4 @@ def _translated(text: str, python: str | None) -> CarveError | None:
     for pattern, what in _PYTHON.items():
         if found := re.search(pattern, text, re.M):
             return wrong_python(what.format(*found.groups()), python)
-    for code, line in _BARRIER.items():
-        if code in text:
-            return CarveError(line)
-    lost = _LOST.search(text)
-    if lost and "PythonException" not in lost[2]:
-        reason = lost[2].removeprefix("org.apache.spark.SparkException: ").partition(". ")[0]
-        return CarveError(
-            f"partition {lost[1]}: its task was lost in the middle of training ({reason}); fit "
-            "again, with more memory for executors if that was short"
-        )
     return None

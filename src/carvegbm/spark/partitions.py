@@ -56,7 +56,7 @@ class Sent:
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            with named(context.partitionId(), first):
+            with _named(context.partitionId(), first):
                 question = self.opened()
                 X, y = _rows(self.layout, batch, question.problem.ensemble.n_features)
                 found = question.answer(X, y, threads=threads)
@@ -124,7 +124,7 @@ def _packed(totals: Totals) -> pa.RecordBatch:
 
 
 @contextmanager
-def named(partition: int, first: int) -> Iterator[None]:
+def _named(partition: int, first: int) -> Iterator[None]:
     """Errors say which partition they are about, and where the rows they name begin."""
     try:
         yield
@@ -138,14 +138,14 @@ def _rows(layout: Layout, batch: pa.RecordBatch, n_features: int) -> tuple[Any, 
     """X and y of a batch; y is None where there are no labels."""
     import pyarrow as pa
 
-    y = None if layout.label is None else labels_of(batch.column(layout.label))
+    y = None if layout.label is None else _labels_of(batch.column(layout.label))
     columns = [batch.column(place) for place in layout.features]
     if layout.is_array:
-        return matrix(columns[0], n_features, layout.names[0]), y
+        return _matrix(columns[0], n_features, layout.names[0]), y
     return pa.Table.from_arrays(columns, names=list(layout.names)), y
 
 
-def labels_of(column: Any) -> npt.NDArray[Any]:
+def _labels_of(column: Any) -> npt.NDArray[Any]:
     """A column of labels, each of which must be there."""
     if column.null_count:
         row = int(np.argmax(_to_numpy(column.is_null())))
@@ -153,7 +153,7 @@ def labels_of(column: Any) -> npt.NDArray[Any]:
     return _to_numpy(column)
 
 
-def matrix(column: Any, n_features: int, name: str, whose: str = "the model") -> npt.NDArray[Any]:
+def _matrix(column: Any, n_features: int, name: str) -> npt.NDArray[Any]:
     """A column of arrays as rows; a null in one is a missing value."""
     import pyarrow.compute
 
@@ -162,7 +162,7 @@ def matrix(column: Any, n_features: int, name: str, whose: str = "the model") ->
         row = int(np.argmax(lengths != n_features))
         there = "is null" if lengths[row] < 0 else f"has {lengths[row]} values"
         raise DataError(
-            f"X row {row}: {name!r} {there}, {whose} has {n_features} features; "
+            f"X row {row}: {name!r} {there}, the model has {n_features} features; "
             "leave the row out, or complete it"
         )
     # Several chunks may hold more values than one of Arrow's arrays can.

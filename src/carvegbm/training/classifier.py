@@ -27,8 +27,6 @@ from carvegbm.training.estimator import Estimator, Told
 from carvegbm.training.evaluation import Asked
 from carvegbm.training.growing.model import Model
 from carvegbm.training.growing.watching import Metric
-from carvegbm.training.teams.share import Share, counted_together
-from carvegbm.training.teams.team import ALONE
 from carvegbm.trees.link import class_indices
 from carvegbm.verification import Verification, verify
 
@@ -97,7 +95,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             Robust and certified training: the accuracy of plain LightGBM on the validation data,
             where it is known; it is not trained then.
         """
-        data = self._labelled((X, y, sample_weight))
+        data = self._labelled(X, y, sample_weight)
         asked = Asked(
             eval_set,
             eval_names,
@@ -110,23 +108,11 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         self._fit(data, asked, self._task, told, plain_accuracy)
         return self
 
-    def _fit_share(
-        self: Self,
-        given: tuple[Any, Any, Any],
-        share: Share,
-        asked: Asked,
-        told: Told,
-        plain_accuracy: float | None = None,
-    ) -> Self:
-        """Train on rows, labels and weights that are a share of those of a team."""
-        self._fit(self._labelled(given, share), asked, self._task, told, plain_accuracy)
-        return self
-
-    def _labelled(self, given: tuple[Any, Any, Any], share: Share | None = None) -> Labelled:
-        """Rows, labels and weights, checked; from now on the classes are those of all rows."""
+    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
+        """Validate rows, labels and weights, and set the classes."""
         from sklearn.utils.multiclass import check_classification_targets
 
-        X, y = inputs.check_pair(self, *given[:2], reset=True)
+        X, y = inputs.check_pair(self, X, y, reset=True)
         try:
             check_classification_targets(y)
         except ValueError as error:
@@ -134,17 +120,15 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
                 f"{' '.join(str(error).split())} y must hold classes, not measurements; for these "
                 f"there is {self._for_numbers} (or is it another column? --label names it)"
             ) from None
-        team = ALONE if share is None else share.team
-        self._require_same_columns(team)
-        weight = inputs.check_weight(given[2], len(y), team=team)
-        self.classes_, rows = counted_together(team.gather(np.unique(y, return_counts=True)))
+        weight = inputs.check_weight(sample_weight, len(y))
+        self.classes_, rows = np.unique(y, return_counts=True)
         self.n_classes_ = len(self.classes_)
         if self.n_classes_ < 2:
             only = self.classes_.tolist()[0]
             raise DataError(f"y has one class only ({only!r}); a classifier needs at least two")
         counts = dict(zip(self.classes_.tolist(), rows.tolist(), strict=True))
         weight = inputs.weigh_classes(y, self.class_weight, weight, counts)
-        return Labelled(X, self._encode(y, "y"), weight, shared=share)
+        return Labelled(X, self._encode(y, "y"), weight)
 
     def _restore(
         self: Self, X: Any, y: Any, model: Model, outcome: Mapping[str, Any], names: Any

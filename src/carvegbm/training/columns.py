@@ -26,7 +26,6 @@ from carvegbm.instances.columns import column_names, feature_called
 from carvegbm.instances.frames import is_missing
 from carvegbm.instances.mixed import Mixed
 from carvegbm.training.growing.categories import LARGEST_CATEGORY, categories_in
-from carvegbm.training.teams.team import ALONE, Team
 
 __all__ = ["AUTO", "Columns", "categorical_positions", "known_categories"]
 
@@ -140,12 +139,10 @@ def known_categories(
     features: Iterable[int],
     columns: Columns,
     names: Sequence[str] | None,
-    team: Team = ALONE,
 ) -> dict[int, dict[int, Label]]:
-    """The categories of every categorical feature, as a reader would find them in LightGBM's text.
+    """Return the categories of every categorical feature, as read from LightGBM's model text.
 
-    All labels that its column has in the frame; where there are no labels, the codes in the rows of
-    all members of a team.
+    These are all labels of the feature's column in the frame; without labels, the codes in X.
 
     Examples
     --------
@@ -159,8 +156,7 @@ def known_categories(
             continue
         values = X[:, [feature]]
         column = np.asarray(values.toarray() if hasattr(values, "toarray") else values)[:, 0]
-        here = categories_in(column.astype(np.float64)).tolist()
-        codes = sorted(set().union(*team.gather(here)))
+        codes = categories_in(column.astype(np.float64)).tolist()
         if codes and codes[-1] > LARGEST_CATEGORY:
             name = f"feature {feature}" if names is None else repr(names[feature])
             raise DataError(

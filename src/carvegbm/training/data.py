@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from carvegbm.training.inputs import split_off
-from carvegbm.training.teams.share import Share
 
 __all__ = ["Labelled", "dense", "some_rows"]
 
@@ -27,32 +25,23 @@ class Labelled:
     labels: npt.NDArray[Any]
     weight: Floats | None = None
     name: str = "training"
-    shared: Share | None = None
-    """Which of all rows these are; None: they are all rows."""
 
     def __len__(self) -> int:
-        """How many rows are here."""
+        """Return the number of rows."""
         return int(self.X.shape[0])
 
-    @cached_property
-    def share(self) -> Share:
-        """Which of all rows these are, and who has the others."""
-        return Share.alone(len(self)) if self.shared is None else self.shared
-
     def split_off(self, seed: int | None, stratify: bool = True) -> tuple[Labelled, Labelled]:
-        """Training and validation rows: a fifth is split off, a share of every class alike."""
-        kept, rest = split_off(self.share.everyone(self.labels), seed, stratify)
+        """Split a fifth of the rows off as validation rows, by class if `stratify`."""
+        kept, rest = split_off(self.labels, seed, stratify)
         return self.part(kept), self.part(rest, "valid_0")
 
     def part(self, positions: npt.NDArray[np.int64], name: str | None = None) -> Labelled:
-        """Some of all rows, ascending, under another name."""
-        here, share = self.share.part(positions)
+        """Return the rows at these positions, under another name if one is given."""
         return Labelled(
-            self.X[here],
-            self.labels[here],
-            None if self.weight is None else self.weight[here],
+            self.X[positions],
+            self.labels[positions],
+            None if self.weight is None else self.weight[positions],
             self.name if name is None else name,
-            None if share.team.is_alone else share,
         )
 
 

@@ -32,7 +32,6 @@ from carvegbm.training.growing.model_text import safe_names
 from carvegbm.training.parameterised import Parameterised
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.reporting import print_line
-from carvegbm.training.teams.team import Team
 
 __all__ = ["Estimator", "Told", "Trained"]
 
@@ -121,15 +120,14 @@ class Estimator(Parameterised):
         names = self._names(told.feature_names)
         chosen = self._categorical(names, told.categorical_feature)
         self._columns = replace(self._columns, categorical=chosen)
-        known = known_categories(data.X, chosen, self._columns, names, data.share.team)
+        known = known_categories(data.X, chosen, self._columns, names)
         kind = self._kind(task, names, known)
         trained = self._trained(data, asked, kind, names, plain_accuracy)
         boosting = trained.boosting
         self._adopt(trained.boosted.model, boosting.attacker, boosting.data.X)
         self._set_outcome(trained.outcome())
         if self.n_iter_ == 0:
-            n_rows = boosting.data.share.total
-            self._warn_of_constant(n_rows, boosting.parameters["min_data_in_leaf"])
+            self._warn_of_constant(len(boosting.data), boosting.parameters["min_data_in_leaf"])
 
     @abstractmethod
     def _trained(
@@ -156,22 +154,6 @@ class Estimator(Parameterised):
             raise DataError(f"{len(names)} feature_names for {self.n_features_in_} features")
         return [str(name) for name in names]
 
-    def _require_same_columns(self, team: Team) -> None:
-        """Refuse rows whose columns are others than those of the other members' rows."""
-        names = getattr(self, "feature_names_in_", None)
-        mine = self.n_features_in_, None if names is None else list(names), self._columns
-        for theirs in team.gather(mine):
-            if theirs[:2] != mine[:2]:
-                raise DataError(
-                    f"partitions have other columns: {theirs[1] or theirs[0]} and "
-                    f"{mine[1] or mine[0]}; give all of them the same"
-                )
-            if theirs[2] != mine[2]:
-                raise DataError(
-                    "partitions have other categories in one column; give all of them the same "
-                    "(Dask: categorize(), or as_known())"
-                )
-
     def _kind(
         self, task: Task, names: Sequence[str] | None, categories: Mapping[int, Mapping[int, Any]]
     ) -> Kind:
@@ -196,10 +178,9 @@ class Estimator(Parameterised):
         given = Attacker(self.norm, self.budget, **{name: getattr(self, name) for name in OPTIONS})
         return inputs.resolve_attacker(given, self.n_features_in_, names, categories)
 
-    def _tells(self, boosting: Boosting) -> Callable[[str], object]:
-        """Whom to tell of trials: the user, if they want it, and one member of a team does."""
-        speaks = self.verbose and boosting.data.share.team.rank == 0
-        return print_line if speaks else lambda _: None
+    def _log(self) -> Callable[[str], object]:
+        """Return the function that logs trials: it prints a line if `verbose`."""
+        return print_line if self.verbose else lambda _: None
 
     def _plain_accuracy(
         self, boosting: Boosting, clean_loss: float | None, known: float | None
@@ -207,8 +188,6 @@ class Estimator(Parameterised):
         """Accuracy of plain LightGBM on the validation rows, where it is known or counts."""
         if clean_loss is None or known is not None:
             return known
-        if not boosting.data.share.team.is_alone:
-            return boosting.plain_accuracy()
         return plain_accuracy_of(
             boosting.data,
             boosting.evaluation.sets[0],

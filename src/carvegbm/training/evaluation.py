@@ -1,7 +1,6 @@
-"""What to watch during training: as `fit` is asked for it, and checked.
+"""Check the evaluation arguments of `fit`, and prove robustness during training.
 
-Comes in: `eval_set` and what goes with it, as a user gives it. Goes out: an `Evaluation`, or one
-line that says what is wrong.
+`Asked` holds `eval_set` and its companions as passed by the user; `Evaluation` holds them checked.
 """
 
 from __future__ import annotations
@@ -13,14 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.attacker import Attacker
+from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
+from carvegbm.parts.questions import Verify
+from carvegbm.totals import VerificationTotals
 from carvegbm.training import inputs
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.watching import Metric, metric_list
-from carvegbm.training.teams.share import Share
-from carvegbm.training.teams.team import ALONE
 
-__all__ = ["Asked", "Evaluation", "is_early_stopping"]
+__all__ = ["Asked", "Evaluation", "is_early_stopping", "proven"]
 
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[Any], Any]
@@ -59,8 +60,6 @@ class Asked:
     eval_metric: Metric | Sequence[Metric] | None = None
     early_stopping_rounds: int | None = None
     callbacks: Any = None
-    shares: Sequence[Share] = ()
-    """Which rows of every evaluation set are here; by default all of them."""
 
     def __post_init__(self) -> None:
         if self.early_stopping_rounds is not None:
@@ -85,26 +84,14 @@ class Asked:
         for i, (X, y) in enumerate(pairs):
             what = f"eval_set {i}"
             name = f"valid_{i}" if names is None else str(names[i])
-            if self.shares and self.shares[i].total == 0:
-                raise DataError(f"{what} has no rows; give some, or leave it out")
-            if self.shares and len(y) == 0:  # other members have some
-                has_weight = weights is not None and weights[i] is not None
-                found.append(self._nothing(estimator, i, name, has_weight))
-                continue
             X, y = inputs.check_pair(estimator, X, y, what=what)
-            share, team = (self.shares[i], None) if self.shares else (None, ALONE)
             weight = None
             if weights is not None:
-                weight = inputs.check_weight(weights[i], len(y), what, team)
-            found.append(Labelled(X, encode(y, what), weight, name, share))
+                weight = inputs.check_weight(weights[i], len(y), what)
+            found.append(Labelled(X, encode(y, what), weight, name))
         if len({rows.name for rows in found}) < len(found):
             raise DataError("eval_names must be different from one another")
         return found
-
-    def _nothing(self, estimator: Any, i: int, name: str, has_weight: bool) -> Labelled:
-        """An evaluation set of which this member has no row."""
-        X, labels = np.empty((0, estimator.n_features_in_)), np.empty(0, dtype=np.int64)
-        return Labelled(X, labels, np.empty(0) if has_weight else None, name, self.shares[i])
 
     def evaluation(
         self, sets: Sequence[Labelled], transform: Callable[[Floats], Floats]
@@ -117,6 +104,20 @@ class Asked:
             callbacks=_callback_list(self.callbacks),
             transform=transform,
         )
+
+
+def proven(
+    ensemble: Ensemble, rows: Labelled, attacker: Attacker, threads: int | None, **options: Any
+) -> VerificationTotals:
+    """Verify labelled rows and count the verdicts.
+
+    `rows.labels` are indices into `ensemble.classes`; `options` are those of `carvegbm.verify`.
+    """
+    question = Verify.of(ensemble, attacker, **options)
+    labels = ensemble.classes[np.asarray(rows.labels, dtype=np.int64)]
+    totals = question.totals(question.answer(rows.X, labels, threads=threads))
+    assert isinstance(totals, VerificationTotals)
+    return totals
 
 
 def is_early_stopping(callback: Callback) -> bool:

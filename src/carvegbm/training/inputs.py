@@ -22,7 +22,6 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.instances.rows import as_rows, first_where, holds_masks
 from carvegbm.training.columns import Columns
-from carvegbm.training.teams.team import ALONE, Team
 
 __all__ = [
     "blank_ensemble",
@@ -176,13 +175,8 @@ def _refuse_infinity(X: Any, names: Any, what: str) -> None:
     raise DataError(f"{what} row {row}, {name} is infinity ({float(X[row, column])}); clip it")
 
 
-def check_weight(
-    weight: Any, n_rows: int, what: str = "sample_weight", team: Team | None = ALONE
-) -> Floats | None:
-    """One finite weight >= 0 per row, or None; not all of them 0, in all members together.
-
-    Without a team, they may all be 0: they are some of the weights.
-    """
+def check_weight(weight: Any, n_rows: int, what: str = "sample_weight") -> Floats | None:
+    """Return one finite weight >= 0 per row, not all of them 0; or None."""
     if weight is None:
         return None
     require_labels(weight, what)
@@ -194,8 +188,7 @@ def check_weight(
         array = np.full(n_rows, float(array))
     if array.shape != (n_rows,):
         raise DataError(f"{what} must have one number per row ({n_rows}), got shape {array.shape}")
-    is_bad = not np.isfinite(array).all() or bool((array < 0).any())
-    if is_bad or (team is not None and not team.any(bool(array.any()))):
+    if not np.isfinite(array).all() or (array < 0).any() or not array.any():
         raise DataError(f"{what} must be finite numbers >= 0, not all of them zero")
     return array
 

@@ -128,7 +128,6 @@ class LargeSpread(Estimator):
             else:
                 data, held_out = data.split_off(inputs.seed_from(self.random_state))
                 sets = [held_out]
-                data.share.require_rows_everywhere()
         boosting = Boosting(
             data,
             attacker,
@@ -174,7 +173,7 @@ class LargeSpread(Estimator):
         quietness = check_quietness(self.quietness, boosting.attacker.norm)
         clean_loss = check_clean_loss(self.clean_loss)
         plain_accuracy = self._plain_accuracy(boosting, clean_loss, plain_accuracy)
-        tell = self._tells(boosting)
+        tell = self._log()
         report, boosted = Job(boosting, quietness, plain_accuracy, clean_loss, tell).run()
         return Trained(boosting, boosted, report)
 

@@ -25,6 +25,7 @@ from carvegbm.training.certified.choosing import accuracy_floor, choose, reason
 from carvegbm.training.certified.quiet import crowding
 from carvegbm.training.certified.report import CertifiedTrial
 from carvegbm.training.data import Labelled, dense
+from carvegbm.training.evaluation import proven
 from carvegbm.training.growing.boosting import Boosted, Boosting
 from carvegbm.training.growing.model import GrownModel, writable
 from carvegbm.training.growing.thresholds import Candidates
@@ -32,7 +33,6 @@ from carvegbm.training.refitting.descent import Defence, DescentSettings
 from carvegbm.training.refitting.refit import refit_ensemble
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.reporting import shown
-from carvegbm.training.teams.proving import proven
 
 __all__ = ["Job"]
 
@@ -64,8 +64,6 @@ class Job:
     tell: Callable[[str], object] = lambda _: None
     _reached: float = field(default=0.0, init=False)  # the best accuracy so far
     _boosted: dict[int, Boosted] = field(default_factory=dict, init=False)
-    _candidates: Candidates | None = field(default=None, init=False)
-    _crowding: list[npt.NDArray[np.float64]] | None = field(default=None, init=False)
 
     def run(self) -> tuple[TrainingReport, Boosted]:
         """Train and judge the trials, and choose one; an interrupt ends it early."""
@@ -162,14 +160,17 @@ class Job:
         return Defence(self.boosting.attacker, train, valid)
 
     def _quiet(self, quietness: float | None) -> Candidates:
-        """The thresholds that are not too crowded."""
-        # Not by cached properties, whose locks members that are threads of one process would share.
-        if self._candidates is None:
-            self._candidates = self.boosting.candidates()
-        candidates, threads = self._candidates, self.boosting.threads
+        """Return the candidate thresholds whose crowding is at most `quietness`."""
         if quietness is None:
-            return candidates
-        if self._crowding is None:
-            rule = self.boosting.closing_rule()
-            self._crowding = crowding(candidates, self.boosting.data, rule, threads)
-        return candidates.keeping([share <= quietness for share in self._crowding])
+            return self._candidates
+        return self._candidates.keeping([crowded <= quietness for crowded in self._crowding])
+
+    @cached_property
+    def _candidates(self) -> Candidates:
+        return self.boosting.candidates()
+
+    @cached_property
+    def _crowding(self) -> list[npt.NDArray[np.float64]]:
+        boosting = self.boosting
+        rule = boosting.closing_rule()
+        return crowding(self._candidates, boosting.data, rule, boosting.threads)

@@ -11,20 +11,16 @@ Comes in: candidate thresholds and training rows. Goes out: `crowding`, a number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 from carvegbm.training.data import Labelled
 from carvegbm.training.growing.closing import ClosingRule
 from carvegbm.training.growing.thresholds import Candidates, for_each_column
-from carvegbm.training.teams.team import Team
 
 __all__ = ["QUIETNESS", "crowding", "width_of"]
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 QUIETNESS = (0.03, 0.06, 0.12, 0.25, None)
 """Largest crowding of an open threshold, to be tried in turn; None closes no threshold."""
@@ -53,14 +49,9 @@ def crowding(
     window, as the members of a one-hot group. Rows with numbers to predict are all of one class.
     """
     classes = rows.labels if rows.labels.dtype.kind in "iu" else np.zeros(len(rows), dtype=np.int64)
-    team = rows.share.team
-    present = sorted(set().union(*team.gather(set(np.unique(classes).tolist()))))
-    members = [classes == label for label in present]
+    members = [classes == label for label in np.unique(classes)]
     near = rule.with_share(width_of(rule.norm))
     found: list[Floats] = [np.zeros(len(values)) for values in candidates.values]
-    # Per class, how many of its numbers there are, and how many of them are beside each threshold.
-    all_of: list[Ints] = [np.zeros((len(members), 1), dtype=np.int64) for _ in candidates.values]
-    near_to = [np.zeros((len(members), len(v)), dtype=np.int64) for v in candidates.values]
 
     def count(feature: int, column: Floats) -> None:
         values = candidates.values[feature]
@@ -69,28 +60,16 @@ def crowding(
             found[feature] = np.full(n_flags, float(len(near.finite[feature]) > 0))
             return
         column, first_of, last_of = _window(near, feature, column, values)
-        for number, member in enumerate(members):
+        largest = np.zeros(len(values))
+        for member in members:
             ordered = np.sort(column[member])
             first = np.searchsorted(ordered, first_of, side="left")
             last = np.searchsorted(ordered, last_of, side="right")
-            all_of[feature][number] = len(ordered)
-            near_to[feature][number] = np.maximum(last - first, 0)
+            np.maximum(largest, (last - first) / max(len(ordered), 1), out=largest)
+        found[feature] = largest * rule.crossable(feature, values)
 
     for_each_column(rows.X, count, threads)
-    n_all, n_near = (_added(team, counts) for counts in (all_of, near_to))
-    for feature, values in enumerate(candidates.values):
-        if feature not in near.finite:
-            share = n_near[feature] / np.maximum(n_all[feature], 1)
-            found[feature] = share.max(axis=0, initial=0) * rule.crossable(feature, values)
     return found
-
-
-def _added(team: Team, counts: Sequence[Ints]) -> list[Ints]:
-    """Arrays of counts, added up over the members of a team."""
-    ends = np.cumsum([own.size for own in counts])
-    whole = team.sum(np.concatenate([own.ravel() for own in counts]))
-    parts = np.split(whole, ends[:-1])
-    return [part.reshape(own.shape) for part, own in zip(parts, counts, strict=True)]
 
 
 def _window(

@@ -14,7 +14,6 @@ compared with what the trees say of the training rows themselves:
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -35,23 +34,12 @@ _LOGARITHMS = ("poisson", "gamma", "tweedie")
 
 
 def check_counts(grower: Rounds, rows: Labelled) -> None:
-    """Refuse a first or last tree whose leaves hold other rows than LightGBM counted.
-
-    In a team that draws samples of rows, LightGBM estimates, and there is nothing to compare.
-    """
-    if grower.booster.estimates_counts:
-        if not grower.samples_rows:
-            warnings.warn(
-                "LightGBM estimated the sizes of leaves, as it does in a team; trees may differ "
-                "from those of one process with all rows",
-                stacklevel=2,
-            )
-        return
+    """Refuse a first or last tree whose leaves hold other rows than LightGBM counted."""
     X = rows.X.tocsc() if hasattr(rows.X, "tocsc") else rows.X
     split = [i for i, tree in enumerate(grower.trees) if tree.n_leaves > 1]
     for index in sorted({*split[:1], *split[-1:]}):
         tree = grower.trees[index]
-        theirs, ours = tree.counts, rows.share.team.sum(tree.count(X))
+        theirs, ours = tree.counts, tree.count(X)
         wrong = theirs > ours if grower.samples_rows else theirs != ours
         if wrong.any():
             leaf = int(wrong.argmax())

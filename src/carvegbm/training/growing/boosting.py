@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from carvegbm.attacker import Attacker
-from carvegbm.errors import CarveError
 from carvegbm.readers.trees import Tree
 from carvegbm.training.data import Labelled
-from carvegbm.training.evaluation import Evaluation, is_early_stopping
+from carvegbm.training.evaluation import Evaluation, is_early_stopping, proven
 from carvegbm.training.growing.agreement import check_counts, check_scores
 from carvegbm.training.growing.bins import Special
 from carvegbm.training.growing.closing import ClosingRule, OpenThresholds
@@ -26,8 +25,6 @@ from carvegbm.training.growing.thresholds import Candidates, find_candidates
 from carvegbm.training.growing.watching import EarlyStopping, EvaluationSet, Result, Watch
 from carvegbm.training.parameters import check_parameters
 from carvegbm.training.reporting import Reporter
-from carvegbm.training.teams.network import Network
-from carvegbm.training.teams.proving import proven
 
 __all__ = ["Boosted", "Boosting", "Reason"]
 
@@ -39,7 +36,6 @@ _THRESHOLD_PARAMETERS = {
     "bin_construct_sample_cnt": "sample",
     "data_random_seed": "seed",
 }
-_NOT_TOGETHER = ("cegb_", "monotone_", "use_quantized_grad")
 _OBJECTIVE_PARAMETERS = (
     "objective",
     "num_class",
@@ -111,16 +107,8 @@ class Boosting:
             frozenset(candidates.categories),
             int(self.parameters.get("max_cat_to_onehot", Special.most_one_by_one)),
         )
-        if not self.data.share.team.is_alone:
-            _refuse_in_a_team(self.parameters)
         codes = candidates.encode(self.data.X, self.threads)
-        network = Network(self.data.share)
-        table = CodeTable(codes, candidates.n_codes, self.threads, special, network)
-        with network.joined():
-            return self._grown(table, candidates)
-
-    def _grown(self, table: CodeTable, candidates: Candidates) -> Boosted:
-        """Train on a table of codes."""
+        table = CodeTable(codes, candidates.n_codes, self.threads, special)
         learning = {k: v for k, v in self.parameters.items() if k not in _THRESHOLD_PARAMETERS}
         learning["num_threads"] = self.threads
         values, missing = candidates.values, candidates.missing
@@ -134,8 +122,7 @@ class Boosting:
         )
         watch = self._watch(candidates)
         run = _Run(grower, self.evaluation, watch, learning)
-        verbose = self.verbose if self.data.share.team.rank == 0 else 0
-        with Reporter(self.n_rounds, grower.open.n_open, verbose) as reporter:
+        with Reporter(self.n_rounds, grower.open.n_open, self.verbose) as reporter:
             run.grow(self.n_rounds, reporter)
             best = run.best_round()
             reporter.finish(run.reason, len(run.grown), best)
@@ -153,16 +140,6 @@ class Boosting:
             n_open=grower.open.n_open,
         )
 
-    def plain_accuracy(self) -> float:
-        """Accuracy on the first evaluation set of what LightGBM grows where nobody attacks.
-
-        At the same candidate thresholds, which stay open: for rows that a team shares.
-        """
-        nobody = Attacker(self.attacker.norm, self.attacker.budget, features=[])
-        model = replace(self, attacker=nobody, verbose=0).run().model
-        found = proven(model.ensemble, self.evaluation.sets[0], nobody, self.threads)
-        return found.accuracy
-
     def candidates(self) -> Candidates:
         """The candidate thresholds, under LightGBM's parameters that concern them."""
         chosen = {
@@ -175,7 +152,6 @@ class Boosting:
             categorical=self.kind.categories.keys(),
             lattices=self.closing_rule().step,
             threads=self.threads,
-            share=self.data.share,
             **chosen,
         )
 
@@ -200,15 +176,6 @@ class Boosting:
             transform=self.evaluation.transform,
             prove=prove,
         )
-
-
-def _refuse_in_a_team(parameters: Mapping[str, Any]) -> None:
-    """Refuse what LightGBM honours in one process, and otherwise or not at all in several."""
-    for name in parameters:
-        if name.startswith(_NOT_TOGETHER):
-            raise CarveError(
-                f"{name} cannot be honoured by several machines together; drop it, or train on one"
-            )
 
 
 class _CallbackModel:
@@ -253,8 +220,7 @@ class _Run:
                     break
                 self.grown.append(trees)
                 if self._watch.sets:
-                    with self._grower.table.network.aside():
-                        self._results = self._watch.evaluate(trees)
+                    self._results = self._watch.evaluate(trees)
                 reporter.show(done + 1, self._results, self._grower.open.n_open)
                 self._call(False, done, n_rounds)
                 if self.stopping.update(done + 1, self._results) and done + 1 < n_rounds:

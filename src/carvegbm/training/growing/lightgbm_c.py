@@ -28,9 +28,6 @@ from lightgbm.basic import _LIB
 
 from carvegbm.errors import CarveError
 from carvegbm.training.growing.bins import FEWEST_BINS, Special
-from carvegbm.training.teams.counting import Follower, Rules
-from carvegbm.training.teams.network import Network
-from carvegbm.training.teams.share import Share
 
 __all__ = ["CodeTable", "RawBooster", "disagreement", "parameter_text", "refusal"]
 
@@ -104,8 +101,6 @@ class CodeTable:
     threads : int
     special : Special
         Features whose codes are not all numbers in order.
-    network : Network, optional
-        By which those are reached who have other rows; default: there are none.
     """
 
     def __init__(
@@ -114,19 +109,12 @@ class CodeTable:
         n_codes: Sequence[int],
         threads: int,
         special: Special = _ALL_PLAIN,
-        network: Network | None = None,
     ) -> None:
         self.codes = codes
         self.special = special
-        self.network = Network(Share.alone(len(codes))) if network is None else network
-        self._missing_codes = {feature: n_codes[feature] - 1 for feature in special.missing}
-        self._first_bins: dict[int, int] = {}
         self._handle = ctypes.c_void_p()
         samples = [special.sample(feature, n) for feature, n in enumerate(n_codes)]
         most = max([FEWEST_BINS, *(len(sample) + 1 for sample in samples)])
-        for feature in special.categorical:
-            # What is not in a sample is a zero: a category before the others if it is as frequent.
-            self._first_bins[feature] = 2 if most - len(samples[feature]) >= 2 else 1
         places = np.arange(most, dtype=np.int32)
         counts = np.array([len(sample) for sample in samples], dtype=np.int32)
         columns = (ctypes.c_void_p * len(samples))(*[sample.ctypes.data for sample in samples])
@@ -168,14 +156,6 @@ class CodeTable:
     def handle(self) -> ctypes.c_void_p:
         """LightGBM's handle of the Dataset."""
         return self._handle
-
-    def follower(self, rules: Rules) -> Follower | None:
-        """Who counts the rows of leaves, where LightGBM alone would estimate their number."""
-        share = self.network.share
-        if share.team.is_alone:
-            return None
-        special = self._missing_codes, self._first_bins
-        return Follower(share.team, self.codes, *special, share.total, rules)
 
     def set_field(self, name: str, values: npt.ArrayLike) -> None:
         """Set "label" or "weight", one number per row."""
@@ -267,35 +247,23 @@ class RawBooster:
     table : CodeTable
         Must outlive the booster, which keeps it.
     parameters : mapping
-    counts : bool
-        Whether all rows are in every tree: then they can be counted.
     """
 
-    def __init__(
-        self, table: CodeTable, parameters: Mapping[str, Any], counts: bool = True
-    ) -> None:
+    def __init__(self, table: CodeTable, parameters: Mapping[str, Any]) -> None:
         self._table = table
-        self._follower = table.follower(Rules.of(parameters)) if counts else None
         self._handle = ctypes.c_void_p()
         self._buffer = ctypes.create_string_buffer(1 << 20)
-        with table.network.calling():
-            _call(
-                "LGBM_BoosterCreate",
-                table.handle,
-                self._told(parameters),
-                ctypes.byref(self._handle),
-            )
+        _call(
+            "LGBM_BoosterCreate", table.handle, self._told(parameters), ctypes.byref(self._handle)
+        )
 
     def _told(self, parameters: Mapping[str, Any]) -> ctypes.c_char_p:
-        table = self._table
-        others = {**_TABLE_PARAMETERS, **table.special.parameters, **table.network.parameters}
+        others = {**_TABLE_PARAMETERS, **self._table.special.parameters}
         return ctypes.c_char_p(parameter_text({**parameters, **others}).encode())
 
-    def reset(self, parameters: Mapping[str, Any], counts: bool = True) -> None:
+    def reset(self, parameters: Mapping[str, Any]) -> None:
         """Change learning parameters for the rounds to come."""
-        self._follower = self._table.follower(Rules.of(parameters)) if counts else None
-        with self._table.network.calling():
-            _call("LGBM_BoosterResetParameter", self._handle, self._told(parameters))
+        _call("LGBM_BoosterResetParameter", self._handle, self._told(parameters))
 
     def grow(
         self,
@@ -304,25 +272,17 @@ class RawBooster:
     ) -> bool:
         """Grow one tree, on the objective's gradients or on those given; False: no split left."""
         finished = ctypes.c_int(0)
-        with self._table.network.calling(self._follower):
-            if gradients is None or hessians is None:
-                _call("LGBM_BoosterUpdateOneIter", self._handle, ctypes.byref(finished))
-            else:
-                _call(
-                    "LGBM_BoosterUpdateOneIterCustom",
-                    self._handle,
-                    _pointer(gradients),
-                    _pointer(hessians),
-                    ctypes.byref(finished),
-                )
+        if gradients is None or hessians is None:
+            _call("LGBM_BoosterUpdateOneIter", self._handle, ctypes.byref(finished))
+        else:
+            _call(
+                "LGBM_BoosterUpdateOneIterCustom",
+                self._handle,
+                _pointer(gradients),
+                _pointer(hessians),
+                ctypes.byref(finished),
+            )
         return finished.value == 0
-
-    @property
-    def estimates_counts(self) -> bool:
-        """Whether its numbers of rows in leaves are estimates, as LightGBM's are in a team."""
-        if self._table.network.share.team.is_alone:
-            return False
-        return self._follower is None or self._follower.was_lost
 
     @property
     def n_trees(self) -> int:

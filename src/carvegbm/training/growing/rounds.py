@@ -14,6 +14,7 @@ again: n rounds never take more than 20 n samples per output.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -59,7 +60,7 @@ class Rounds(ABC):
         """All that LightGBM's score of a row is the sum of, in the order it added them up."""
         self.samples_rows = _samples_rows(self.parameters)
         """Whether a tree may have been grown on some of the rows only."""
-        self.booster = RawBooster(table, self.parameters, counts=not self.samples_rows)
+        self.booster = RawBooster(table, self.parameters)
         self._round = 0
         self._split_is_left = False  # known of the whole data, as they are since the last tree
 
@@ -77,14 +78,13 @@ class Rounds(ABC):
     def reset(self, parameters: Mapping[str, Any]) -> None:
         """Change learning parameters for the rounds to come."""
         self.parameters = {**parameters, **self._overrides}
-        samples_rows = _samples_rows(self.parameters)
-        self.booster.reset(self.parameters, counts=not samples_rows)
-        self.samples_rows |= samples_rows
+        self.booster.reset(self.parameters)
+        self.samples_rows |= _samples_rows(self.parameters)
         self._split_is_left = False
 
     def template(self) -> str:
-        """A model text whose header and parameters describe this training, however many trained."""
-        return self.table.network.forgotten(self.booster.text(0, 1))
+        """A model text whose header and parameters describe this training."""
+        return self.booster.text(0, 1)
 
     def _grow_tree(
         self,
@@ -181,7 +181,7 @@ class SingleOutput(Rounds):
 
     @property
     def _n_rows(self) -> int:
-        return self.table.network.share.total
+        return len(self.table.codes)
 
     def constant(self) -> list[GrownTree]:
         """The constant that LightGBM keeps when the first round finds no split."""
@@ -213,11 +213,10 @@ class MultipleOutputs(Rounds):
         super().__init__(table, open_thresholds, parameters)
         self._labels = labels
         self._weight = np.ones(len(labels)) if weight is None else weight
-        share = table.network.share
-        weights = [share.sum(self._weight[labels == label]) for label in range(n_outputs)]
-        self._n_rows = share.total
-        self._unit = _unit(share.total, share.largest(self._weight))
-        shares = np.array(weights) / share.sum(self._weight)
+        weights = [math.fsum(self._weight[labels == label]) for label in range(n_outputs)]
+        self._n_rows = len(labels)
+        self._unit = _unit(len(labels), float(self._weight.max(initial=0.0)))
+        shares = np.array(weights) / math.fsum(self._weight)
         from_average = parameters.get("boost_from_average", True)
         self._bias = np.log(np.maximum(shares, 1e-15)) * bool(from_average)
         self._raw = np.tile(self._bias, (len(labels), 1))
@@ -278,8 +277,8 @@ class MultipleOutputs(Rounds):
 def _unit(n_rows: int, heaviest: float) -> float:
     """A power of two u such that LightGBM's sums of multiples of u are exact.
 
-    Slopes are at most 2 `heaviest`, their sums at most 2^53 u, which doubles hold: a sum is the
-    same in whatever order, and by whomever, its terms are added.
+    Slopes are at most 2 `heaviest`, their sums at most 2^53 u, which doubles hold: a sum does not
+    depend on the order of its terms, nor on the number of threads.
     """
     return float(2.0 ** (np.frexp(2 * heaviest)[1] + n_rows.bit_length() - 53))
 

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.training.growing.categories import encode_categories, kept_categories
-from carvegbm.training.teams.share import Share, counted_together
 
 __all__ = [
     "ZERO_ZONE",
@@ -41,8 +40,6 @@ ZERO_ZONE = float(np.float32(1e-35))
 [-ZERO_ZONE, ZERO_ZONE): the inputs on its two sides would be told apart here and not there."""
 
 _COLUMNS_AT_ONCE = 16  # a block of columns is read from row-major data in one sweep
-_COLUMNS_AROUND = 16  # a block of columns whose values all members hear of
-_MOST_VALUES = 1 << 18  # of a column and a member, that others hear of; beyond that, quantiles
 _FINEST_LATTICE = 1 << 16  # a grid of more steps than this is as good as continuous
 _OFF_LATTICE = 1e-3  # how far a value may lie off its lattice point, in steps (float32 inputs do)
 
@@ -137,7 +134,6 @@ def find_candidates(
     categorical: Collection[int] = (),
     lattices: Mapping[int, Fraction] | None = None,
     threads: int = 1,
-    share: Share | None = None,
 ) -> Candidates:
     """Choose at most `max_bin` thresholds per feature, each between two distinct values of X.
 
@@ -153,8 +149,6 @@ def find_candidates(
     values, and instances not seen in training sit exactly there, at distance 0 of the threshold.
     The steps of features in `lattices` are known; those of the others are found.
 
-    Where X is a `share` of the rows, all members of the team find the candidates of all rows.
-
     Examples
     --------
     >>> import numpy as np
@@ -162,12 +156,10 @@ def find_candidates(
     >>> [v.tolist() for v in find_candidates(X, min_data_in_bin=1).values]
     [[0.5, 2.5], []]
     """
-    share = Share.alone(X.shape[0]) if share is None else share
-    missing = with_missing(X, threads, share).difference(categorical)
-    if share.total > sample:
-        rows = np.random.default_rng(seed).choice(share.total, size=sample, replace=False)
-        here, share = share.part(np.sort(rows))
-        X = X[here]
+    missing = with_missing(X, threads).difference(categorical)
+    if X.shape[0] > sample:
+        rows = np.random.default_rng(seed).choice(X.shape[0], size=sample, replace=False)
+        X = X[np.sort(rows)]
     n_features = X.shape[1]
     below: list[Floats] = [np.empty(0)] * n_features
     above: list[Floats] = [np.empty(0)] * n_features
@@ -186,7 +178,7 @@ def find_candidates(
         steps[feature] = lattice_step(values)
         lowest[feature], highest[feature] = values[0], values[-1]
 
-    for_each_value(X, choose, threads, share)
+    for_each_value(X, choose, threads)
     common = _common_step(steps)
     best = [common or step for step in steps]
     for feature, known_step in (lattices or {}).items():
@@ -198,8 +190,8 @@ def find_candidates(
     return Candidates(tuple(places), lowest, highest, missing, known)
 
 
-def with_missing(X: Any, threads: int, share: Share) -> frozenset[int]:
-    """The features of which some value is missing, in any member's rows."""
+def with_missing(X: Any, threads: int) -> frozenset[int]:
+    """Return the features with a missing value."""
     values = X.data if hasattr(X, "tocsc") else X
     found: list[int] = []
 
@@ -209,7 +201,7 @@ def with_missing(X: Any, threads: int, share: Share) -> frozenset[int]:
 
     if values.size and np.isnan(values.min()):  # the smallest is NaN if any is
         for_each_column(X, look, threads)
-    return frozenset(feature for own in share.team.gather(found) for feature in own)
+    return frozenset(found)
 
 
 def lattice_step(values: Floats) -> float | None:
@@ -341,44 +333,17 @@ def for_each_column(X: Any, task: Callable[[int, Floats], None], threads: int) -
             list(pool.map(work, blocks()))
 
 
-def for_each_value(
-    X: Any, task: Callable[[int, Floats, Ints], None], threads: int, share: Share
-) -> None:
-    """Call task(feature, values, counts): the different numbers of a column, in all rows.
+def for_each_value(X: Any, task: Callable[[int, Floats, Ints], None], threads: int) -> None:
+    """Call task(feature, values, counts) with the distinct values of every column of X.
 
-    They are ascending, with how many rows have each; LightGBM's zeros are one, and missing values
-    are none. A block of columns goes round the team at a time; a member with more than 2^18
-    different values tells as many of its quantiles, each with the rows up to it.
+    `values` are ascending and without missing values; counts[i] rows have values[i]. Numbers that
+    LightGBM reads as 0 are 0.
     """
-    team = share.team
-    found: dict[int, tuple[Floats, Ints]] = {}
 
     def look(feature: int, column: Floats) -> None:
         column[np.abs(column) <= ZERO_ZONE] = 0.0
         values, counts = np.unique(column, return_counts=True)
         numbers = np.searchsorted(values, np.inf, side="right")  # NaN, if there is any, is last
-        if team.is_alone:
-            task(feature, values[:numbers], counts[:numbers])
-        else:
-            found[feature] = _quantiles(values[:numbers], counts[:numbers])
+        task(feature, values[:numbers], counts[:numbers])
 
-    if team.is_alone:
-        for_each_column(X, look, threads)
-        return
-    by_column = X.tocsc() if hasattr(X, "tocsc") else X
-    for first in range(0, X.shape[1], _COLUMNS_AROUND):
-        found.clear()
-        for_each_column(by_column[:, first : first + _COLUMNS_AROUND], look, threads)
-        parts = team.gather(found)
-        for feature in range(len(found)):
-            task(first + feature, *counted_together([part[feature] for part in parts]))
-
-
-def _quantiles(values: Floats, counts: Ints) -> tuple[Floats, Ints]:
-    """At most `_MOST_VALUES` of the values, with the rows from the one before up to each."""
-    if len(values) <= _MOST_VALUES:
-        return values, counts
-    up_to = np.cumsum(counts)
-    wanted = np.linspace(up_to[0], up_to[-1], _MOST_VALUES)
-    kept = np.unique(np.searchsorted(up_to, wanted, side="left"))
-    return values[kept], np.diff(up_to[kept], prepend=0)
+    for_each_column(X, look, threads)

@@ -66,16 +66,12 @@ class EvaluationSet:
     rows: Labelled
     codes: npt.NDArray[Any]
     raw: Floats  # (n, n_outputs)
-    truth: tuple[npt.NDArray[Any], Floats | None]
-    """Labels and weights of all rows of the set, whoever has them."""
 
     @classmethod
     def start(cls, rows: Labelled, codes: npt.NDArray[Any], n_outputs: int) -> EvaluationSet:
         """The set before the first round: raw score 0."""
         raw = np.zeros((len(rows), n_outputs), order="F")
-        share, weight = rows.share, rows.weight
-        truth = share.everyone(rows.labels), None if weight is None else share.everyone(weight)
-        return cls(rows, codes, raw, truth)
+        return cls(rows, codes, raw)
 
     @property
     def name(self) -> str:
@@ -121,12 +117,8 @@ class Watch:
             self._trees += [tree.as_tree(output) for output, tree in enumerate(trees)]
         for data in self.sets:
             data.add(trees)
-            raw = data.raw if self._reads_nothing else data.rows.share.everyone(data.raw)
             for metric in self.metrics or [""]:
-                results += [Result(data.name, *row) for row in self._measure(data, metric, raw)]
-        # Sums in LightGBM's metrics depend on its threads: all members go by the first one's.
-        team = self.sets[0].rows.share.team
-        results = [Result(*row) for row in team.first([tuple(row) for row in results])]
+                results += [Result(data.name, *row) for row in self._measure(data, metric)]
         for name, metric, value, _ in results:
             self.history.setdefault(name, {}).setdefault(metric, []).append(value)
         return results
@@ -138,22 +130,14 @@ class Watch:
                 return values[done - 1] if 0 < done <= len(values) else None
         return None
 
-    @property
-    def _reads_nothing(self) -> bool:
-        """Whether no metric looks at raw scores."""
-        return list(self.metrics) == [ROBUSTNESS]
-
-    def _measure(
-        self, data: EvaluationSet, metric: Metric, raw: Floats
-    ) -> list[tuple[str, float, bool]]:
-        """A metric, from the raw scores of all rows of the set."""
+    def _measure(self, data: EvaluationSet, metric: Metric) -> list[tuple[str, float, bool]]:
+        """Compute a metric from the raw scores of a set."""
         if metric == ROBUSTNESS:
             return [(ROBUSTNESS, self.prove(self._trees, data.rows), True)]
         if callable(metric):
-            labels, weight = data.truth
-            arguments: list[Any] = [labels, self.transform(raw)]
+            arguments: list[Any] = [data.rows.labels, self.transform(data.raw)]
             if len(inspect.signature(metric).parameters) > 2:
-                arguments.append(weight)
+                arguments.append(data.rows.weight)
             found = metric(*arguments)
             rows = found if isinstance(found, list) else [found]
             if not all(isinstance(row, tuple) and len(row) == 3 for row in rows):
@@ -163,26 +147,25 @@ class Watch:
                     f"got {found!r}"
                 )
             return rows
-        return self._measure_by_lightgbm(data, metric, raw)
+        return self._measure_by_lightgbm(data, metric)
 
     def _measure_by_lightgbm(
-        self, data: EvaluationSet, metric: str, raw: Floats
+        self, data: EvaluationSet, metric: str
     ) -> list[tuple[str, float, bool]]:
         """A Booster of no trees, which starts from our raw scores, evaluates just these."""
         import lightgbm
 
         if data.name not in self._data:
-            labels, weight = data.truth
-            column = np.zeros((len(labels), 1), dtype=np.float32)
+            column = np.zeros((len(data.rows), 1), dtype=np.float32)
             self._data[data.name] = lightgbm.Dataset(
                 column,
-                labels,
-                weight=weight,
+                data.rows.labels,
+                weight=data.rows.weight,
                 params={"verbosity": -1, "feature_pre_filter": False},
                 free_raw_data=False,
             ).construct()
         dataset = self._data[data.name]
-        dataset.set_init_score(raw[:, 0] if raw.shape[1] == 1 else raw)
+        dataset.set_init_score(data.raw[:, 0] if data.raw.shape[1] == 1 else data.raw)
         parameters = {**self.objective, "verbosity": -1, "boost_from_average": False}
         if metric:
             parameters["metric"] = metric

@@ -8,6 +8,7 @@ Reach that fits in memory is found once and kept; the rest is found anew wheneve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,6 @@ from carvegbm.training.data import Labelled
 __all__ = ["Batches", "FreeScores"]
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _MOST_MEMORY = 1 << 29  # bytes of reach kept from step to step
 _BLOCK = 64  # rows that always go together, as the core takes them
@@ -101,15 +101,16 @@ class Batches:
         size: int | None = None,
         order: np.random.Generator | None = None,
     ) -> None:
-        self._share, n = data.share, data.share.total
+        n = len(data)
         self.count = 1 if size is None else max(1, -(-n // size))
         self._block = max(1, min(_BLOCK, n if size is None else size))
-        order_of_all = None if order is None or self.count == 1 else order.permutation(n)
+        self._in_order = np.arange(n)
+        if order is not None and self.count > 1:
+            self._in_order = order.permutation(n)
         self._threads = threads
         self._order = order
         numbers = ensemble.task == "regression"
         labels: Any = np.ascontiguousarray(data.labels, dtype=np.float64 if numbers else np.int32)
-        rows, whole = self._here(order_of_all, labels if numbers else np.empty(0))
         translation = Translation(ensemble, attacker.limits(ensemble))
         self._cases = _core.WorstCases(
             translation.core_ensemble,
@@ -118,35 +119,14 @@ class Batches:
             labels,
             threads,
             _core.WorstCasePlan(
-                FreeScores(ensemble).output, rows, self._block, _MOST_MEMORY, **whole
+                FreeScores(ensemble).output, self._in_order, self._block, _MOST_MEMORY
             ),
         )
         self._blocks = np.arange(-(-n // self._block))
         self._short = len(self._blocks) * self._block - n
-        self._is_weighted = data.weight is not None
         self._weight = np.empty(0)
         if data.weight is not None:
-            self._weight = data.weight / max(self._share.largest(data.weight), 1e-300)
-        self._in_order = rows
-
-    def _here(self, order: Ints | None, numbers: Floats) -> tuple[Ints, dict[str, Any]]:
-        """The own rows in their order, and what the core is told of the whole they are a part of.
-
-        A block is made of the same rows whoever has them; some of them, or none, are here.
-        """
-        share = self._share
-        rows, places = np.arange(len(share.positions)), share.positions
-        if order is not None:
-            rank = np.empty(share.total, dtype=np.int64)
-            rank[order] = np.arange(share.total)
-            rows = np.argsort(rank[share.positions])
-            places = rank[share.positions][rows]
-        n_blocks = -(-share.total // self._block)
-        self._ends = np.searchsorted(places // self._block, np.arange(n_blocks), side="right")
-        if share.team.is_alone:
-            return rows, {}
-        largest = share.largest(numbers)
-        return rows, {"ends": self._ends, "whole_rows": share.total, "largest_number": largest}
+            self._weight = data.weight / max(data.weight.max(initial=0.0), 1e-300)
 
     @property
     def memory(self) -> int:
@@ -160,23 +140,19 @@ class Batches:
 
     def slope(self, number: int, scores: Floats, steepness: float) -> Floats:
         """Slope of the mean loss over batch `number`."""
-        asked = scores, self._weight, steepness, self._batch(number), self._threads
-        if self._share.team.is_alone:
-            slope = np.asarray(self._cases.slope(*asked))
-        else:
-            whole, unit = self._cases.whole_slope(*asked)
-            slope = self._share.team.sum(np.asarray(whole)).astype(np.float64) * unit
-        return slope / max(self.weight(number), 1e-300)
+        blocks = self._batch(number)
+        slope = self._cases.slope(scores, self._weight, steepness, blocks, self._threads)
+        return np.asarray(slope) / max(self.weight(number), 1e-300)
 
     def weight(self, number: int) -> float:
-        """Of all rows of batch `number`, where the heaviest row has weight 1."""
+        """Return the sum of the weights of batch `number`; the largest weight of a row is 1."""
         blocks = self._batch(number)
-        if not self._is_weighted:
+        if not len(self._weight):
             last = (blocks == len(self._blocks) - 1).any()
             return float(len(blocks) * self._block - (self._short if last else 0))
-        starts = np.append(0, self._ends)[blocks]
-        here = [self._in_order[a:b] for a, b in zip(starts, self._ends[blocks], strict=True)]
-        return self._share.sum(self._weight[np.concatenate(here)])
+        positions = (blocks[:, None] * self._block + np.arange(self._block)).ravel()
+        rows = self._in_order[positions[positions < len(self._in_order)]]
+        return math.fsum(self._weight[rows].tolist())
 
     def _batch(self, number: int) -> npt.NDArray[np.int64]:
         return np.array_split(self._blocks, self.count)[number]

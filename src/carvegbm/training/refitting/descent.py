@@ -241,7 +241,6 @@ class _Judge:
         self, ensemble: Ensemble, defence: Defence, settings: DescentSettings, way: _Way
     ) -> None:
         assert defence.valid is not None
-        self._share = defence.valid.share
         kind = WitnessBatches if needs_witnesses(ensemble, defence.attacker) else Batches
         self._attacked = kind(ensemble, defence.attacker, defence.valid, settings.threads)
         self._clean = None
@@ -253,13 +252,13 @@ class _Judge:
 
     def __call__(self, step: int, scores: Floats) -> Check:
         packed, steepness = scores * self._way.unit, self._way.steepness
-        found, share = self._attacked.outcomes(packed, steepness), self._share
-        robustness = share.rate(found["margin"] >= 0) if "margin" in found else None
+        found = self._attacked.outcomes(packed, steepness)
+        robustness = float(np.mean(found["margin"] >= 0)) if "margin" in found else None
         accuracy = None
         if self._clean is not None:
             clean = self._clean.outcomes(packed, steepness)
-            accuracy = share.rate(clean["margin"] >= 0)
-        return Check(step, robustness, accuracy, share.mean(found["loss"]))
+            accuracy = float(np.mean(clean["margin"] >= 0))
+        return Check(step, robustness, accuracy, float(np.mean(found["loss"])))
 
     def prefers(self, check: Check, best: Check, start: Check) -> bool:
         """Is `check` better than `best`, and no less robust than the start?"""

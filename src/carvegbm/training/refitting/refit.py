@@ -27,6 +27,7 @@ from carvegbm.readers.checks import Classes
 from carvegbm.totals import VerificationTotals
 from carvegbm.training import inputs
 from carvegbm.training.data import Labelled
+from carvegbm.training.evaluation import proven
 from carvegbm.training.refitting.descent import Defence, Descent, DescentSettings, descend
 from carvegbm.training.refitting.numbers import (
     as_they_are,
@@ -35,7 +36,6 @@ from carvegbm.training.refitting.numbers import (
     wanted_numbers,
 )
 from carvegbm.training.refitting.rewriting import rewriter
-from carvegbm.training.teams.proving import proven
 
 __all__ = ["Refit", "refit_ensemble", "robust_refit"]
 

@@ -13,7 +13,7 @@ witnesses themselves. What is found is an upper bound on worst margins, never a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isinf
+from math import fsum, isinf
 
 import numpy as np
 import numpy.typing as npt
@@ -70,12 +70,11 @@ class WitnessBatches:
         order: np.random.Generator | None = None,
         points: Floats | None = None,
     ) -> None:
-        n, self._share = len(data), data.share
-        total = self._share.total
-        self.count = 1 if size is None else max(1, -(-total // size))
+        n = len(data)
+        self.count = 1 if size is None else max(1, -(-n // size))
         self._threads = threads
         self._order = order
-        self._rows = np.arange(total, dtype=np.int64)  # of all members
+        self._rows = np.arange(n, dtype=np.int64)
         self._free = FreeScores(ensemble)
         self._shape = ensemble.scores.shape
         self._translation = Translation(ensemble, attacker.limits(ensemble))
@@ -87,9 +86,7 @@ class WitnessBatches:
         # A regression is pressed down, then up; a class against its rivals.
         labels = [data.labels] if self._wanted is None else [np.ones(n), np.zeros(n)]
         self._sides = [
-            _core.Witnesses(
-                core_ensemble, core_attacker, self._X, side.astype(np.int32), self._share.positions
-            )
+            _core.Witnesses(core_ensemble, core_attacker, self._X, side.astype(np.int32))
             for side in labels
         ]
         if points is not None:
@@ -97,7 +94,7 @@ class WitnessBatches:
             for side in self._sides:
                 side.stand_at(core_ensemble, at, threads)
         weight = np.ones(n) if data.weight is None else data.weight
-        self._weight = weight / max(self._share.largest(weight), 1e-300)
+        self._weight = weight / max(weight.max(initial=0.0), 1e-300)
         self._seed = 0 if order is None else int(order.integers(2**62))
 
     def shuffle(self) -> None:
@@ -107,22 +104,15 @@ class WitnessBatches:
 
     def slope(self, number: int, scores: Floats, steepness: float) -> Floats:
         """Slope of the mean loss over batch `number`, at witnesses that are taken further first."""
-        wanted = np.sort(np.array_split(self._rows, self.count)[number])
-        rows = self._share.part(wanted)[0].astype(np.int32)
+        rows = np.sort(np.array_split(self._rows, self.count)[number]).astype(np.int32)
         margins = self._press(rows, scores, _PASSES, _ANEW, keep_leaves=True)
-        share = self._weight[rows] / max(self._share.sum(self._weight[rows]), 1e-300)
+        weight = self._weight[rows]
+        weight = weight / max(fsum(weight.tolist()), 1e-300)
         total = np.zeros(self._shape)
         for side, force in zip(self._sides, self._forces(rows, margins, steepness), strict=True):
-            total += self._slope_of(side, force * share, len(wanted)).reshape(self._shape)
+            slope = np.asarray(side.slope(force * weight, self._threads))
+            total += slope.reshape(self._shape)
         return self._free.pack(total)
-
-    def _slope_of(self, side: _core.Witnesses, force: Floats, n_rows: int) -> Floats:
-        """The slope over the rows pressed last, so many in all members."""
-        if self._share.team.is_alone:
-            return np.asarray(side.slope(force, self._threads))
-        largest = self._share.largest(force)
-        whole, unit = side.whole_slope(force, n_rows, largest, self._threads)
-        return self._share.team.sum(np.asarray(whole)).astype(np.float64) * unit
 
     def outcomes(self, scores: Floats, steepness: float) -> Mapping[str, Floats]:
         """What becomes of every row at its witness: margin, or lowest and highest, and loss."""

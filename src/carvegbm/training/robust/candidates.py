@@ -38,7 +38,6 @@ from carvegbm.training.growing.thresholds import (
     for_each_value,
     with_missing,
 )
-from carvegbm.training.teams.share import Share
 
 __all__ = ["Ends", "even_candidates", "find_ends"]
 
@@ -92,7 +91,7 @@ def find_ends(rows: Labelled, rule: ClosingRule, threads: int = 1) -> Ends:
     ([1.0, 2.0, 2.0, 2.0], [0.5, 0.0, 0.5, 0.0])
     """
     n_features = rows.X.shape[1]
-    found = _Found(n_features, with_missing(rows.X, threads, rows.share))
+    found = _Found(n_features, with_missing(rows.X, threads))
     weights: list[Floats] = [np.empty(0)] * n_features
 
     def find(feature: int, values: Floats, counts: Ints) -> None:
@@ -117,7 +116,7 @@ def find_ends(rows: Labelled, rule: ClosingRule, threads: int = 1) -> Ends:
         ends = _ends(rule, feature, values)
         found.places[feature], weights[feature] = _between(*ends, counts, values[0], values[-1])
 
-    for_each_value(rows.X, find, threads, rows.share)
+    for_each_value(rows.X, find, threads)
     candidates = found.candidates()
     return Ends(candidates, weights, crowding(candidates, rows, rule, threads))
 
@@ -202,12 +201,10 @@ def even_candidates(
     most: int,
     threads: int = 1,
     rule: ClosingRule | None = None,
-    share: Share | None = None,
 ) -> Candidates:
     """At most `most` thresholds per feature, half of them between neighbouring values.
 
-    `rule` knows which features are on lattices, categorical or members of one-hot groups. X may be
-    a `share` of the rows.
+    `rule` knows which features are on lattices, categorical or members of one-hot groups.
 
     Examples
     --------
@@ -215,8 +212,7 @@ def even_candidates(
     >>> found.values[0].tolist(), found.lower.tolist(), found.upper.tolist()
     ([0.5, 1.3333333333333333, 2.5, 2.6666666666666665], [0.0], [4.0])
     """
-    share = Share.alone(len(X)) if share is None else share
-    missing = with_missing(X, threads, share)
+    missing = with_missing(X, threads)
     found = _Found(X.shape[1], missing)
 
     def find(feature: int, values: Floats, counts: Ints) -> None:
@@ -236,7 +232,7 @@ def even_candidates(
             place = lattice.doubles(last + 0.5)
         found.places[feature] = place
 
-    for_each_value(X, find, threads, share)
+    for_each_value(X, find, threads)
     return found.candidates()
 
 

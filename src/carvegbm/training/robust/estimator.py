@@ -219,7 +219,7 @@ class Robust(Estimator):
         from carvegbm.training.robust.job import RobustJob
 
         plain = self._plain_accuracy(boosting, settings.clean_loss, plain_accuracy)
-        tell = self._tells(boosting)
+        tell = self._log()
         is_given = plain_accuracy is not None
         job = RobustJob(boosting, settings, plain_accuracy=plain, is_given=is_given, tell=tell)
         report, boosted = job.run()
@@ -232,7 +232,7 @@ class Robust(Estimator):
             return data.split_off(seed, stratify)
         except DataError:
             warnings.warn(
-                f"{data.share.total} rows are too few to split validation data off: trials are "
+                f"{len(data)} rows are too few to split validation data off: trials are "
                 "judged on the rows they were trained on; give eval_set",
                 UserWarning,
                 stacklevel=5,

@@ -26,12 +26,8 @@ def joined(one: Labelled, other: Labelled) -> Labelled:
     weight = None
     if one.weight is not None and other.weight is not None:
         weight = np.concatenate([one.weight, other.weight])
-    share = one.share.followed_by(other.share)
     return Labelled(
-        np.concatenate([one.X, other.X]),
-        np.concatenate([one.labels, other.labels]),
-        weight,
-        shared=None if share.team.is_alone else share,
+        np.concatenate([one.X, other.X]), np.concatenate([one.labels, other.labels]), weight
     )
 
 
@@ -40,7 +36,7 @@ def folds(rows: Labelled, seed: int, stratify: bool) -> Iterator[tuple[Labelled,
     from sklearn.model_selection import KFold, StratifiedKFold
 
     kind = StratifiedKFold if stratify else KFold
-    labels = rows.share.everyone(rows.labels)
+    labels = rows.labels
     for time in range(_TIMES):
         maker = kind(_FOLDS, shuffle=True, random_state=seed + time)
         for kept, rest in maker.split(np.zeros((len(labels), 1)), labels):
@@ -50,6 +46,5 @@ def folds(rows: Labelled, seed: int, stratify: bool) -> Iterator[tuple[Labelled,
 def enough_for_folds(rows: Labelled, stratify: bool) -> bool:
     """Whether every fold can have rows of every class."""
     if not stratify:
-        return rows.share.total >= 2 * _FOLDS
-    labels = rows.share.everyone(rows.labels)
-    return bool(np.unique(labels, return_counts=True)[1].min() >= _FOLDS)
+        return len(rows) >= 2 * _FOLDS
+    return bool(np.unique(rows.labels, return_counts=True)[1].min() >= _FOLDS)

@@ -180,7 +180,7 @@ class Ground(GroundBase[Menu]):
             return
         member.bounds = coded.valid.bounds(refitted)
         margins = self._target(self.valid).margins(member.bounds)
-        member.proven.append(self.valid.share.rate(margins > 0))
+        member.proven.append(float(np.mean(margins > 0)))
         if member.losses:
             member.losses[-1] = self._loss(member)
 
@@ -236,12 +236,11 @@ class Ground(GroundBase[Menu]):
                 self._ends[plan.budget_share] = find_ends(self.train, rule, threads)
             ends = self._ends[plan.budget_share]
             candidates = ends.choose(self._menu.thresholds, plan.quietness)
-            share = self.train.share
-            train = CodedRows.of(self.train.X, candidates, attacker, threads, self._blank, share)
+            train = CodedRows.of(self.train.X, candidates, attacker, threads, self._blank)
             valid = None
             if self.valid is not None:
-                whole = self._boosting.attacker
-                valid = CodedRows.of(self.valid.X, candidates, whole, threads, self._blank)
+                full = self._boosting.attacker
+                valid = CodedRows.of(self.valid.X, candidates, full, threads, self._blank)
             self._coded[key] = _Coded(candidates, train, valid)
         return self._coded[key]
 

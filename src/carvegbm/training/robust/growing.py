@@ -22,7 +22,6 @@ from carvegbm.training.growing.categories import encode_categories
 from carvegbm.training.growing.thresholds import Candidates
 from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.robust.targets import Bounds, Lean, Target
-from carvegbm.training.teams.share import Share
 
 __all__ = ["CodedRows", "Grower", "Grown", "GrowthSettings"]
 
@@ -83,8 +82,6 @@ class CodedRows:
     codes: _core.Codes
     candidates: Candidates
     threads: int
-    share: Share
-    """Which of all rows they are."""
 
     @classmethod
     def of(
@@ -94,14 +91,12 @@ class CodedRows:
         attacker: Attacker,
         threads: int = 1,
         blank: Ensemble | None = None,
-        share: Share | None = None,
     ) -> CodedRows:
         """What an attacker of norm inf, on its own with every feature, can do to the rows.
 
         Nothing to a missing value, a category or a member of a one-hot group. `blank` knows the
-        features; by default they are numbers without a name. X may be a `share` of the rows.
+        features; by default they are numbers without a name.
         """
-        share = Share.alone(len(X)) if share is None else share
         blank = blank_ensemble(candidates.n_features) if blank is None else blank
         translation = _of_numbers(blank, attacker.limits(blank))
         places = list(candidates.values)
@@ -124,9 +119,8 @@ class CodedRows:
             ends,
             threads,
             kinds.tolist() if kinds.any() else [],
-            None if share.team.is_alone else share.team.join,
         )
-        return cls(codes, candidates, threads, share)
+        return cls(codes, candidates, threads)
 
     def __len__(self) -> int:
         return int(self.codes.rows)
@@ -315,30 +309,23 @@ class Grower:
 
     def _trees(self, leans: Sequence[Lean], settings: GrowthSettings) -> list[_core.CodedTree]:
         """A tree per output, on the rows and features that are drawn."""
-        share, n_features = self._rows.share, self._rows.candidates.n_features
-        used = np.arange(len(self._rows), dtype=np.int32)
+        n_rows, n_features = len(self._rows), self._rows.candidates.n_features
+        used = np.arange(n_rows, dtype=np.int32)
         if settings.bagging_freq > 0 and settings.bagging_fraction < 1:
-            n_drawn = max(1, round(settings.bagging_fraction * share.total))
-            drawn = np.sort(self._random.choice(share.total, n_drawn, replace=False))
-            used = share.part(drawn)[0].astype(np.int32)
+            n_drawn = max(1, round(settings.bagging_fraction * n_rows))
+            used = np.sort(self._random.choice(n_rows, n_drawn, replace=False)).astype(np.int32)
         features = np.ones(n_features, dtype=np.uint8)
         if settings.feature_fraction < 1:
             n_left_out = n_features - max(1, round(settings.feature_fraction * n_features))
             features[self._random.choice(n_features, n_left_out, replace=False)] = 0
         options = [settings.options(int(self._random.integers(2**63))) for _ in leans]
-        # Trees of one round need nothing of each other: threads take a tree each, if they can. A
-        # team grows one after the other.
-        at_once = min(self._rows.threads, len(leans)) if share.team.is_alone else 1
+        # Trees of one round do not depend on each other: threads take a tree each, if they can.
+        at_once = min(self._rows.threads, len(leans))
         threads = self._rows.threads // at_once
 
         def grow(lean: Lean, asked: _core.GrowerOptions) -> _core.CodedTree:
-            down = lean.down.astype(np.uint8)
-            rows = down, lean.gradient, lean.hessian, used
-            whole = None
-            if not share.team.is_alone:
-                largest = share.largest(lean.gradient), share.largest(lean.hessian)
-                whole = _core.Whole(share.total, *largest, share.team.join)
-            return _core.grow_tree(self._rows.codes, *rows, features, asked, threads, whole)
+            rows = lean.down.astype(np.uint8), lean.gradient, lean.hessian, used
+            return _core.grow_tree(self._rows.codes, *rows, features, asked, threads)
 
         if at_once == 1:
             return list(map(grow, leans, options))

@@ -68,7 +68,6 @@ class RobustJob:
     is_given: bool = False
     tell: Callable[[str], object] = lambda _: None
     _found: list[tuple[Trial, SomePlan, SomeGround]] = field(default_factory=list, init=False)
-    _are_few: bool | None = field(default=None, init=False)
 
     def run(self) -> tuple[TrainingReport, Boosted]:
         """Train and judge the trials, and choose one; an interrupt ends it early."""
@@ -274,15 +273,9 @@ class RobustJob:
     def _menu(self) -> SomeMenu:
         return menu_for(self.boosting, self.settings, self._few_rows)
 
-    @property
+    @cached_property
     def _few_rows(self) -> bool:
-        # Not by a cached property, whose lock members that are threads of one process would share.
-        if self._are_few is None:
-            self._are_few = self._count_few()
-        return self._are_few
-
-    def _count_few(self) -> bool:
-        n_rows = self.boosting.data.share.total + self._valid.share.total
+        n_rows = len(self.boosting.data) + len(self._valid)
         if not self.settings.split_off or n_rows >= FEW_ROWS:
             return False
         return enough_for_folds(joined(self.boosting.data, self._valid), self._stratify)

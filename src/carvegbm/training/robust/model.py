@@ -48,7 +48,7 @@ def model_of(grown: Grown, kind: Kind, template: str, candidates: Candidates) ->
 def counted(model: GrownModel, rows: Labelled, threads: int) -> GrownModel:
     """The same model; its text counts the rows where they are, as LightGBM's would."""
     states = np.ascontiguousarray(model.ensemble.states(rows.X))
-    counts = rows.share.team.sum(np.asarray(model.ensemble.core.leaf_counts(states, threads)))
+    counts = np.asarray(model.ensemble.core.leaf_counts(states, threads))
     ends = np.cumsum([tree.n_leaves for tree in model.trees])[:-1]
     parts = np.split(counts, ends)
     trees = [_with_counts(tree, own) for tree, own in zip(model.trees, parts, strict=True)]

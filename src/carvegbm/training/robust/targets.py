@@ -68,7 +68,7 @@ class Target(ABC):
 
     def loss(self, bounds: Bounds) -> float:
         """The mean loss."""
-        return self.rows.share.weighted_mean(self.losses(bounds), self.rows.weight)
+        return float(np.average(self.losses(bounds), weights=self.rows.weight))
 
     @property
     def _weight(self) -> Floats:
@@ -81,9 +81,8 @@ class _TwoClasses(Target):
 
     def start(self) -> Floats:
         labels = self.rows.labels.astype(np.float64)
-        share = self.rows.share.weighted_mean(labels, self.rows.weight)
-        share = min(max(share, 1e-6), 1 - 1e-6)
-        return np.array([np.log(share / (1 - share))])
+        rate = np.clip(np.average(labels, weights=self.rows.weight), 1e-6, 1 - 1e-6)
+        return np.array([np.log(rate / (1 - rate))])
 
     def leans(self, bounds: Bounds) -> list[Lean]:
         down = self.rows.labels == 1
@@ -145,7 +144,7 @@ class _Numbers(Target):
 
     def start(self) -> Floats:
         labels = np.asarray(self.rows.labels, dtype=np.float64)
-        return np.array([self.rows.share.weighted_mean(labels, self.rows.weight)])
+        return np.array([np.average(labels, weights=self.rows.weight)])
 
     def leans(self, bounds: Bounds) -> list[Lean]:
         below, above = self._distances(bounds)

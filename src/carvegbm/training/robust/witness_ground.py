@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -125,7 +126,6 @@ class WitnessGround(GroundBase[WitnessMenu]):
         self._growth = replace(self._growth, extra_trees=True)
         self._scenes: dict[tuple[float, float | None], Scene] = {}
         self._members: dict[tuple[float, float | None, float, int], _Member] = {}
-        self._found: Candidates | None = None
 
     def grow(self, plan: WitnessPlan) -> Grown:
         """The model of a plan."""
@@ -197,12 +197,12 @@ class WitnessGround(GroundBase[WitnessMenu]):
         ensemble = model.ensemble
         rows = WitnessBatches(ensemble, self._boosting.attacker, self.valid, self._boosting.threads)
         found = rows.outcomes(FreeScores(ensemble).pack(ensemble.scores), 1.0)
-        return self.valid.share.weighted_mean(found["loss"], self.valid.weight)
+        return float(np.average(found["loss"], weights=self.valid.weight))
 
     def _scene(self, plan: WitnessPlan) -> Scene:
         key = (plan.radius, plan.quietness)
         if key not in self._scenes:
-            candidates = self._candidates()
+            candidates = self._candidates
             if plan.quietness is not None:
                 crowded = self._crowding(plan.radius)
                 candidates = candidates.keeping([c <= plan.quietness for c in crowded])
@@ -213,12 +213,10 @@ class WitnessGround(GroundBase[WitnessMenu]):
 
     def _crowding(self, radius: float) -> list[Floats]:
         rule = ClosingRule.against(nearby(self._boosting.attacker, radius), self._blank)
-        return crowding(self._candidates(), self.train, rule, self._boosting.threads)
+        return crowding(self._candidates, self.train, rule, self._boosting.threads)
 
+    @cached_property
     def _candidates(self) -> Candidates:
-        # Not by a cached property, whose lock members that are threads of one process would share.
-        if self._found is None:
-            rule, share = self._boosting.closing_rule(), self.train.share
-            most, threads = self._menu.thresholds, self._boosting.threads
-            self._found = even_candidates(self.train.X, most, threads, rule, share)
-        return self._found
+        rule = self._boosting.closing_rule()
+        most, threads = self._menu.thresholds, self._boosting.threads
+        return even_candidates(self.train.X, most, threads, rule)

@@ -151,7 +151,6 @@ class WitnessGrowth:
             scene.nearby,
             threads,
             scene.boosting.kind.blank(),
-            scene.rows.share,
         )
         settings = replace(scene.settings, seed=self._seed + 1000 * self._stage)
         grower = Grower(rows, scene.target, settings, Grown(self.grown.bias))
@@ -176,7 +175,7 @@ class WitnessGrowth:
     def _descend(self) -> None:
         """Scores that suit the worst cases, and the witnesses against them."""
         boosting, rows, grown = self._scene.boosting, self._scene.rows, self.grown
-        ensemble, n_rows = self._scene.model(grown).ensemble, rows.share.total
+        ensemble, n_rows = self._scene.model(grown).ensemble, len(rows)
         settings = replace(
             _DESCENT,
             epochs=min(_DESCENT.epochs or 1, max(1, _VISITS // n_rows)),
