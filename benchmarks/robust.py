@@ -29,17 +29,17 @@ from sklearn.model_selection import train_test_split
 
 import carvegbm as cg
 from carvegbm.datasets.idx import read_idx
-from carvegbm.training.data import Labelled
-from carvegbm.training.growing.closing import ClosingRule
+from carvegbm.training.binning import reach_bins
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.inputs import blank_ensemble
-from carvegbm.training.robust.candidates import find_ends
+from carvegbm.training.large_spread.exclusion import ExclusionRule
 from carvegbm.training.robust.growing import CodedRows, Grower, GrowthSettings
 from carvegbm.training.robust.targets import target_of
 from certified import IMAGES, SEED, TABULAR, Data, figures, fit, load_images, load_table, plain, row
 from train import synthetic
 
 LEAVES = (16, 32, 128)
-QUIETNESS = 0.35
+MAX_CROWDING = 0.35
 THRESHOLDS = 31  # per feature, as robust training takes them of many features
 LIMIT = 3.0  # of the ratio
 
@@ -115,9 +115,9 @@ def in_turn(
 ) -> tuple[list[float], list[float]]:
     """Seconds of every robust tree and of every LightGBM tree, the first of each left out."""
     attacker = cg.Attacker("inf", budget)
-    rows = Labelled(X, y)
-    rule = ClosingRule.against(attacker, blank_ensemble(X.shape[1]))
-    candidates = find_ends(rows, rule).choose(THRESHOLDS, QUIETNESS)
+    rows = Dataset(X, y)
+    rule = ExclusionRule.against(attacker, blank_ensemble(X.shape[1]))
+    candidates = reach_bins(rows, rule).choose(THRESHOLDS, MAX_CROWDING)
     settings = GrowthSettings(num_leaves=leaves, feature_fraction_bynode=0.5, seed=SEED)
     grower = Grower(CodedRows.of(X, candidates, attacker), target_of("binary", rows, 1), settings)
     parameters = {"objective": "binary", "num_leaves": leaves, "num_threads": 1, "verbosity": -1}

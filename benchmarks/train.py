@@ -31,10 +31,11 @@ import numpy.typing as npt
 
 import carvegbm as cg
 from carvegbm import datasets
-from carvegbm.training.growing.closing import ClosingRule, OpenThresholds
-from carvegbm.training.growing.lightgbm_c import CodeTable
-from carvegbm.training.growing.rounds import rounds
-from carvegbm.training.growing.thresholds import find_candidates
+from carvegbm.training.binning import quantile_bins
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.large_spread.exclusion import ExclusionRule, OpenThresholds
+from carvegbm.training.large_spread.lightgbm_c import BinLayout, CodeTable
+from carvegbm.training.large_spread.rounds import start_rounds
 from carvegbm.training.tuning import tune
 
 Matrix = npt.NDArray[np.float64]
@@ -145,7 +146,7 @@ def measure_rounds(options: argparse.Namespace) -> None:
             (12 if options.quick else 40) if name == "synthetic" else (25 if options.quick else 100)
         )
         plain_data = lightgbm.Dataset(X, y, params={"verbosity": -1}).construct()
-        candidates = find_candidates(X, threads=options.threads)
+        candidates = quantile_bins(X, threads=options.threads)
         print(f"\ntime per round, {name} {len(X)} × {X.shape[1]}, {options.threads} threads each")
         print(
             f"{'norm':>4} {'budget':>7} {'leaves':>6} {'rounds':>6} {'plain':>9} {'ours':>9}"
@@ -179,12 +180,12 @@ def in_turn(
     """Seconds of every large-spread round and of every plain one, until no split is left."""
     parameters = {"objective": "binary", "num_leaves": leaves, "learning_rate": 0.1}
     parameters |= {"num_threads": threads, "verbosity": -1}
-    table = CodeTable(
-        candidates.encode(X, threads), [len(v) + 1 for v in candidates.values], threads
-    )
+    layout = BinLayout(candidates.n_codes, candidates.missing)
+    table = CodeTable(candidates.encode(X, threads), layout, threads)
     blank = cg.Ensemble.from_trees([{"score": 0.0}], n_features=X.shape[1])
-    state = OpenThresholds(candidates.values, ClosingRule.against(attacker, blank))
-    grower = rounds(table, state, {**parameters, "deterministic": True}, y, None, 1)
+    state = OpenThresholds(candidates.thresholds, ExclusionRule.against(attacker, blank))
+    ours_only = {**parameters, "deterministic": True}
+    grower = start_rounds(table, state, ours_only, Dataset(X, y), 1)
     booster = lightgbm.Booster(parameters, plain_data)
     ours: list[float] = []
     plain: list[float] = []

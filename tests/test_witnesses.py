@@ -13,7 +13,7 @@ import carvegbm as cg
 import oracle
 from asking import product_attacker
 from carvegbm import _core
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.refitting.batches import FreeScores
 from carvegbm.training.refitting.witness_batches import WitnessBatches, needs_witnesses
 from generators import NORMS, make_case
@@ -246,7 +246,7 @@ def test_both_ends_of_a_regression_are_pressed(seed, norm):
     X = rows_around(case, 3, np.random.default_rng(seed))
     wanted = np.array([0.0, 1.0, -1.0])
     attacker = product_attacker(case.attacker)
-    batches = WitnessBatches(case.ensemble, attacker, Labelled(X, wanted), 1)
+    batches = WitnessBatches(case.ensemble, attacker, Dataset(X, wanted), 1)
     found = batches.outcomes(FreeScores(case.ensemble).pack(case.ensemble.scores), 1.0)
     slack = rounding(case.ensemble, case.ensemble.scores)
     for i, x in enumerate(X.tolist()):

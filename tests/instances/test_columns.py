@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 from carvegbm.instances.columns import column_names, feature_called, order_of
-from carvegbm.training.growing.model_text import safe_names
+from carvegbm.training.model import safe_names
 from plain_trees import ensemble, refused, split, stump
 
 pandas = pytest.importorskip("pandas")

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.growing.sets import CategorySet, read_sets, written_sets
 from training import problems
 from training.estimators import classifier, regressor
 
@@ -274,18 +273,3 @@ def test_bad_categories_are_refused_in_one_line(spoil, message):
     with pytest.raises(cg.CarveError, match=message) as caught:
         spoil(X, model)
     assert "\n" not in str(caught.value)
-
-
-def test_sets_are_written_as_lightgbm_reads_them():
-    known = {0: np.array([2, 40, 700])}
-    fields = {"cat_boundaries": "0 1 2", "cat_threshold": "10 4"}
-    sets = read_sets(fields, np.array([0, 1, 0]), np.array([True, False, True]), [0, 5, 1], known)
-    assert [sets[0].categories.tolist(), sets[2].categories.tolist()] == [[2, 700], [40]]
-    assert sets[0].codes.tolist() == [1, 3]
-    written = written_sets(sets)
-    assert written["cat_boundaries"] == "0 22 24"
-    words = np.array(written["cat_threshold"].split(), dtype=np.uint32)
-    assert words[0] == 4
-    assert words[21] == 1 << (700 - 21 * 32)
-    assert words[23] == 1 << 8
-    assert isinstance(sets[0], CategorySet)

@@ -10,7 +10,7 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.cli.app import run
-from carvegbm.training.growing.rounds import SingleOutput
+from carvegbm.training.large_spread.rounds import SingleOutputRounds
 from carvegbm.training.robust.growing import Grower
 from training import problems
 
@@ -166,8 +166,8 @@ def test_robust_training_splits_validation_data_off_as_fit_does(capsys):
 @pytest.mark.parametrize(
     ("options", "grower", "method"),
     [
-        ([], SingleOutput, "grow"),
-        (["--certified"], SingleOutput, "grow"),
+        ([], SingleOutputRounds, "grow"),
+        (["--certified"], SingleOutputRounds, "grow"),
         (ROBUST, Grower, "round"),
     ],
     ids=["large-spread", "certified", "robust"],

@@ -22,11 +22,10 @@ from carvegbm.errors import CarveError, DataError
 from carvegbm.radius import Curve, Radius, radius, robustness_curve
 from carvegbm.training import inputs
 from carvegbm.training.columns import AUTO
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.estimator import Estimator, Told
-from carvegbm.training.evaluation import Asked
-from carvegbm.training.growing.model import Model
-from carvegbm.training.growing.watching import Metric
+from carvegbm.training.evaluation import EvalArguments, Metric
+from carvegbm.training.model import GBDTModel
 from carvegbm.trees.link import class_indices
 from carvegbm.verification import Verification, verify
 
@@ -96,7 +95,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             where it is known; it is not trained then.
         """
         data = self._labelled(X, y, sample_weight)
-        asked = Asked(
+        asked = EvalArguments(
             eval_set,
             eval_names,
             eval_sample_weight,
@@ -108,7 +107,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         self._fit(data, asked, self._task, told, plain_accuracy)
         return self
 
-    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
+    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Dataset:
         """Validate rows, labels and weights, and set the classes."""
         from sklearn.utils.multiclass import check_classification_targets
 
@@ -128,10 +127,10 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             raise DataError(f"y has one class only ({only!r}); a classifier needs at least two")
         counts = dict(zip(self.classes_.tolist(), rows.tolist(), strict=True))
         weight = inputs.weigh_classes(y, self.class_weight, weight, counts)
-        return Labelled(X, self._encode(y, "y"), weight)
+        return Dataset(X, self._encode(y, "y"), weight)
 
     def _restore(
-        self: Self, X: Any, y: Any, model: Model, outcome: Mapping[str, Any], names: Any
+        self: Self, X: Any, y: Any, model: GBDTModel, outcome: Mapping[str, Any], names: Any
     ) -> Self:
         """Take over a model trained before on X and y, and its `_outcome`, instead of training."""
         X, y = inputs.check_pair(self, X, y, reset=True)

@@ -25,12 +25,14 @@ from carvegbm.errors import CarveError, DataError, shown
 from carvegbm.instances.columns import column_names, feature_called
 from carvegbm.instances.frames import is_missing
 from carvegbm.instances.mixed import Mixed
-from carvegbm.training.growing.categories import LARGEST_CATEGORY, categories_in
 
-__all__ = ["AUTO", "Columns", "categorical_positions", "known_categories"]
+__all__ = ["AUTO", "Columns", "categorical_positions", "category_numbers", "known_categories"]
 
 AUTO = "auto"
 """For `categorical_feature`: the columns of a frame that hold categories without an order."""
+
+LARGEST_CATEGORY = (1 << 24) - 1
+"""LightGBM's text writes a set of categories as bits up to its largest member."""
 
 Floats = npt.NDArray[np.float64]
 Label = str | bool | int | float
@@ -156,7 +158,8 @@ def known_categories(
             continue
         values = X[:, [feature]]
         column = np.asarray(values.toarray() if hasattr(values, "toarray") else values)[:, 0]
-        codes = categories_in(column.astype(np.float64)).tolist()
+        codes = np.unique(category_numbers(column.astype(np.float64)))
+        codes = codes[codes >= 0].tolist()
         if codes and codes[-1] > LARGEST_CATEGORY:
             name = f"feature {feature}" if names is None else repr(names[feature])
             raise DataError(
@@ -263,3 +266,16 @@ def _with_column(X: Any, position: int, names: Sequence[str], values: Floats) ->
     from pyarrow import array
 
     return X.set_column(position, names[position], array(values))
+
+
+def category_numbers(column: Floats) -> npt.NDArray[np.int64]:
+    """Return the category of every value as LightGBM reads it: truncated; -1 for no category.
+
+    Examples
+    --------
+    >>> category_numbers(np.array([3.7, 0.0, -0.5, -2.0, np.nan])).tolist()
+    [3, 0, 0, -1, -1]
+    """
+    with np.errstate(invalid="ignore"):
+        is_category = (column > -1) & (column < 1 << 31)  # False for NaN
+        return np.where(is_category, np.trunc(column), -1.0).astype(np.int64)

@@ -24,14 +24,13 @@ from carvegbm.errors import CarveError, DataError
 from carvegbm.training import inputs
 from carvegbm.training.certified import plain_accuracy_of
 from carvegbm.training.columns import AUTO, Columns, categorical_positions, known_categories
-from carvegbm.training.data import Labelled
-from carvegbm.training.evaluation import Asked
-from carvegbm.training.growing.boosting import Boosted, Boosting, Reason
-from carvegbm.training.growing.model import Kind, Model
-from carvegbm.training.growing.model_text import safe_names
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.evaluation import EvalArguments
+from carvegbm.training.model import GBDTModel, ModelSpec, safe_names
 from carvegbm.training.parameterised import Parameterised
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.reporting import print_line
+from carvegbm.training.spec import FitResult, StopReason, TrainSpec
 
 __all__ = ["Estimator", "Told", "Trained"]
 
@@ -52,24 +51,22 @@ class Told(NamedTuple):
 class Trained:
     """What was to be trained, and what came of it."""
 
-    boosting: Boosting
-    boosted: Boosted
+    spec: TrainSpec
+    data: Dataset
+    result: FitResult
     report: TrainingReport | None = None
-    large_spread: bool = True
-    """Whether training closed thresholds, and knows how many it left open."""
 
     def outcome(self) -> dict[str, Any]:
         """How training went: what `fit` sets beside the model."""
-        boosted = self.boosted
         found = {
-            "n_iter_": boosted.best_round,
-            "best_iteration_": boosted.best_round,
-            "best_score_": boosted.best_value,
-            "evals_result_": boosted.history,
-            "stopped_because_": boosted.stopped_because,
+            "n_iter_": self.result.best_iteration,
+            "best_iteration_": self.result.best_iteration,
+            "best_score_": self.result.best_score,
+            "evals_result_": self.result.evals_result,
+            "stopped_because_": self.result.stopped_because,
         }
-        if self.large_spread:
-            found["n_open_thresholds_"] = boosted.n_open
+        if self.result.n_open_thresholds is not None:
+            found["n_open_thresholds_"] = self.result.n_open_thresholds
         return found if self.report is None else {**found, "training_report_": self.report}
 
 
@@ -94,7 +91,7 @@ class Estimator(Parameterised):
     ensemble_: Ensemble
     attacker_: Attacker
     n_iter_: int
-    stopped_because_: Reason
+    stopped_because_: StopReason
     training_report_: TrainingReport
 
     def _more_tags(self) -> dict[str, Any]:
@@ -111,8 +108,8 @@ class Estimator(Parameterised):
 
     def _fit(
         self,
-        data: Labelled,
-        asked: Asked,
+        data: Dataset,
+        asked: EvalArguments,
         task: Task,
         told: Told,
         plain_accuracy: float | None = None,
@@ -123,18 +120,18 @@ class Estimator(Parameterised):
         known = known_categories(data.X, chosen, self._columns, names)
         kind = self._kind(task, names, known)
         trained = self._trained(data, asked, kind, names, plain_accuracy)
-        boosting = trained.boosting
-        self._adopt(trained.boosted.model, boosting.attacker, boosting.data.X)
+        spec, data = trained.spec, trained.data
+        self._adopt(trained.result.model, spec.attacker, data.X)
         self._set_outcome(trained.outcome())
         if self.n_iter_ == 0:
-            self._warn_of_constant(len(boosting.data), boosting.parameters["min_data_in_leaf"])
+            self._warn_of_constant(len(data), spec.params["min_data_in_leaf"])
 
     @abstractmethod
     def _trained(
         self,
-        data: Labelled,
-        asked: Asked,
-        kind: Kind,
+        data: Dataset,
+        asked: EvalArguments,
+        kind: ModelSpec,
         names: Sequence[str] | None,
         plain_accuracy: float | None,
     ) -> Trained:
@@ -156,13 +153,13 @@ class Estimator(Parameterised):
 
     def _kind(
         self, task: Task, names: Sequence[str] | None, categories: Mapping[int, Mapping[int, Any]]
-    ) -> Kind:
+    ) -> ModelSpec:
         """The kind of model to be trained."""
         classes = None if task == "regression" else self.classes_
         n_outputs = len(self.classes_) if task == "multiclass" else 1
         columns = names or _column_names(self.n_features_in_)
         labels = [self._columns.labels[position] for position in sorted(self._columns.labels)]
-        return Kind(task, n_outputs, safe_names(columns), classes, categories, labels)
+        return ModelSpec(task, n_outputs, safe_names(columns), classes, categories, labels)
 
     def _categorical(self, names: Sequence[str] | None, categorical_feature: Any) -> frozenset[int]:
         """The categorical features."""
@@ -183,19 +180,19 @@ class Estimator(Parameterised):
         return print_line if self.verbose else lambda _: None
 
     def _plain_accuracy(
-        self, boosting: Boosting, clean_loss: float | None, known: float | None
+        self, spec: TrainSpec, data: Dataset, clean_loss: float | None, known: float | None
     ) -> float | None:
         """Accuracy of plain LightGBM on the validation rows, where it is known or counts."""
         if clean_loss is None or known is not None:
             return known
         return plain_accuracy_of(
-            boosting.data,
-            boosting.evaluation.sets[0],
-            boosting.parameters,
-            n_rounds=boosting.n_rounds,
-            early_stopping_rounds=boosting.evaluation.early_stopping_rounds,
-            threads=boosting.threads,
-            categorical=boosting.kind.categories.keys(),
+            data,
+            spec.evaluation.sets[0],
+            spec.params,
+            n_rounds=spec.n_rounds,
+            early_stopping_rounds=spec.evaluation.early_stopping_rounds,
+            threads=spec.threads,
+            categorical=spec.model.categories.keys(),
         )
 
     def _warn_of_constant(self, n_rows: int, min_child_samples: int) -> None:
@@ -224,7 +221,7 @@ class Estimator(Parameterised):
 
     # ── the fitted model ─────────────────────────────────────────────────────────────────────
 
-    def _adopt(self, model: Model, attacker: Attacker, X: Any) -> None:
+    def _adopt(self, model: GBDTModel, attacker: Attacker, X: Any) -> None:
         """Take over a trained model, unless it is not what it should be; X are training rows."""
         self._require(model.ensemble, attacker)
         self._write(model, X)
@@ -242,7 +239,7 @@ class Estimator(Parameterised):
     def _require(self, ensemble: Ensemble, attacker: Attacker) -> None:
         """Refuse a model without the property that training promises."""
 
-    def _write(self, model: Model, X: Any) -> None:
+    def _write(self, model: GBDTModel, X: Any) -> None:
         self.booster_ = model.booster(X)
 
     def _outcome(self) -> dict[str, Any]:

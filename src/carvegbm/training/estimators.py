@@ -11,7 +11,7 @@ from typing import Any
 
 from carvegbm.errors import CarveError
 from carvegbm.training.classifier import Classifier
-from carvegbm.training.large_spread import LargeSpread
+from carvegbm.training.large_spread_estimator import LargeSpread
 from carvegbm.training.regressor import Regressor
 from carvegbm.training.robust.estimator import Robust
 

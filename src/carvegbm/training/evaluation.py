@@ -1,13 +1,15 @@
-"""Check the evaluation arguments of `fit`, and prove robustness during training.
+"""Evaluation during training: data sets, metrics per round, early stopping, proofs.
 
-`Asked` holds `eval_set` and its companions as passed by the user; `Evaluation` holds them checked.
+LightGBM computes its own metrics from the raw scores that are kept here; the metric "robustness" is
+the share of rows that the verifier proves robust.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Sized
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,41 +20,66 @@ from carvegbm.errors import CarveError, DataError
 from carvegbm.parts.questions import Verify
 from carvegbm.totals import VerificationTotals
 from carvegbm.training import inputs
-from carvegbm.training.data import Labelled
-from carvegbm.training.growing.watching import Metric, metric_list
+from carvegbm.training.dataset import Dataset
 
-__all__ = ["Asked", "Evaluation", "is_early_stopping", "proven"]
+__all__ = ["ROBUSTNESS", "EarlyStopping", "EvalArguments", "EvalResult", "Evaluation", "Metric"]
+__all__ += ["Metrics", "is_early_stopping", "metric_list", "prove"]
+
+ROBUSTNESS = "robustness"
+"""Name of the metric that is proven."""
 
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[Any], Any]
+Metric = str | Callable[..., Any]
+
+
+class EvalResult(NamedTuple):
+    """One metric on one evaluation set."""
+
+    dataset_name: str
+    metric_name: str
+    metric_value: float
+    maximize: bool
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What to watch during training."""
+    """What to evaluate after every round.
 
-    sets: Sequence[Labelled] = ()
+    Attributes
+    ----------
+    sets : sequence of Dataset
+    metrics : sequence of Metric
+        Empty: the objective's own metric.
+    early_stopping_rounds : int, optional
+    callbacks : sequence of callables
+        Called with LightGBM's `CallbackEnv`.
+    transform : callable
+        From raw scores to what custom metrics take: probabilities, or predicted values.
+    """
+
+    sets: Sequence[Dataset] = ()
     metrics: Sequence[Metric] = ()
     early_stopping_rounds: int | None = None
     callbacks: Sequence[Callback] = ()
     transform: Callable[[Floats], Floats] = field(default=lambda raw: raw)
 
     def __post_init__(self) -> None:
-        """Refuse what would be watched, but on nothing."""
-        asked = {
+        """Refuse options that need an evaluation set without one."""
+        given = {
             "eval_metric": bool(self.metrics),
             "early_stopping_rounds": self.early_stopping_rounds is not None,
             "lightgbm.early_stopping": any(is_early_stopping(c) for c in self.callbacks),
             "lightgbm.record_evaluation": any(_has(c, "eval_result") for c in self.callbacks),
         }
-        for name, is_asked in asked.items():
-            if is_asked and not self.sets:
+        for name, is_given in given.items():
+            if is_given and not self.sets:
                 raise CarveError(f"{name} needs eval_set; give validation data to fit")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a user asks `fit` to watch, as it was given."""
+class EvalArguments:
+    """The arguments of `fit` that concern evaluation, as the user gave them."""
 
     eval_set: Any = None
     eval_names: Any = None
@@ -65,81 +92,189 @@ class Asked:
         if self.early_stopping_rounds is not None:
             inputs.whole_number("early_stopping_rounds", self.early_stopping_rounds)
 
-    def sets(
-        self, estimator: Any, encode: Callable[[Any, str], npt.NDArray[Any]]
-    ) -> list[Labelled]:
-        """The evaluation sets, checked as rows for an estimator; `encode` encodes their labels."""
+    def sets(self, estimator: Any, encode: Callable[[Any, str], npt.NDArray[Any]]) -> list[Dataset]:
+        """Return the validated evaluation sets; `encode` encodes their labels."""
         pairs = inputs.evaluation_pairs(self.eval_set)
         names = [self.eval_names] if isinstance(self.eval_names, str) else self.eval_names
         weights = self.eval_sample_weight
         for given, what in ((names, "eval_names"), (weights, "eval_sample_weight")):
             if given is not None and not pairs:
                 raise DataError(f"{what} needs eval_set; give validation data to fit")
-            if given is not None and (n_given := _count(given, what)) != len(pairs):
+            if given is not None and not isinstance(given, Sized):
+                raise DataError(f"{what} must be a list, got {given!r}")
+            if given is not None and len(given) != len(pairs):
                 raise DataError(
-                    f"{what} has {n_given} entries, eval_set has {len(pairs)} pairs (X, y); give "
-                    "a list with one entry per pair"
+                    f"{what} has {len(given)} entries, eval_set has {len(pairs)} pairs (X, y); "
+                    "give a list with one entry per pair"
                 )
         found = []
         for i, (X, y) in enumerate(pairs):
             what = f"eval_set {i}"
-            name = f"valid_{i}" if names is None else str(names[i])
             X, y = inputs.check_pair(estimator, X, y, what=what)
-            weight = None
-            if weights is not None:
-                weight = inputs.check_weight(weights[i], len(y), what)
-            found.append(Labelled(X, encode(y, what), weight, name))
+            weight = None if weights is None else inputs.check_weight(weights[i], len(y), what)
+            name = f"valid_{i}" if names is None else str(names[i])
+            found.append(Dataset(X, encode(y, what), weight, name))
         if len({rows.name for rows in found}) < len(found):
             raise DataError("eval_names must be different from one another")
         return found
 
     def evaluation(
-        self, sets: Sequence[Labelled], transform: Callable[[Floats], Floats]
+        self, sets: Sequence[Dataset], transform: Callable[[Floats], Floats]
     ) -> Evaluation:
-        """What to watch on these sets; custom metrics see what `transform` makes of raw scores."""
-        return Evaluation(
-            sets=sets,
-            metrics=metric_list(self.eval_metric),
-            early_stopping_rounds=self.early_stopping_rounds,
-            callbacks=_callback_list(self.callbacks),
-            transform=transform,
-        )
+        """Return what to evaluate on these sets."""
+        given = self.callbacks
+        callbacks = given if isinstance(given, Iterable) else () if given is None else (given,)
+        callbacks = tuple(callbacks)
+        for callback in callbacks:
+            if not callable(callback):
+                raise CarveError(f"callbacks must be a list of functions, got {callback!r}")
+        metrics = metric_list(self.eval_metric)
+        return Evaluation(sets, metrics, self.early_stopping_rounds, callbacks, transform)
 
 
-def proven(
-    ensemble: Ensemble, rows: Labelled, attacker: Attacker, threads: int | None, **options: Any
-) -> VerificationTotals:
-    """Verify labelled rows and count the verdicts.
-
-    `rows.labels` are indices into `ensemble.classes`; `options` are those of `carvegbm.verify`.
-    """
-    question = Verify.of(ensemble, attacker, **options)
-    labels = ensemble.classes[np.asarray(rows.labels, dtype=np.int64)]
-    totals = question.totals(question.answer(rows.X, labels, threads=threads))
-    assert isinstance(totals, VerificationTotals)
-    return totals
+def metric_list(given: Metric | Sequence[Metric] | None) -> list[Metric]:
+    """Return one metric, several or none as a list."""
+    if given is None:
+        return []
+    metrics = [given] if isinstance(given, str) or not isinstance(given, Iterable) else [*given]
+    for metric in metrics:
+        if not isinstance(metric, str) and not callable(metric):
+            raise CarveError(
+                f"eval_metric must be a name, a function, or a list of these, got {metric!r}"
+            )
+    return metrics
 
 
 def is_early_stopping(callback: Callback) -> bool:
-    """Whether a callback is LightGBM's early stopping."""
+    """Return whether a callback is LightGBM's early stopping."""
     return _has(callback, "stopping_rounds")
 
 
 def _has(callback: Callback, attribute: str) -> bool:
-    """Whether a callback is LightGBM's own with this attribute: its classes have no public name."""
+    """Return whether a callback is LightGBM's own with this attribute; its classes are private."""
     return type(callback).__module__ == "lightgbm.callback" and hasattr(callback, attribute)
 
 
-def _callback_list(given: Any) -> tuple[Callback, ...]:
-    callbacks = given if isinstance(given, Iterable) else () if given is None else (given,)
-    found = tuple(callbacks)
-    for callback in found:
-        if not callable(callback):
-            raise CarveError(f"callbacks must be a list of functions, got {callback!r}")
-    return found
+class Metrics:
+    """Computes the metrics of an `Evaluation` and keeps their history.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    objective : mapping
+        LightGBM's parameters of the objective.
+    robustness : callable
+        robustness(rows) returns the proven robustness of the model so far.
+    """
+
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        objective: Mapping[str, Any],
+        robustness: Callable[[Dataset], float],
+    ) -> None:
+        self.evals_result: dict[str, dict[str, list[float]]] = {}
+        self._evaluation = evaluation
+        self._objective = objective
+        self._robustness = robustness
+        self._lightgbm_sets: dict[str, Any] = {}
+
+    def evaluate(self, raw_scores: Sequence[Floats]) -> list[EvalResult]:
+        """Return every metric on every set, given the sets' raw scores (n, n_outputs)."""
+        results: list[EvalResult] = []
+        for rows, raw in zip(self._evaluation.sets, raw_scores, strict=True):
+            for metric in self._evaluation.metrics or [""]:
+                results += [EvalResult(rows.name, *row) for row in self._measure(rows, metric, raw)]
+        for name, metric_name, value, _ in results:
+            history = self.evals_result.setdefault(name, {})
+            history.setdefault(metric_name, []).append(value)
+        return results
+
+    def first_value(self, done: int) -> float | None:
+        """Return the first metric on the first set after `done` rounds, or None."""
+        for metrics in self.evals_result.values():
+            for values in metrics.values():
+                return values[done - 1] if 0 < done <= len(values) else None
+        return None
+
+    def _measure(self, rows: Dataset, metric: Metric, raw: Floats) -> list[tuple[str, float, bool]]:
+        if metric == ROBUSTNESS:
+            return [(ROBUSTNESS, self._robustness(rows), True)]
+        if not callable(metric):
+            return self._measure_by_lightgbm(rows, metric, raw)
+        arguments: list[Any] = [rows.y, self._evaluation.transform(raw)]
+        if len(inspect.signature(metric).parameters) > 2:
+            arguments.append(rows.weight)
+        found = metric(*arguments)
+        results = found if isinstance(found, list) else [found]
+        if not all(isinstance(row, tuple) and len(row) == 3 for row in results):
+            name = getattr(metric, "__name__", "it")
+            raise CarveError(
+                f"eval_metric: {name} must return (name, value, higher is better), got {found!r}"
+            )
+        return results
+
+    def _measure_by_lightgbm(
+        self, rows: Dataset, metric: str, raw: Floats
+    ) -> list[tuple[str, float, bool]]:
+        """Evaluate a Booster of no trees that starts from the raw scores."""
+        import lightgbm
+
+        if rows.name not in self._lightgbm_sets:
+            self._lightgbm_sets[rows.name] = lightgbm.Dataset(
+                np.zeros((len(rows), 1), dtype=np.float32),
+                rows.y,
+                weight=rows.weight,
+                params={"verbosity": -1, "feature_pre_filter": False},
+                free_raw_data=False,
+            ).construct()
+        dataset = self._lightgbm_sets[rows.name]
+        dataset.set_init_score(raw[:, 0] if raw.shape[1] == 1 else raw)
+        params = {**self._objective, "verbosity": -1, "boost_from_average": False}
+        if metric:
+            params["metric"] = metric
+        try:
+            found = lightgbm.Booster(params, dataset).eval_train()
+        except lightgbm.basic.LightGBMError as error:
+            reason = str(error).split("\n")[0]
+            raise CarveError(f"LightGBM cannot evaluate {metric!r}: {reason}") from None
+        if not found:
+            objective = self._objective.get("objective")
+            raise CarveError(
+                f"LightGBM has no metric {metric!r} for the objective {objective}; see its list of "
+                "metrics, or write robustness"
+            )
+        return [(name, float(value), bool(higher)) for _, name, value, higher in found]
 
 
-def _count(given: Any, what: str) -> int:
-    if not isinstance(given, Sized):
-        raise DataError(f"{what} must be a list, got {given!r}")
-    return len(given)
+@dataclass
+class EarlyStopping:
+    """Stops when the first metric on the first set has not improved for `patience` rounds."""
+
+    patience: int | None
+    best_iteration: int = 0
+    best_score: float | None = None
+
+    def update(self, done: int, results: Sequence[EvalResult]) -> bool:
+        """Return whether to stop after `done` rounds."""
+        if self.patience is None:
+            return False
+        _, _, value, higher = results[0]
+        best = self.best_score
+        if best is None or (value > best if higher else value < best):
+            self.best_iteration, self.best_score = done, value
+        return done - self.best_iteration >= self.patience
+
+
+def prove(
+    ensemble: Ensemble, rows: Dataset, attacker: Attacker, threads: int | None, **options: Any
+) -> VerificationTotals:
+    """Return accuracy and proven robustness; `options` are those of `carvegbm.verify`.
+
+    Labels are positions in `ensemble.classes`.
+    """
+    question = Verify.of(ensemble, attacker, **options)
+    labels = ensemble.classes[np.asarray(rows.y, dtype=np.int64)]
+    totals = question.totals(question.answer(rows.X, labels, threads=threads))
+    assert isinstance(totals, VerificationTotals)
+    return totals

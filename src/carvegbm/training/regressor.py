@@ -18,10 +18,9 @@ from carvegbm.errors import CarveError
 from carvegbm.ranges import OutputRange, output_range
 from carvegbm.training import inputs
 from carvegbm.training.columns import AUTO
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.estimator import Estimator, Told
-from carvegbm.training.evaluation import Asked
-from carvegbm.training.growing.watching import ROBUSTNESS, Metric, metric_list
+from carvegbm.training.evaluation import ROBUSTNESS, EvalArguments, Metric, metric_list
 from carvegbm.training.parameters import REGRESSION_OBJECTIVES
 
 __all__ = ["Regressor"]
@@ -59,7 +58,7 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
             raise CarveError("class_weight has no meaning for regression; use sample_weight")
         if ROBUSTNESS in metric_list(eval_metric):
             raise CarveError("eval_metric 'robustness' has no meaning for regression")
-        asked = Asked(
+        asked = EvalArguments(
             eval_set,
             eval_names,
             eval_sample_weight,
@@ -68,7 +67,7 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
             callbacks,
         )
         weight = inputs.check_weight(sample_weight, len(y))
-        data = Labelled(X, self._encode(y, "y"), weight)
+        data = Dataset(X, self._encode(y, "y"), weight)
         self._fit(data, asked, "regression", Told(feature_names, categorical_feature))
         return self
 

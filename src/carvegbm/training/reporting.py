@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from carvegbm.progress import Bar, is_shown
-from carvegbm.training.growing.watching import Result
+from carvegbm.training.evaluation import EvalResult
 
 __all__ = ["Reporter", "aligned", "print_line", "shown"]
 
@@ -58,7 +58,7 @@ class Reporter:
             self._bar = Bar(self._n_rounds).start()
         return self
 
-    def show(self, done: int, results: Sequence[Result], n_open: int) -> None:
+    def show(self, done: int, results: Sequence[EvalResult], n_open: int) -> None:
         """Report that `done` rounds are finished."""
         if not self._verbose:
             return

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from carvegbm.ensemble import Ensemble
-from carvegbm.training.growing.model import Model
+from carvegbm.training.model import GBDTModel
 from carvegbm.training.reporting import shown
 
 __all__ = ["ClassifierTrial", "RegressorTrial", "Trial"]
@@ -31,7 +31,7 @@ class Trial(ABC):
     """From the start of its training on."""
     note: str = ""
     """A word about it, such as "scout": trained in a small way, to see what suits the data."""
-    model: Model = field(repr=False)
+    model: GBDTModel = field(repr=False)
 
     @property
     @abstractmethod

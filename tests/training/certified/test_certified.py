@@ -14,8 +14,8 @@ import carvegbm as cg
 from carvegbm.training import inputs
 from carvegbm.training.certified import accuracy_floor, check_quietness
 from carvegbm.training.certified.choosing import choose
-from carvegbm.training.certified.quiet import QUIETNESS
 from carvegbm.training.certified.report import CertifiedTrial
+from carvegbm.training.large_spread.trainer import MAX_CROWDING
 from training import problems
 from training.certified_fits import ATTACKERS, classifier, fitted, same_report, split
 
@@ -135,7 +135,7 @@ def test_a_refitted_trial_is_no_less_robust_than_the_same_before():
 def test_certified_training_is_more_robust_than_large_spread_alone():
     gained = 0.0
     for seed in range(3):
-        model, (X, y), (Xv, yv) = fitted(n=450, seed=seed, clean_loss=0.2, quietness=QUIETNESS)
+        model, (X, y), (Xv, yv) = fitted(n=450, seed=seed, clean_loss=0.2, quietness=MAX_CROWDING)
         plain = classifier(certified=False).fit(X, y)
         gained += model.robust_score(Xv, yv) - plain.robust_score(Xv, yv)
     assert gained > 0.02
@@ -286,7 +286,7 @@ def test_quietness_may_come_in_any_order_and_twice():
     assert check_quietness([0.25, None, 0.25, 0.1], 1) == (0.25, None, 0.1)
     assert check_quietness(1, 1) == (1,)
     assert check_quietness([0.1, None], 0) == (None,)
-    assert check_quietness(QUIETNESS, float("inf")) == QUIETNESS
+    assert check_quietness(MAX_CROWDING, float("inf")) == MAX_CROWDING
 
 
 def test_early_stopping_and_frames_work_with_it():

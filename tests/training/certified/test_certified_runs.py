@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score
 
 import carvegbm as cg
 from carvegbm.training.certified import job
-from carvegbm.training.growing.model import GrownModel
+from carvegbm.training.model import GBDTModel
 from training import problems
 from training.certified_fits import classifier, fitted, same_report, split
 
@@ -124,7 +124,7 @@ def test_an_interrupt_during_a_scouts_descent_ends_the_search(monkeypatch):
 
 @pytest.mark.parametrize("where", ["proven", "refit_ensemble", "with_scores", "crowding"])
 def test_an_interrupt_anywhere_between_keeps_the_trials_that_are_finished(monkeypatch, where):
-    owner = GrownModel if where == "with_scores" else job
+    owner = GBDTModel if where == "with_scores" else job
     original, calls = getattr(owner, where), []
 
     def interrupted(*arguments, **options):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import carvegbm as cg
 from carvegbm import _core
 from carvegbm.training import inputs
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.refitting import batches
 from carvegbm.training.refitting import refit as refit_module
 from carvegbm.training.refitting.descent import Defence, DescentSettings
@@ -50,7 +50,7 @@ def test_reach_found_anew_gives_the_result_of_reach_that_is_kept(monkeypatch, no
 
 def test_memory_holds_no_more_than_its_bound(monkeypatch):
     model, (X, y), _ = trained(n=300)
-    labelled = Labelled(X, y)
+    labelled = Dataset(X, y)
     scores = model.ensemble_.scores.ravel()
 
     def margins():
@@ -144,7 +144,7 @@ def test_an_interrupt_keeps_the_best_iterate_so_far(monkeypatch):
     monkeypatch.setattr(batches.Batches, "slope", slope)
     train, valid = crowded_problem(0), crowded_problem(1)
     attacker = cg.Attacker("inf", 0.1)
-    labelled = [Labelled(X, y) for X, y in (train, valid)]
+    labelled = [Dataset(X, y) for X, y in (train, valid)]
     result = refit_ensemble(
         stumps([3.0, 1.0, 1.0]), Defence(attacker, *labelled), DescentSettings(rate=0.05, threads=1)
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.refitting.batches import Batches, FreeScores
 from carvegbm.training.refitting.descent import Defence, DescentSettings, descend
 from training import problems
@@ -29,7 +29,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def rows():
-    return Labelled(*problems.three_classes(300))
+    return Dataset(*problems.three_classes(300))
 
 
 def scores_of(model, rows, settings=PLAIN, valid=None):
@@ -72,7 +72,7 @@ def test_a_tree_without_scores_keeps_none():
     stump = {"feature": 0, "threshold": 0.5, "left": {"score": [1.0, 0, 0]}}
     stump["right"] = {"score": [-1.0, 0, 0]}
     model = cg.Ensemble.from_trees([stump, {"score": [0.0, 0.0, 0.0]}], n_features=8)
-    found = scores_of(model, Labelled(*problems.three_classes(60)))
+    found = scores_of(model, Dataset(*problems.three_classes(60)))
     assert not found[2].any()
     assert found[:2, 0].all()
     assert not found[:2, 1:].any()
@@ -159,9 +159,9 @@ def test_a_weight_on_the_loss_prefers_a_smaller_loss_among_the_robust(model, row
 
 
 def test_numbers_are_judged_by_their_loss_alone():
-    rows = Labelled(*problems.numbers(200))
+    rows = Dataset(*problems.numbers(200))
     booster = lightgbm.LGBMRegressor(n_estimators=8, num_leaves=6, n_jobs=1, verbose=-1)
-    model = cg.load(booster.fit(rows.X, rows.labels))
+    model = cg.load(booster.fit(rows.X, rows.y))
     found = descend(model, Defence(ATTACKER, rows, rows), replace(PLAIN, patience=None))
     assert all(check.robustness is None for check in found.checks)
     assert found.best == min(found.checks, key=lambda check: check.loss)

@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import carvegbm as cg
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.refitting.descent import Defence, DescentSettings, descend
 from carvegbm.training.refitting.refit import refit_ensemble
 from carvegbm.training.refitting.rewriting import rewriter
@@ -129,7 +129,7 @@ def test_it_improves_models_as_they_are_trained(norm, budget):
 @given(seed=st.integers(0, 2**20), attacker=st.sampled_from(ATTACKERS), floor=st.floats(0.5, 1.0))
 def test_the_kept_iterate_is_the_most_robust_of_those_that_reach_the_floor(seed, attacker, floor):
     model, train, valid = trained(problems.two_classes, *attacker, n=160, seed=seed, n_estimators=6)
-    labelled = [Labelled(X, y) for X, y in (train, valid)]
+    labelled = [Dataset(X, y) for X, y in (train, valid)]
     how = DescentSettings(steps=40, rate=0.05, floor=floor, threads=1)
     found = descend(model.ensemble_, Defence(model.attacker_, *labelled), how)
     start, able = found.checks[0], [c for c in found.checks if c.accuracy >= floor]
@@ -170,7 +170,7 @@ def test_no_iterate_better_than_the_start_gives_the_start_back():
     train, valid = crowded_problem(0), crowded_problem(1)
     wrong = (train[0], 1 - train[1])  # learning from these can only do harm
     attacker = cg.Attacker("inf", 0.1)
-    labelled = [Labelled(X, y) for X, y in (wrong, valid)]
+    labelled = [Dataset(X, y) for X, y in (wrong, valid)]
     how = DescentSettings(rate=0.1, threads=1)
     result = refit_ensemble(model, Defence(attacker, *labelled), how)
     assert not result.changed

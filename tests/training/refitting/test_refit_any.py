@@ -19,7 +19,7 @@ from sklearn.ensemble import (
 from sklearn.preprocessing import minmax_scale
 
 import carvegbm as cg
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.refitting.numbers import worst_errors
 from training import problems
 from training.refits import refit, robustness, same_trees
@@ -54,7 +54,7 @@ def halves(problem, n=300, seed=0):
 
 
 def worst_error(model, rows, attacker):
-    return float(worst_errors(model, Labelled(*rows), attacker, threads=1).mean())
+    return float(worst_errors(model, Dataset(*rows), attacker, threads=1).mean())
 
 
 # ── classes ──────────────────────────────────────────────────────────────────────────────────

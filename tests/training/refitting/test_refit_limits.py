@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.refitting.batches import Batches, FreeScores
 from carvegbm.training.refitting.witness_batches import WitnessBatches
 from categorical_trees import choice
@@ -84,7 +84,7 @@ def outcomes(batches, ensemble):
 def test_each_tree_on_its_own_reaches_what_verification_says(seed):
     """The ends of what one tree can say are exact; for norm inf, many trees add them up."""
     trees, X, attacker = random_case(seed, 3)
-    rows = Labelled(X, np.zeros(len(X)))
+    rows = Dataset(X, np.zeros(len(X)))
     low, high = np.zeros(len(X)), np.zeros(len(X))
     for tree in trees:
         alone = numbers([tree])
@@ -107,7 +107,7 @@ def test_witnesses_obey_the_attackers_limits_and_say_what_the_model_says_there(s
     trees, X, attacker = random_case(seed, 5)
     ensemble = numbers(trees)
     wanted = np.where(np.arange(len(X)) % 2, 1e6, -1e6)  # the far end is the low one, or the high
-    batches = WitnessBatches(ensemble, attacker, Labelled(X, wanted), 1)
+    batches = WitnessBatches(ensemble, attacker, Dataset(X, wanted), 1)
     found = outcomes(batches, ensemble)
     points = batches.worst_points(ensemble.scores)
     later = outcomes(batches, ensemble)
@@ -129,7 +129,7 @@ def test_witnesses_obey_the_attackers_limits_and_say_what_the_model_says_there(s
         pair = scale[feature] if isinstance(scale[feature], tuple) else (1.0, 1.0)
         assert pair[0] > 0 or (moved[:, feature] >= 0).all()
         assert pair[1] > 0 or (moved[:, feature] <= 0).all()
-    again = WitnessBatches(ensemble, attacker, Labelled(X, wanted), 1, points=points)
+    again = WitnessBatches(ensemble, attacker, Dataset(X, wanted), 1, points=points)
     start = outcomes(again, ensemble)
     assert (start["lowest"][wanted > 0] <= raw[wanted > 0] + 1e-9).all()
     assert (start["highest"][wanted < 0] >= raw[wanted < 0] - 1e-9).all()
@@ -146,7 +146,7 @@ def test_witnesses_of_one_split_are_the_worst():
     attacker = cg.Attacker(0, 1, step={0: 1}, one_hot=[[4, 5, 6]])
     for stump, feature, value in zip(stumps, (3, 5, 0), (2, 1, 4), strict=True):
         ensemble = numbers([stump])
-        batches = WitnessBatches(ensemble, attacker, Labelled(X, np.ones(1)), 1)
+        batches = WitnessBatches(ensemble, attacker, Dataset(X, np.ones(1)), 1)
         assert outcomes(batches, ensemble)["lowest"].tolist() == [-1]
         assert batches.worst_points(ensemble.scores)[0, feature] == value
 
@@ -206,7 +206,7 @@ def test_a_refit_refuses_rows_off_the_lattice_and_bounds_of_every_row():
 def test_a_change_that_costs_the_whole_budget_is_found(tree, limits, worst, norm):
     known = {"categories": {0: {0: "a", 1: "b"}}} if "categories" in tree else {}
     ensemble = cg.Ensemble.from_trees([tree], n_features=2, task="regression", **known)
-    rows = Labelled(np.array([[0.0, 1.0]]), np.ones(1))
+    rows = Dataset(np.array([[0.0, 1.0]]), np.ones(1))
     batches = WitnessBatches(ensemble, cg.Attacker(norm, 1, **limits), rows, 1)
     assert batches.worst_points(ensemble.scores).tolist() == [worst]
 
@@ -221,7 +221,7 @@ def test_rounding_does_not_add_up_to_more_than_the_budget():
     last = math.nextafter(0.47079115679894845, 0)
     trees = [tree, split(1, last, leaf(0.0), leaf(-1e-3))]
     ensemble = cg.Ensemble.from_trees(trees, n_features=2, task="regression")
-    rows = Labelled(np.zeros((1, 2)), np.full(1, 1e6))
+    rows = Dataset(np.zeros((1, 2)), np.full(1, 1e6))
     batches = WitnessBatches(ensemble, cg.Attacker(1, 1), rows, 1)
     assert batches.worst_points(ensemble.scores).tolist() == [
         [math.nextafter(thresholds[-1], 1), 0.0]

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.data import Labelled
-from carvegbm.training.growing.closing import ClosingRule
-from carvegbm.training.growing.thresholds import ZERO_ZONE
+from carvegbm.training.binning import ZERO_ZONE, reach_bins
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.inputs import blank_ensemble
-from carvegbm.training.robust.candidates import find_ends
+from carvegbm.training.large_spread.exclusion import ExclusionRule
 from carvegbm.training.robust.growing import CodedRows
 
 
 def ends_of(X, y, attacker, threads=1):
-    rule = ClosingRule.against(attacker, blank_ensemble(X.shape[1]))
-    return find_ends(Labelled(X, y), rule, threads)
+    rule = ExclusionRule.against(attacker, blank_ensemble(X.shape[1]))
+    return reach_bins(Dataset(X, y), rule, threads)
 
 
 def lattice(seed=0, n=200, d=3, levels=11):
@@ -29,7 +28,7 @@ def test_between_two_thresholds_some_row_ends(budget):
     """Otherwise one of them would do: they tell the same rows apart, wherever these are pushed."""
     X, y = lattice()
     found = ends_of(X, y, cg.Attacker("inf", budget))
-    for f, values in enumerate(found.candidates.values):
+    for f, values in enumerate(found.bins.thresholds):
         ends = np.concatenate([X[:, f] - budget, X[:, f] + budget])
         codes = np.searchsorted(values, ends, side="left")
         assert len(values) > 5
@@ -53,16 +52,16 @@ def test_features_out_of_reach_are_cut_between_values():
     X, y = lattice(d=2)
     found = ends_of(X, y, cg.Attacker("inf", 0.02, features=[0]))
     values = np.unique(X[:, 1])
-    assert found.candidates.values[1] == pytest.approx((values[1:] + values[:-1]) / 2)
+    assert found.bins.thresholds[1] == pytest.approx((values[1:] + values[:-1]) / 2)
     assert not found.crowding[1].any()
-    assert len(found.candidates.values[0]) > len(values)
+    assert len(found.bins.thresholds[0]) > len(values)
 
 
 def test_bounds_end_what_the_attacker_reaches():
     X = np.array([[0.0], [1.0], [1.0], [0.0]])
     y = np.array([0, 1, 1, 0])
     free, bounded = (
-        ends_of(X, y, cg.Attacker("inf", 0.4, bounds=b)).candidates.values[0].tolist()
+        ends_of(X, y, cg.Attacker("inf", 0.4, bounds=b)).bins.thresholds[0].tolist()
         for b in (None, (0.0, 1.0))
     )
     assert free == pytest.approx([0.0, 0.5])
@@ -71,7 +70,7 @@ def test_bounds_end_what_the_attacker_reaches():
 
 def test_thresholds_keep_out_of_the_zone_that_lightgbm_reads_as_zero():
     X = np.array([[-0.1], [0.1], [0.3], [-0.3]])
-    values = ends_of(X, np.array([0, 1, 1, 0]), cg.Attacker("inf", 0.05)).candidates.values[0]
+    values = ends_of(X, np.array([0, 1, 1, 0]), cg.Attacker("inf", 0.05)).bins.thresholds[0]
     assert len(values) > 2
     assert np.all((values < -ZERO_ZONE) | (values >= ZERO_ZONE))
 
@@ -84,27 +83,27 @@ def test_choice_keeps_to_its_limits(most, quietness):
     found = ends_of(X, y, cg.Attacker("inf", 0.05))
     chosen = found.choose(most, quietness)
     for f in range(2):
-        everything, crowded = found.candidates.values[f], found.crowding[f]
-        kept = np.isin(everything, chosen.values[f])
-        assert kept.sum() == len(chosen.values[f]) <= most
+        everything, crowded = found.bins.thresholds[f], found.crowding[f]
+        kept = np.isin(everything, chosen.thresholds[f])
+        assert kept.sum() == len(chosen.thresholds[f]) <= most
         open_ones = crowded <= (1 if quietness is None else quietness)
         assert not (kept & ~open_ones).any()
-        assert len(chosen.values[f]) == min(most, open_ones.sum()) or most == 4
+        assert len(chosen.thresholds[f]) == min(most, open_ones.sum()) or most == 4
 
 
 def test_one_threshold_is_a_middle_one():
     X, y = np.arange(100.0)[:, None], np.arange(100) % 2
-    found = ends_of(X, y, cg.Attacker("inf", 0.1)).choose(1, None).values[0]
+    found = ends_of(X, y, cg.Attacker("inf", 0.1)).choose(1, None).thresholds[0]
     assert 25 < found[0] < 75
 
 
 def test_threads_do_not_change_the_thresholds():
     X, y = lattice(n=300, d=40)
     one, two = (ends_of(X, y, cg.Attacker("inf", 0.1), threads) for threads in (1, 2))
-    for a, b in zip(one.candidates.values, two.candidates.values, strict=True):
+    for a, b in zip(one.bins.thresholds, two.bins.thresholds, strict=True):
         assert np.array_equal(a, b)
 
 
 def test_a_feature_of_one_value_has_no_threshold():
     found = ends_of(np.ones((4, 1)), np.array([0, 1, 0, 1]), cg.Attacker("inf", 0.1))
-    assert len(found.candidates.values[0]) == 0
+    assert len(found.bins.thresholds[0]) == 0

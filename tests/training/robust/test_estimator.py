@@ -107,7 +107,7 @@ def test_a_stratified_fifth_is_split_off_where_no_validation_rows_are_given(told
     (held_out,) = boosting.evaluation.sets
     assert settings.split_off
     assert (len(boosting.data), len(held_out)) == (80, 20)
-    assert held_out.labels.sum() == 4
+    assert held_out.y.sum() == 4
     both = np.concatenate([boosting.data.X, held_out.X])
     assert np.array_equal(np.sort(both, axis=0), np.sort(X, axis=0))
     assert sorted([*boosting.data.weight, *held_out.weight]) == weight.tolist()

@@ -10,13 +10,13 @@ import pytest
 
 import carvegbm as cg
 import oracle
-from carvegbm.training.data import Labelled
-from carvegbm.training.growing.closing import ClosingRule
-from carvegbm.training.growing.model import Kind
+from carvegbm.training.binning import reach_bins
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.inputs import blank_ensemble
-from carvegbm.training.robust.candidates import find_ends
+from carvegbm.training.large_spread.exclusion import ExclusionRule
+from carvegbm.training.model import ModelSpec
 from carvegbm.training.robust.growing import CodedRows, Grower, Grown, GrowthSettings
-from carvegbm.training.robust.model import counted, model_of, template_of
+from carvegbm.training.robust.model import model_of, template_of
 from carvegbm.training.robust.targets import target_of
 from training import problems
 
@@ -39,9 +39,9 @@ class Garden:
     def __init__(self, task, attacker=None, n=200, d=4, rounds=4, members=1, **settings):
         self.attacker = attacker or cg.Attacker("inf", 0.05)
         X, y = PROBLEMS[task](n, d)
-        self.rows = Labelled(X, y)
-        rule = ClosingRule.against(self.attacker, blank_ensemble(d))
-        self.candidates = find_ends(self.rows, rule).choose(20, None)
+        self.rows = Dataset(X, y)
+        rule = ExclusionRule.against(self.attacker, blank_ensemble(d))
+        self.candidates = reach_bins(self.rows, rule).choose(20, None)
         self.coded = CodedRows.of(X, self.candidates, self.attacker)
         n_outputs = 3 if task == "multiclass" else 1
         self.target = target_of(task, self.rows, n_outputs)
@@ -55,7 +55,7 @@ class Garden:
             self.grower = grower
         self.grown = Grown.average(self.members)
         classes = None if task == "regression" else np.unique(y)
-        self.kind = Kind(task, n_outputs, [f"f{i}" for i in range(d)], classes)
+        self.kind = ModelSpec(task, n_outputs, [f"f{i}" for i in range(d)], classes)
         self.template = template_of(OBJECTIVES[task], grow, d, rounds)
 
     def model(self, grown=None):
@@ -121,7 +121,7 @@ def test_growing_lowers_the_loss_and_bounds_are_kept_up_to_date(task):
 def test_model_counts_rows_where_they_are(task):
     garden = Garden(task, n=600)
     X = garden.rows.X
-    booster = lightgbm.Booster(model_str=counted(garden.model(), garden.rows, threads=2).text())
+    booster = lightgbm.Booster(model_str=garden.model().with_counts(garden.rows.X, 2).text())
     leaves = booster.predict(X, pred_leaf=True)
     for tree in range(booster.num_trees()):
         frame = booster.trees_to_dataframe().query(f"tree_index == {tree}")
@@ -168,9 +168,9 @@ def test_a_draw_without_a_split_does_not_end_training():
     X, y = rng.random((300, 40)), rng.integers(0, 2, 300)
     X[:, 7] = y
     attacker = cg.Attacker("inf", 0.4)
-    rows = Labelled(X, y)
-    rule = ClosingRule.against(attacker, blank_ensemble(40))
-    coded = CodedRows.of(X, find_ends(rows, rule).choose(20, None), attacker)
+    rows = Dataset(X, y)
+    rule = ExclusionRule.against(attacker, blank_ensemble(40))
+    coded = CodedRows.of(X, reach_bins(rows, rule).choose(20, None), attacker)
     for settings in ({"feature_fraction_bynode": 0.05}, {"feature_fraction": 0.05}):
         grower = Grower(coded, target_of("binary", rows, 1), GrowthSettings(**settings))
         assert all(grower.round() for _ in range(5))

@@ -163,11 +163,11 @@ def test_an_attacker_of_one_direction_leaves_more_robustness():
 
 def test_the_bounds_of_growing_are_those_of_the_model():
     """What growing takes for the worst margin of a row, tree by tree, the refit finds too."""
-    from carvegbm.training.data import Labelled
-    from carvegbm.training.growing.closing import ClosingRule
-    from carvegbm.training.growing.model import Kind
+    from carvegbm.training.binning import reach_bins
+    from carvegbm.training.dataset import Dataset
+    from carvegbm.training.large_spread.exclusion import ExclusionRule
+    from carvegbm.training.model import ModelSpec
     from carvegbm.training.refitting.batches import Batches, FreeScores
-    from carvegbm.training.robust.candidates import find_ends
     from carvegbm.training.robust.growing import CodedRows, Grower, GrowthSettings
     from carvegbm.training.robust.model import model_of, template_of
     from carvegbm.training.robust.targets import target_of
@@ -178,11 +178,11 @@ def test_the_bounds_of_growing_are_those_of_the_model():
     y = np.where(X[:, 6] == 3, 1 - y, y)
     names = [f"f{i}" for i in range(7)]
     codes = {6: {c: c for c in range(7)}}
-    kind = Kind("binary", 1, names, [0, 1], codes)
+    kind = ModelSpec("binary", 1, names, [0, 1], codes)
     attacker = cg.Attacker("inf", 0.9, **STEPS, one_hot=[[3, 4, 5]], bounds={1: (0, 60)})
-    rows = Labelled(X, y)
-    rule = ClosingRule.against(attacker, kind.blank())
-    candidates = find_ends(rows, rule).choose(31, None)
+    rows = Dataset(X, y)
+    rule = ExclusionRule.against(attacker, kind.blank())
+    candidates = reach_bins(rows, rule).choose(31, None)
     coded = CodedRows.of(X, candidates, attacker, 1, kind.blank())
     settings = GrowthSettings(num_leaves=16, seed=3)
     grower = Grower(coded, target_of("binary", rows, 1), settings)

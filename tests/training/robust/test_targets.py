@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.robust.targets import Bounds, target_of
 
 
@@ -17,7 +17,7 @@ def case(task, seed=0, n=40, weighted=True):
     weight = rng.random(n) + 0.1 if weighted else None
     low = rng.normal(size=(n, n_outputs))
     bounds = Bounds(low, low + rng.random((n, n_outputs)))
-    rows = Labelled(np.zeros((n, 1)), labels, weight)
+    rows = Dataset(np.zeros((n, 1)), labels, weight)
     return target_of(task, rows, n_outputs), bounds
 
 
@@ -56,7 +56,7 @@ def test_wider_bounds_are_never_better(task):
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_margins_are_positive_iff_no_score_within_the_bounds_changes_the_class(task):
     target, bounds = case(task, n=400)
-    labels = target.rows.labels
+    labels = target.rows.y
     for i, margin in enumerate(target.margins(bounds)):
         if task == "binary":
             worst = bounds.low[i, 0] if labels[i] == 1 else -bounds.high[i, 0]
@@ -67,7 +67,7 @@ def test_margins_are_positive_iff_no_score_within_the_bounds_changes_the_class(t
 
 
 def test_two_classes_start_at_their_odds():
-    rows = Labelled(np.zeros((4, 1)), np.array([0, 0, 0, 1]))
+    rows = Dataset(np.zeros((4, 1)), np.array([0, 0, 0, 1]))
     assert target_of("binary", rows, 1).start() == pytest.approx([np.log(1 / 3)])
-    weighted = Labelled(np.zeros((4, 1)), np.array([0, 0, 0, 1]), np.array([1.0, 1, 1, 3]))
+    weighted = Dataset(np.zeros((4, 1)), np.array([0, 0, 0, 1]), np.array([1.0, 1, 1, 3]))
     assert target_of("binary", weighted, 1).start() == pytest.approx([0.0])

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
+from carvegbm.training.binning import even_bins
 from carvegbm.training.certified.report import CertifiedTrial
 from carvegbm.training.robust import job, witness_growth
-from carvegbm.training.robust.candidates import even_candidates
 from training import problems
 
 ATTACKERS = [cg.Attacker(0, 2), cg.Attacker(1, 0.2), cg.Attacker(2, 0.2)]
@@ -199,15 +199,15 @@ def test_thresholds_lie_within_the_values_and_are_no_more_than_asked_for(most):
     X = np.column_stack(
         [rng.random(100), rng.integers(3, size=100), np.zeros(100), rng.lognormal(0, 3, 100)]
     )
-    found = even_candidates(X, most)
-    for values, column in zip(found.values, X.T, strict=True):
+    found = even_bins(X, most)
+    for values, column in zip(found.thresholds, X.T, strict=True):
         assert len(values) <= most
         assert (np.diff(values) > 0).all()
         assert ((column.min() <= values) & (values < column.max())).all()
-    assert len(found.values[2]) == 0
-    assert len(found.values[1]) > 2 or most < 3
+    assert len(found.thresholds[2]) == 0
+    assert len(found.thresholds[1]) > 2 or most < 3
 
 
 def test_a_feature_that_is_missing_everywhere_has_no_thresholds():
     X = np.array([[np.nan, 0.0], [np.nan, 1.0]])
-    assert [len(values) > 0 for values in even_candidates(X, 5).values] == [False, True]
+    assert [len(values) > 0 for values in even_bins(X, 5).thresholds] == [False, True]

@@ -13,8 +13,8 @@ import numpy as np
 
 from carvegbm.errors import CarveError
 from carvegbm.training.certified.report import CertifiedTrial
-from carvegbm.training.data import Labelled
-from carvegbm.training.growing.lightgbm_c import refusal
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.large_spread.lightgbm_c import refusal
 
 __all__ = [
     "accuracy_floor",
@@ -91,8 +91,8 @@ def _is_number(value: Any) -> bool:
 
 
 def plain_accuracy_of(
-    data: Labelled,
-    valid: Labelled,
+    data: Dataset,
+    valid: Dataset,
     parameters: Mapping[str, Any],
     *,
     n_rounds: int,
@@ -104,8 +104,8 @@ def plain_accuracy_of(
     import lightgbm
 
     named = sorted(categorical) if categorical else "auto"
-    rows = lightgbm.Dataset(data.X, data.labels, weight=data.weight, categorical_feature=named)
-    held_out = lightgbm.Dataset(valid.X, valid.labels, reference=rows)
+    rows = lightgbm.Dataset(data.X, data.y, weight=data.weight, categorical_feature=named)
+    held_out = lightgbm.Dataset(valid.X, valid.y, reference=rows)
     stop = [] if early_stopping_rounds is None else [early_stopping_rounds]
     try:
         booster = lightgbm.train(
@@ -121,4 +121,4 @@ def plain_accuracy_of(
         raise refusal(str(error)) from None
     raw = np.asarray(booster.predict(valid.X, raw_score=True, num_threads=threads))
     chosen = (raw > 0).astype(int) if raw.ndim == 1 else raw.argmax(axis=1)
-    return float((chosen == valid.labels).mean())
+    return float((chosen == valid.y).mean())

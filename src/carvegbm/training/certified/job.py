@@ -21,18 +21,18 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.totals import VerificationTotals
+from carvegbm.training.binning import BinMapper, crowding
 from carvegbm.training.certified.choosing import accuracy_floor, choose, reason
-from carvegbm.training.certified.quiet import crowding
 from carvegbm.training.certified.report import CertifiedTrial
-from carvegbm.training.data import Labelled, dense
-from carvegbm.training.evaluation import proven
-from carvegbm.training.growing.boosting import Boosted, Boosting
-from carvegbm.training.growing.model import GrownModel, writable
-from carvegbm.training.growing.thresholds import Candidates
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.evaluation import Evaluation, prove
+from carvegbm.training.large_spread.trainer import boost, candidate_bins
+from carvegbm.training.model import GBDTModel, stored_scores
 from carvegbm.training.refitting.descent import Defence, DescentSettings
 from carvegbm.training.refitting.refit import refit_ensemble
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.reporting import shown
+from carvegbm.training.spec import FitResult, TrainSpec
 
 __all__ = ["Job"]
 
@@ -46,8 +46,9 @@ class Job:
 
     Attributes
     ----------
-    boosting : Boosting
-        What is to be trained; its first evaluation set holds the validation rows.
+    spec : TrainSpec
+        Its first evaluation set holds the validation rows.
+    data : Dataset
     quietness : sequence of float or None
     plain_accuracy : float or None
         Accuracy of plain LightGBM on the validation rows.
@@ -57,15 +58,16 @@ class Job:
         Called with a line per trial.
     """
 
-    boosting: Boosting
+    spec: TrainSpec
+    data: Dataset
     quietness: Sequence[float | None]
     plain_accuracy: float | None = None
     clean_loss: float | None = None
     tell: Callable[[str], object] = lambda _: None
     _reached: float = field(default=0.0, init=False)  # the best accuracy so far
-    _boosted: dict[int, Boosted] = field(default_factory=dict, init=False)
+    _boosted: dict[int, FitResult] = field(default_factory=dict, init=False)
 
-    def run(self) -> tuple[TrainingReport, Boosted]:
+    def run(self) -> tuple[TrainingReport, FitResult]:
         """Train and judge the trials, and choose one; an interrupt ends it early."""
         found: list[CertifiedTrial] = []
         interrupted = False
@@ -104,14 +106,17 @@ class Job:
     def _train(self, quietness: float | None, scout: bool) -> Iterator[CertifiedTrial]:
         """A trial as boosting leaves it, then the same refitted."""
         started = time.monotonic()
-        boosting = self.boosting.scout(_SCOUT_ROUNDS) if scout else self.boosting
-        boosted = boosting.run(self._quiet(quietness))
+        spec = self.spec
+        if scout:
+            n_rounds = min(_SCOUT_ROUNDS, spec.n_rounds)
+            spec = replace(spec, n_rounds=n_rounds, evaluation=Evaluation(), verbose=0)
+        boosted = boost(spec, self.data, self._quiet(quietness))
         ensemble = boosted.model.ensemble
-        start = proven(ensemble, self._valid, self.boosting.attacker, self.boosting.threads)
+        start = prove(ensemble, self._valid, self.spec.attacker, self.spec.threads)
 
-        def judged(model: GrownModel, result: VerificationTotals, refit: bool) -> CertifiedTrial:
+        def judged(model: GBDTModel, result: VerificationTotals, refit: bool) -> CertifiedTrial:
             trial = CertifiedTrial(
-                num_leaves=int(self.boosting.parameters["num_leaves"]),
+                num_leaves=int(self.spec.params["num_leaves"]),
                 quietness=quietness,
                 scout=scout,
                 refit=refit,
@@ -137,9 +142,9 @@ class Job:
         settings = replace(
             _SCOUT if scout else DescentSettings(),
             floor=self._floor(start.accuracy if scout else self._reached),
-            threads=self.boosting.threads,
+            threads=self.spec.threads,
         )
-        result = refit_ensemble(ensemble, self._defence, settings, start=start, held=writable)
+        result = refit_ensemble(ensemble, self._defence, settings, start=start, held=stored_scores)
         if result.changed:
             model = boosted.model.with_scores(result.ensemble.scores)
             yield judged(model, result.end, refit=True)
@@ -147,30 +152,26 @@ class Job:
             raise KeyboardInterrupt
 
     @property
-    def _valid(self) -> Labelled:
-        return self.boosting.evaluation.sets[0]
+    def _valid(self) -> Dataset:
+        return self.spec.evaluation.sets[0]
 
     @cached_property
     def _defence(self) -> Defence:
         """What a refit defends; rows that are laid out as the core takes them, once for all."""
-        train, valid = (
-            replace(rows, X=np.ascontiguousarray(dense(rows.X)))
-            for rows in (self.boosting.data, self._valid)
-        )
-        return Defence(self.boosting.attacker, train, valid)
+        train, valid = (rows.dense() for rows in (self.data, self._valid))
+        return Defence(self.spec.attacker, train, valid)
 
-    def _quiet(self, quietness: float | None) -> Candidates:
+    def _quiet(self, quietness: float | None) -> BinMapper:
         """Return the candidate thresholds whose crowding is at most `quietness`."""
         if quietness is None:
             return self._candidates
-        return self._candidates.keeping([crowded <= quietness for crowded in self._crowding])
+        return self._candidates.keep([crowded <= quietness for crowded in self._crowding])
 
     @cached_property
-    def _candidates(self) -> Candidates:
-        return self.boosting.candidates()
+    def _candidates(self) -> BinMapper:
+        return candidate_bins(self.spec, self.data)
 
     @cached_property
     def _crowding(self) -> list[npt.NDArray[np.float64]]:
-        boosting = self.boosting
-        rule = boosting.closing_rule()
-        return crowding(self._candidates, boosting.data, rule, boosting.threads)
+        rule = self.spec.exclusion_rule()
+        return crowding(self._candidates, self.data, rule, self.spec.threads)

@@ -19,7 +19,7 @@ from carvegbm import _core
 from carvegbm.attacker import Attacker
 from carvegbm.axes.translation import Translation
 from carvegbm.ensemble import Ensemble
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 
 __all__ = ["Batches", "FreeScores"]
 
@@ -82,7 +82,7 @@ class Batches:
     ----------
     ensemble : Ensemble
     attacker : Attacker
-    data : Labelled
+    data : Dataset
         Labels are class indices, or numbers for a regression.
     threads : int
     size : int, optional
@@ -95,7 +95,7 @@ class Batches:
         self,
         ensemble: Ensemble,
         attacker: Attacker,
-        data: Labelled,
+        data: Dataset,
         threads: int,
         *,
         size: int | None = None,
@@ -110,7 +110,7 @@ class Batches:
         self._threads = threads
         self._order = order
         numbers = ensemble.task == "regression"
-        labels: Any = np.ascontiguousarray(data.labels, dtype=np.float64 if numbers else np.int32)
+        labels: Any = np.ascontiguousarray(data.y, dtype=np.float64 if numbers else np.int32)
         translation = Translation(ensemble, attacker.limits(ensemble))
         self._cases = _core.WorstCases(
             translation.core_ensemble,

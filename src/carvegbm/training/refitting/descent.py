@@ -27,7 +27,7 @@ from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
 from carvegbm.progress import Progress, progress_bar
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.refitting.batches import Batches, FreeScores
 from carvegbm.training.refitting.witness_batches import WitnessBatches, needs_witnesses
 
@@ -47,8 +47,8 @@ class Defence:
     """
 
     attacker: Attacker
-    train: Labelled
-    valid: Labelled | None = None
+    train: Dataset
+    valid: Dataset | None = None
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class _Way:
         self._free = FreeScores(ensemble)
         self._settings = settings
         self.steepness = ensemble.link_scale if ensemble.task == "binary" else 1.0
-        scale = float(np.std(defence.train.labels)) if ensemble.task == "regression" else 1.0
+        scale = float(np.std(defence.train.y)) if ensemble.task == "regression" else 1.0
         scale = scale or 1.0
         self.unit = scale * ensemble.average
         self._slope_unit = scale / ensemble.average

@@ -19,7 +19,7 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.ranges import output_range
 from carvegbm.training import inputs
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.refitting.descent import Defence, Descent, DescentSettings, descend
 
 __all__ = [
@@ -98,7 +98,7 @@ def refit_numbers(
 
 def worst_errors(
     model: Any,
-    rows: Labelled,
+    rows: Dataset,
     attacker: Attacker,
     *,
     timeout: float = 10.0,
@@ -113,13 +113,13 @@ def worst_errors(
     >>> import carvegbm as cg
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = cg.Ensemble.from_trees([stump], n_features=1, task="regression")
-    >>> rows = Labelled(np.array([[0.45], [0.9]]), np.array([-1.0, 2.0]))
+    >>> rows = Dataset(np.array([[0.45], [0.9]]), np.array([-1.0, 2.0]))
     >>> worst_errors(model, rows, cg.Attacker("inf", 0.1)).tolist()
     [4.0, 1.0]
     """
     found = output_range(model, rows.X, attacker, timeout=timeout, threads=threads, progress=False)
-    above = found.highest_upper - rows.labels
-    below = rows.labels - found.lowest_lower
+    above = found.highest_upper - rows.y
+    below = rows.y - found.lowest_lower
     return np.asarray(np.maximum(above, below) ** 2)
 
 

@@ -26,8 +26,8 @@ from carvegbm.readers import load
 from carvegbm.readers.checks import Classes
 from carvegbm.totals import VerificationTotals
 from carvegbm.training import inputs
-from carvegbm.training.data import Labelled
-from carvegbm.training.evaluation import proven
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.evaluation import prove
 from carvegbm.training.refitting.descent import Defence, Descent, DescentSettings, descend
 from carvegbm.training.refitting.numbers import (
     as_they_are,
@@ -181,15 +181,15 @@ def refit_ensemble(
     if valid is None:
         raise CarveError("a refit is proven on validation rows; give some, or descend alone")
 
-    def prove(trial: Ensemble) -> VerificationTotals:
-        return proven(trial, valid, defence.attacker, threads, timeout=timeout)
+    def judge(trial: Ensemble) -> VerificationTotals:
+        return prove(trial, valid, defence.attacker, threads, timeout=timeout)
 
     if start is None:
-        start = prove(ensemble)
+        start = judge(ensemble)
     descent = descend(ensemble, defence, settings)
     if descent.best is not None and descent.best.step > 0:
         better = ensemble.with_scores(held(descent.scores))
-        end = prove(better)
+        end = judge(better)
         if end.robustness[0] >= start.robustness[0]:
             return Refit(better, start, end, descent)
     return Refit(ensemble, start, start, descent)
@@ -201,7 +201,7 @@ def _data(
     given: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike | None],
     eval_set: Any,
     seed: int,
-) -> tuple[Labelled, Labelled]:
+) -> tuple[Dataset, Dataset]:
     """Training and validation rows, checked; `given` are rows, labels and weights."""
     if attacker.limits(ensemble).by_row:
         raise CarveError(
@@ -209,7 +209,7 @@ def _data(
             "bounds for all rows"
         )
 
-    def checked(X: npt.ArrayLike, y: npt.ArrayLike, weight: Any = None) -> Labelled:
+    def checked(X: npt.ArrayLike, y: npt.ArrayLike, weight: Any = None) -> Dataset:
         rows = ensemble.check_data(X)
         attacker.check_instances(ensemble, rows)
         inputs.require_labels(y)
@@ -218,7 +218,7 @@ def _data(
             labels = wanted_numbers(y, len(rows))
         else:
             labels = ensemble.check_labels(y, len(rows))
-        return Labelled(rows, labels, inputs.check_weight(weight, len(rows)))
+        return Dataset(rows, labels, inputs.check_weight(weight, len(rows)))
 
     train = checked(*given)
     pairs = inputs.evaluation_pairs(eval_set)
@@ -226,7 +226,7 @@ def _data(
         raise DataError(f"eval_set must be one pair (X, y), got {len(pairs)}")
     if pairs:
         return train, checked(*pairs[0])
-    train, valid = train.split_off(seed, stratify=ensemble.task != "regression")
+    train, valid = train.split(seed, stratify=ensemble.task != "regression")
     return train, replace(valid, weight=None)  # rows to judge by count alike
 
 

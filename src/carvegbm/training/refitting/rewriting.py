@@ -18,7 +18,7 @@ import numpy.typing as npt
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import ModelError
 from carvegbm.readers import lightgbm_text, load, xgboost_bytes
-from carvegbm.training.growing.model import writable
+from carvegbm.training.model import stored_scores
 
 __all__ = ["Rewriter", "rewriter"]
 
@@ -75,7 +75,7 @@ class _LightGBMRewriter(Rewriter):
         self._text = text
 
     def held(self, scores: Floats) -> Floats:
-        return writable(scores)
+        return stored_scores(scores)
 
     def write(self, scores: Floats, X: npt.NDArray[Any]) -> Any:  # noqa: ARG002
         import lightgbm

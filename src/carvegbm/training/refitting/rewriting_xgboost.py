@@ -19,7 +19,7 @@ import numpy.typing as npt
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, ModelError
 from carvegbm.readers import load
-from carvegbm.training.data import some_rows
+from carvegbm.training.dataset import spaced_rows
 from carvegbm.training.refitting.rewriting import Rewriter, not_by_leaf
 
 __all__ = ["XGBoostRewriter"]
@@ -58,7 +58,7 @@ class XGBoostRewriter(Rewriter):
         labels = None if expected.task == "regression" else expected.classes.tolist()
         if load(written, classes=labels) != expected:
             raise not_by_leaf()
-        rows = X[some_rows(len(X))]
+        rows = X[spaced_rows(len(X))]
         if not np.array_equal(self._margins(written, rows), expected.raw_score(rows)):
             raise ModelError(
                 "xgboost has other raw scores for the rewritten model than its trees; pass "

@@ -23,7 +23,7 @@ from carvegbm.attacker import Attacker
 from carvegbm.axes.translation import Translation
 from carvegbm.ensemble import Ensemble
 from carvegbm.spread import is_large_spread
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.refitting.batches import FreeScores
 
 __all__ = ["WitnessBatches", "needs_witnesses"]
@@ -48,7 +48,7 @@ class WitnessBatches:
     ----------
     ensemble : Ensemble
     attacker : Attacker
-    data : Labelled
+    data : Dataset
         Labels are class indices, or numbers for a regression.
     threads : int
     size : int, optional
@@ -63,7 +63,7 @@ class WitnessBatches:
         self,
         ensemble: Ensemble,
         attacker: Attacker,
-        data: Labelled,
+        data: Dataset,
         threads: int,
         *,
         size: int | None = None,
@@ -82,9 +82,9 @@ class WitnessBatches:
         self._X: Floats = np.ascontiguousarray(self._translation.rows(data.X))
         core_ensemble = self._translation.core_ensemble
         core_attacker = self._translation.core_attacker(attacker)
-        self._wanted = data.labels if ensemble.task == "regression" else None
+        self._wanted = data.y if ensemble.task == "regression" else None
         # A regression is pressed down, then up; a class against its rivals.
-        labels = [data.labels] if self._wanted is None else [np.ones(n), np.zeros(n)]
+        labels = [data.y] if self._wanted is None else [np.ones(n), np.zeros(n)]
         self._sides = [
             _core.Witnesses(core_ensemble, core_attacker, self._X, side.astype(np.int32))
             for side in labels

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
-import numpy as np
-
-from carvegbm.training.data import Labelled
-from carvegbm.training.growing.boosting import Boosting
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.growing import GrowthSettings
 from carvegbm.training.robust.judging import Judge
 from carvegbm.training.robust.model import template_of
@@ -39,11 +36,11 @@ class GroundBase(Generic[M]):
         self,
         boosting: Boosting,
         menu: M,
-        train: Labelled,
-        valid: Labelled | None,
+        train: Dataset,
+        valid: Dataset | None,
         patience: int | None = None,
     ) -> None:
-        self.train = replace(train, X=np.ascontiguousarray(train.X))
+        self.train = train.dense()
         self.valid = valid
         self._blank = boosting.kind.blank()
         self._boosting = boosting

@@ -18,14 +18,14 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.spread import require_large_spread
 from carvegbm.training import inputs
-from carvegbm.training.data import Labelled, dense
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.estimator import Estimator, Trained
-from carvegbm.training.evaluation import Asked
-from carvegbm.training.growing.boosting import Boosting
-from carvegbm.training.growing.model import Kind
-from carvegbm.training.large_spread import LargeSpread
+from carvegbm.training.evaluation import EvalArguments
+from carvegbm.training.large_spread_estimator import LargeSpread
+from carvegbm.training.model import ModelSpec
 from carvegbm.training.parameterised import LEARNING
 from carvegbm.training.parameters import main_name, unknown_parameter
+from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.settings import (
     AUTO,
     LEARNING_DEFAULTS,
@@ -35,6 +35,7 @@ from carvegbm.training.robust.settings import (
     RobustSettings,
     check_learning,
 )
+from carvegbm.training.spec import TrainSpec
 
 __all__ = ["Robust"]
 
@@ -156,9 +157,9 @@ class Robust(Estimator):
 
     def _trained(
         self,
-        data: Labelled,
-        asked: Asked,
-        kind: Kind,
+        data: Dataset,
+        asked: EvalArguments,
+        kind: ModelSpec,
         names: Sequence[str] | None,
         plain_accuracy: float | None,
     ) -> Trained:
@@ -180,8 +181,8 @@ class Robust(Estimator):
                 "clean_loss has no meaning for regression, which has no accuracy; drop it"
             )
         # What grows and refits goes over rows again and again, column by column.
-        data = replace(data, X=dense(data.X))
-        sets = [replace(rows, X=dense(rows.X)) for rows in asked.sets(self, self._encode)]
+        data = data.dense()
+        sets = [rows.dense() for rows in asked.sets(self, self._encode)]
         blank, split_off = kind.blank(), False
         inputs.check_instances(attacker, blank, data.X)
         if sets:
@@ -189,11 +190,10 @@ class Robust(Estimator):
         else:
             data, held_out = self._split_off(data, stratify=kind.task != "regression")
             sets, split_off = [held_out], held_out.X is not data.X
-        boosting = Boosting(
-            data,
+        spec = TrainSpec(
             attacker,
-            parameters,
             kind,
+            parameters,
             n_rounds,
             evaluation=asked.evaluation(sets, self._transform),
             threads=inputs.thread_count(self.n_jobs),
@@ -206,7 +206,7 @@ class Robust(Estimator):
             least_rows_given=self.min_child_samples is not None,
             split_off=split_off,
         )
-        return self._run(boosting, settings, plain_accuracy)
+        return self._run(Boosting(spec, data), settings, plain_accuracy)
 
     def _n_rounds(self) -> int:
         if self.large_spread:
@@ -218,18 +218,19 @@ class Robust(Estimator):
     ) -> Trained:
         from carvegbm.training.robust.job import RobustJob
 
-        plain = self._plain_accuracy(boosting, settings.clean_loss, plain_accuracy)
+        spec, data = boosting.spec, boosting.data
+        plain = self._plain_accuracy(spec, data, settings.clean_loss, plain_accuracy)
         tell = self._log()
         is_given = plain_accuracy is not None
         job = RobustJob(boosting, settings, plain_accuracy=plain, is_given=is_given, tell=tell)
         report, boosted = job.run()
-        return Trained(boosting, boosted, report, large_spread=False)
+        return Trained(spec, data, boosted, report)
 
-    def _split_off(self, data: Labelled, stratify: bool) -> tuple[Labelled, Labelled]:
+    def _split_off(self, data: Dataset, stratify: bool) -> tuple[Dataset, Dataset]:
         """Training and validation rows; of too few rows, all serve as both."""
         seed = inputs.seed_from(self.random_state)
         try:
-            return data.split_off(seed, stratify)
+            return data.split(seed, stratify)
         except DataError:
             warnings.warn(
                 f"{len(data)} rows are too few to split validation data off: trials are "

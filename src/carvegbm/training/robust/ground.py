@@ -13,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
-from carvegbm.training.data import Labelled
-from carvegbm.training.growing.boosting import Boosting, Reason
-from carvegbm.training.growing.closing import ClosingRule
-from carvegbm.training.growing.model import GrownModel
-from carvegbm.training.growing.thresholds import Candidates
+from carvegbm.training.binning import BinMapper, ReachBins, reach_bins
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.large_spread.exclusion import ExclusionRule
+from carvegbm.training.model import GBDTModel
 from carvegbm.training.refitting.descent import Defence, DescentSettings, descend
 from carvegbm.training.robust.base import GroundBase
-from carvegbm.training.robust.candidates import Ends, find_ends
+from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.growing import CodedRows, Grower, Grown
 from carvegbm.training.robust.model import model_of
 from carvegbm.training.robust.plan import Menu, Plan
 from carvegbm.training.robust.targets import Bounds, Target, target_of
+from carvegbm.training.spec import StopReason
 
 __all__ = ["Ground"]
 
@@ -47,7 +47,7 @@ _STAGE_REFIT = DescentSettings(
 class _Coded(NamedTuple):
     """Rows at the thresholds that plans have in common."""
 
-    candidates: Candidates
+    candidates: BinMapper
     train: CodedRows
     """Against the part of the attacker's budget that trees are grown for."""
     valid: CodedRows | None
@@ -66,7 +66,7 @@ class _Member:
     """The model after every refit on the way."""
     proven: list[float] = field(default_factory=list)
     """Of every stage: the share of the validation rows that its bounds prove to be robust."""
-    reason: Reason = "rounds"
+    reason: StopReason = "rounds"
 
     def best_round(self, patience: int | None, stage: int | None = None) -> int:
         """The number of rounds to keep, of those grown: whole stages, where there are any."""
@@ -84,13 +84,13 @@ class Ground(GroundBase[Menu]):
         self,
         boosting: Boosting,
         menu: Menu,
-        train: Labelled,
-        valid: Labelled | None,
+        train: Dataset,
+        valid: Dataset | None,
         patience: int | None = None,
     ) -> None:
         super().__init__(boosting, menu, train, valid, patience)
         self._coded: dict[tuple[float | None, float], _Coded] = {}
-        self._ends: dict[float, Ends] = {}
+        self._ends: dict[float, ReachBins] = {}
         self._members: dict[tuple[Any, ...], _Member] = {}
 
     # ── models ───────────────────────────────────────────────────────────────────────────────
@@ -109,18 +109,18 @@ class Ground(GroundBase[Menu]):
         member = self._members.get(self._key(plan, 0))
         return member.grower.grown if member is not None and member.grower.grown.trees else None
 
-    def model(self, plan: Plan, grown: Grown) -> GrownModel:
+    def model(self, plan: Plan, grown: Grown) -> GBDTModel:
         """As LightGBM takes it."""
         candidates = self._codes(plan).candidates
         return model_of(grown, self._boosting.kind, self._template, candidates)
 
-    def history(self, plan: Plan) -> tuple[list[float], Reason]:
+    def history(self, plan: Plan) -> tuple[list[float], StopReason]:
         """The loss of the validation rows after every round of the first member, and its end."""
         member = self._members[self._key(plan, 0)]
         is_whole = plan.rounds <= member.best_round(self._patience, self._menu.stage)
         return member.losses[: plan.rounds], "rounds" if is_whole else member.reason
 
-    def measures(self, plan: Plan, grown: Grown, model: GrownModel) -> dict[str, float]:
+    def measures(self, plan: Plan, grown: Grown, model: GBDTModel) -> dict[str, float]:
         """What is proven of a model on the validation rows."""
         coded = self._codes(plan).valid
         assert self.valid is not None
@@ -232,8 +232,8 @@ class Ground(GroundBase[Menu]):
         if key not in self._coded:
             attacker, threads = self._attacker(plan), self._boosting.threads
             if plan.budget_share not in self._ends:
-                rule = ClosingRule.against(attacker, self._blank)
-                self._ends[plan.budget_share] = find_ends(self.train, rule, threads)
+                rule = ExclusionRule.against(attacker, self._blank)
+                self._ends[plan.budget_share] = reach_bins(self.train, rule, threads)
             ends = self._ends[plan.budget_share]
             candidates = ends.choose(self._menu.thresholds, plan.quietness)
             train = CodedRows.of(self.train.X, candidates, attacker, threads, self._blank)
@@ -249,6 +249,6 @@ class Ground(GroundBase[Menu]):
         attacker = self._boosting.attacker
         return replace(attacker, budget=plan.budget_share * attacker.budget)
 
-    def _target(self, rows: Labelled) -> Target:
+    def _target(self, rows: Dataset) -> Target:
         kind = self._boosting.kind
         return target_of(kind.task, rows, kind.n_outputs)

@@ -10,14 +10,15 @@ from collections.abc import Iterator, Mapping
 from math import isinf
 from typing import Any, ClassVar, Protocol
 
-from carvegbm.training.data import Labelled
-from carvegbm.training.growing.boosting import Boosting, Reason
-from carvegbm.training.growing.model import GrownModel
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.model import GBDTModel
+from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.ground import Ground
 from carvegbm.training.robust.growing import Grown
 from carvegbm.training.robust.plan import menu_of
 from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.robust.witness_ground import WitnessGround, witness_menu_of
+from carvegbm.training.spec import StopReason
 
 __all__ = ["SomeGround", "SomeMenu", "SomePlan", "ground_for", "menu_for"]
 
@@ -55,8 +56,8 @@ class SomeMenu(Protocol):
 class SomeGround(Protocol):
     """Training and validation rows, and models grown on them."""
 
-    train: Labelled
-    valid: Labelled | None
+    train: Dataset
+    valid: Dataset | None
 
     def grow(self, plan: Any) -> Grown:
         """The model of a plan."""
@@ -64,13 +65,13 @@ class SomeGround(Protocol):
     def unfinished(self, plan: Any) -> Grown | None:
         """What there is of the plan's first member; None: no tree."""
 
-    def model(self, plan: Any, grown: Grown) -> GrownModel:
+    def model(self, plan: Any, grown: Grown) -> GBDTModel:
         """As LightGBM takes it."""
 
-    def measures(self, plan: Any, grown: Grown, model: GrownModel) -> Mapping[str, float]:
+    def measures(self, plan: Any, grown: Grown, model: GBDTModel) -> Mapping[str, float]:
         """What is proven of a model on the validation rows."""
 
-    def history(self, plan: Any) -> tuple[list[float], Reason]:
+    def history(self, plan: Any) -> tuple[list[float], StopReason]:
         """The loss of the validation rows after every round of the first member, and its end."""
 
 
@@ -84,8 +85,8 @@ def menu_for(boosting: Boosting, settings: RobustSettings, few_rows: bool) -> So
 def ground_for(
     boosting: Boosting,
     menu: Any,
-    train: Labelled,
-    valid: Labelled | None,
+    train: Dataset,
+    valid: Dataset | None,
     patience: int | None,
 ) -> SomeGround:
     """Where models of the menu are grown."""

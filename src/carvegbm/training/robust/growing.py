@@ -18,8 +18,7 @@ from carvegbm import _core
 from carvegbm.attacker import Attacker, Limits
 from carvegbm.axes.translation import Translation
 from carvegbm.ensemble import Ensemble
-from carvegbm.training.growing.categories import encode_categories
-from carvegbm.training.growing.thresholds import Candidates
+from carvegbm.training.binning import BinMapper, category_codes
 from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.robust.targets import Bounds, Lean, Target
 
@@ -80,14 +79,14 @@ class CodedRows:
     """Rows as the grower sees them."""
 
     codes: _core.Codes
-    candidates: Candidates
+    candidates: BinMapper
     threads: int
 
     @classmethod
     def of(
         cls,
         X: npt.NDArray[Any],
-        candidates: Candidates,
+        candidates: BinMapper,
         attacker: Attacker,
         threads: int = 1,
         blank: Ensemble | None = None,
@@ -99,7 +98,7 @@ class CodedRows:
         """
         blank = blank_ensemble(candidates.n_features) if blank is None else blank
         translation = _of_numbers(blank, attacker.limits(blank))
-        places = list(candidates.values)
+        places = list(candidates.thresholds)
         for lattice, features in translation.by_lattice:
             ends = np.cumsum([len(places[feature]) for feature in features])
             last = lattice.last_left(np.concatenate([places[feature] for feature in features]))
@@ -152,7 +151,7 @@ def _of_numbers(blank: Ensemble, limits: Limits) -> Translation:
     return Translation(blank_ensemble(n, blank.feature_names), limits)
 
 
-def _with_codes(X: npt.NDArray[Any], candidates: Candidates) -> npt.NDArray[Any]:
+def _with_codes(X: npt.NDArray[Any], candidates: BinMapper) -> npt.NDArray[Any]:
     """The rows with codes for categories; 0 for what is missing where training saw nothing so.
 
     The same object where nothing changes.
@@ -163,7 +162,7 @@ def _with_codes(X: npt.NDArray[Any], candidates: Candidates) -> npt.NDArray[Any]
     for feature in range(rows.shape[1]):
         if feature in candidates.categories:
             known = candidates.categories[feature]
-            rows[:, feature] = encode_categories(rows[:, feature], known)
+            rows[:, feature] = category_codes(rows[:, feature], known)
         elif feature not in candidates.missing:
             rows[np.isnan(rows[:, feature]), feature] = 0.0
     return rows

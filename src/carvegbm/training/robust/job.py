@@ -22,12 +22,11 @@ from functools import cached_property
 from math import ceil
 
 from carvegbm.training.certified.choosing import accuracy_floor, plain_accuracy_of, reason
-from carvegbm.training.data import Labelled
-from carvegbm.training.growing.boosting import Boosted, Boosting
-from carvegbm.training.growing.model import GrownModel
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.model import GBDTModel
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.reporting import shown
-from carvegbm.training.robust.folds import FEW_ROWS, enough_for_folds, folds, joined
+from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.grounds import (
     SomeGround,
     SomeMenu,
@@ -36,12 +35,15 @@ from carvegbm.training.robust.grounds import (
     menu_for,
 )
 from carvegbm.training.robust.judging import is_better, mean, trial_of
-from carvegbm.training.robust.model import counted
 from carvegbm.training.robust.rival import has_rival, with_rival
 from carvegbm.training.robust.settings import RobustSettings
+from carvegbm.training.spec import FitResult
 from carvegbm.training.trial import ClassifierTrial, Trial
 
-__all__ = ["RobustJob"]
+__all__ = ["FEW_ROWS", "RobustJob"]
+
+FEW_ROWS = 2000
+"""With fewer rows, trials are compared by cross-validation."""
 
 
 @dataclass
@@ -69,7 +71,7 @@ class RobustJob:
     tell: Callable[[str], object] = lambda _: None
     _found: list[tuple[Trial, SomePlan, SomeGround]] = field(default_factory=list, init=False)
 
-    def run(self) -> tuple[TrainingReport, Boosted]:
+    def run(self) -> tuple[TrainingReport, FitResult]:
         """Train and judge the trials, and choose one; an interrupt ends it early."""
         interrupted = False
         few_rows = self._few_rows
@@ -83,8 +85,10 @@ class RobustJob:
                 raise
             interrupted = True
         chosen, plan, ground = self._choice()
-        assert isinstance(chosen.model, GrownModel)
-        written = replace(chosen, model=counted(chosen.model, ground.train, self.boosting.threads))
+        assert isinstance(chosen.model, GBDTModel)
+        written = replace(
+            chosen, model=chosen.model.with_counts(ground.train.X, self.boosting.threads)
+        )
         trials = [written if trial is chosen else trial for trial, _, _ in self._found]
         report = self._report(trials, written)
         boosted = self._boosted(written, plan, ground, interrupted)
@@ -138,13 +142,13 @@ class RobustJob:
 
     def _try_by_folds(self) -> None:
         """Try every plan on all folds, and train it on all rows."""
-        rows = joined(self.boosting.data, self._valid)
+        rows = self.boosting.data.concat(self._valid)
         plans = list(self._menu.small())
         found: list[list[Mapping[str, float]]] = [[] for _ in plans]
         n_trees, seconds = [0] * len(plans), [0.0] * len(plans)
         seed = int(self.boosting.parameters.get("seed", 0))
         plain: list[float] = []
-        for train, valid in folds(rows, seed, self._stratify):
+        for train, valid in rows.folds(seed, self._stratify):
             ground = self._ground(train, valid)
             if self.settings.clean_loss is not None and not self.is_given:
                 plain.append(self._plain_accuracy_of(train, valid))
@@ -165,24 +169,24 @@ class RobustJob:
             self._keep(_trial(plan, model, mean(found[i]), taken), plan, whole)
 
     def _trained_on_all_rows(
-        self, report: TrainingReport, boosted: Boosted, plan: SomePlan
-    ) -> tuple[TrainingReport, Boosted]:
+        self, report: TrainingReport, boosted: FitResult, plan: SomePlan
+    ) -> tuple[TrainingReport, FitResult]:
         """The chosen plan once more, on the rows that it was chosen by, too."""
         self.tell("training the chosen one on all rows")
-        ground = self._ground(joined(self.boosting.data, self._valid), None)
+        ground = self._ground(self.boosting.data.concat(self._valid), None)
         # There are no rows left that could say when to stop: the number of rounds is known by now.
         plan = replace(plan, rounds=self._n_rounds(plan, boosted.model.ensemble.n_trees))
         model = ground.model(plan, ground.grow(plan))
-        model = counted(model, ground.train, self.boosting.threads)
+        model = model.with_counts(ground.train.X, self.boosting.threads)
         n_trees, n_leaves = model.ensemble.n_trees, model.ensemble.n_leaves
         chosen = replace(report.chosen, model=model, trees=n_trees, leaves=n_leaves)
         trials = [chosen if trial is report.chosen else trial for trial in report.trials]
         why = f"{report.why}; then trained on all rows"
         return replace(report, trials=trials, chosen=chosen, why=why), replace(
-            boosted, model=model, best_round=self._best_round(chosen, plan)
+            boosted, model=model, best_iteration=self._best_round(chosen, plan)
         )
 
-    def _plain_accuracy_of(self, train: Labelled, valid: Labelled) -> float:
+    def _plain_accuracy_of(self, train: Dataset, valid: Dataset) -> float:
         boosting = self.boosting
         return plain_accuracy_of(
             train,
@@ -241,18 +245,18 @@ class RobustJob:
 
     def _boosted(
         self, chosen: Trial, plan: SomePlan, ground: SomeGround, interrupted: bool
-    ) -> Boosted:
+    ) -> FitResult:
         losses, end = ground.history(plan)
         rounds = self._best_round(chosen, plan)
         known = ground.valid is not None and len(losses) > 0
         name = self._valid.name
-        assert isinstance(chosen.model, GrownModel)
-        return Boosted(
+        assert isinstance(chosen.model, GBDTModel)
+        return FitResult(
             model=chosen.model,
             stopped_because="interrupted" if interrupted else end,
-            best_round=rounds,
-            best_value=losses[min(rounds, len(losses)) - 1] if known and rounds else None,
-            history={name: {"worst_loss": losses}} if known else {},
+            best_iteration=rounds,
+            best_score=losses[min(rounds, len(losses)) - 1] if known and rounds else None,
+            evals_result={name: {"worst_loss": losses}} if known else {},
         )
 
     def _best_round(self, trial: Trial, plan: SomePlan) -> int:
@@ -265,7 +269,7 @@ class RobustJob:
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
-    def _ground(self, train: Labelled, valid: Labelled | None) -> SomeGround:
+    def _ground(self, train: Dataset, valid: Dataset | None) -> SomeGround:
         patience = self.settings.early_stopping_rounds
         return ground_for(self.boosting, self._menu, train, valid, patience)
 
@@ -278,20 +282,20 @@ class RobustJob:
         n_rows = len(self.boosting.data) + len(self._valid)
         if not self.settings.split_off or n_rows >= FEW_ROWS:
             return False
-        return enough_for_folds(joined(self.boosting.data, self._valid), self._stratify)
+        return self.boosting.data.concat(self._valid).has_rows_for_folds(self._stratify)
 
     @property
     def _stratify(self) -> bool:
         return self.boosting.kind.task != "regression"
 
     @property
-    def _valid(self) -> Labelled:
+    def _valid(self) -> Dataset:
         return self.boosting.evaluation.sets[0]
 
 
 def _trial(
     plan: SomePlan,
-    model: GrownModel,
+    model: GBDTModel,
     measures: Mapping[str, float],
     seconds: float,
     note: str = "",

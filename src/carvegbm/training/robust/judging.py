@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.refitting.numbers import worst_errors
 from carvegbm.training.trial import ClassifierTrial, RegressorTrial, Trial
 from carvegbm.verification import verify
@@ -34,7 +34,7 @@ class Judge:
     """Proves what an attacker can do to rows."""
 
     attacker: Attacker
-    rows: Labelled
+    rows: Dataset
     threads: int
 
     def measures(self, ensemble: Ensemble, margins: Floats | None = None) -> dict[str, float]:
@@ -43,7 +43,7 @@ class Judge:
         For numbers a margin is a distance, with a minus sign: of the worse end from what is wanted.
         """
         if ensemble.task == "regression":
-            error = _root_mean(ensemble.raw_score(self.rows.X) - self.rows.labels)
+            error = _root_mean(ensemble.raw_score(self.rows.X) - self.rows.y)
             if margins is None:
                 squares = worst_errors(
                     ensemble,
@@ -57,13 +57,13 @@ class Judge:
             return {"error": error, "worst_error": _root_mean(distances)}
         right = np.zeros(len(self.rows), dtype=bool)
         if len(self.rows):
-            right = ensemble.decide(self.rows.X) == ensemble.classes[self.rows.labels]
+            right = ensemble.decide(self.rows.X) == ensemble.classes[self.rows.y]
         robust = np.zeros_like(right)
         if margins is not None:
             robust = right & (margins > _rounding(ensemble))
         open_rows = np.flatnonzero(right & ~robust)
         if len(open_rows):
-            labels = ensemble.classes[self.rows.labels[open_rows]]
+            labels = ensemble.classes[self.rows.y[open_rows]]
             proven = verify(
                 ensemble,
                 self.rows.X[open_rows],

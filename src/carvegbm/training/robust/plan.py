@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
-from carvegbm.training.growing.boosting import Boosting
+from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.settings import RobustSettings
 
 __all__ = ["Menu", "Plan", "menu_of"]

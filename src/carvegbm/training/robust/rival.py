@@ -16,12 +16,13 @@ from math import isinf
 
 from carvegbm.training.certified.choosing import check_quietness
 from carvegbm.training.certified.job import Job
-from carvegbm.training.certified.quiet import QUIETNESS
-from carvegbm.training.growing.boosting import Boosted, Boosting
-from carvegbm.training.growing.model import GrownModel
+from carvegbm.training.large_spread.trainer import MAX_CROWDING
+from carvegbm.training.model import GBDTModel
 from carvegbm.training.report import TrainingReport
+from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.judging import is_better
 from carvegbm.training.robust.settings import RobustSettings
+from carvegbm.training.spec import FitResult
 
 __all__ = ["has_rival", "with_rival"]
 
@@ -33,14 +34,16 @@ def has_rival(boosting: Boosting) -> bool:
 
 def with_rival(
     report: TrainingReport,
-    boosted: Boosted,
+    boosted: FitResult,
     boosting: Boosting,
     settings: RobustSettings,
     tell: Callable[[str], object],
-) -> tuple[TrainingReport, Boosted]:
+) -> tuple[TrainingReport, FitResult]:
     """The better of robust training's choice and its rival's."""
-    quietness = check_quietness(settings.quietness or QUIETNESS, boosting.attacker.norm)
-    job = Job(boosting, quietness, report.plain_accuracy, settings.clean_loss, tell)
+    quietness = check_quietness(settings.quietness or MAX_CROWDING, boosting.attacker.norm)
+    job = Job(
+        boosting.spec, boosting.data, quietness, report.plain_accuracy, settings.clean_loss, tell
+    )
     theirs, their_boosted = job.run()
     if their_boosted.stopped_because == "interrupted":
         boosted = replace(boosted, stopped_because="interrupted")
@@ -62,7 +65,7 @@ def with_rival(
     return better, replace(their_boosted, model=model)
 
 
-def _of_any_threads(model: GrownModel) -> GrownModel:
+def _of_any_threads(model: GBDTModel) -> GBDTModel:
     """The same model; its text, LightGBM's own, does not say how many threads grew it."""
-    template = re.sub(r"\[num_threads: \d+\]", "[num_threads: 1]", model.template)
-    return replace(model, template=template)
+    header = re.sub(r"\[num_threads: \d+\]", "[num_threads: 1]", model.header)
+    return replace(model, header=header)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 
 __all__ = ["Bounds", "Lean", "Target", "target_of"]
 
@@ -47,7 +47,7 @@ class Lean(NamedTuple):
 class Target(ABC):
     """A loss of treewise bounds on labelled rows."""
 
-    rows: Labelled
+    rows: Dataset
     n_outputs: int = 1
 
     @abstractmethod
@@ -80,12 +80,12 @@ class _TwoClasses(Target):
     """log(1 + exp(-m)) of the worst margin m: low for rows of class 1, -high for class 0."""
 
     def start(self) -> Floats:
-        labels = self.rows.labels.astype(np.float64)
+        labels = self.rows.y.astype(np.float64)
         rate = np.clip(np.average(labels, weights=self.rows.weight), 1e-6, 1 - 1e-6)
         return np.array([np.log(rate / (1 - rate))])
 
     def leans(self, bounds: Bounds) -> list[Lean]:
-        down = self.rows.labels == 1
+        down = self.rows.y == 1
         wrong = _share(-self.margins(bounds))
         hessian = np.maximum(wrong * (1 - wrong), _LEAST_HESSIAN)
         weight = self._weight
@@ -95,7 +95,7 @@ class _TwoClasses(Target):
         return np.logaddexp(0, -self.margins(bounds))
 
     def margins(self, bounds: Bounds) -> Floats:
-        return np.where(self.rows.labels == 1, bounds.low[:, 0], -bounds.high[:, 0])
+        return np.where(self.rows.y == 1, bounds.low[:, 0], -bounds.high[:, 0])
 
 
 class _ManyClasses(Target):
@@ -111,7 +111,7 @@ class _ManyClasses(Target):
         steeper = self.n_outputs / (self.n_outputs - 1)  # as in LightGBM
         found = []
         for output in range(self.n_outputs):
-            down = self.rows.labels == output
+            down = self.rows.y == output
             own = share[:, output]
             hessian = np.maximum(steeper * own * (1 - own), _LEAST_HESSIAN)
             found.append(Lean(down, (own - down) * self._weight, hessian * self._weight))
@@ -131,7 +131,7 @@ class _ManyClasses(Target):
 
     @property
     def _own(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        return np.arange(len(self.rows)), self.rows.labels.astype(np.int64)
+        return np.arange(len(self.rows)), self.rows.y.astype(np.int64)
 
     def _worst(self, bounds: Bounds) -> Floats:
         worst = bounds.high.copy()
@@ -143,7 +143,7 @@ class _Numbers(Target):
     """Half the square of the larger distance, of both ends, from a row's number."""
 
     def start(self) -> Floats:
-        labels = np.asarray(self.rows.labels, dtype=np.float64)
+        labels = np.asarray(self.rows.y, dtype=np.float64)
         return np.array([np.average(labels, weights=self.rows.weight)])
 
     def leans(self, bounds: Bounds) -> list[Lean]:
@@ -160,12 +160,12 @@ class _Numbers(Target):
         return np.asarray(-np.maximum(below, above))
 
     def _distances(self, bounds: Bounds) -> tuple[Floats, Floats]:
-        return self.rows.labels - bounds.low[:, 0], bounds.high[:, 0] - self.rows.labels
+        return self.rows.y - bounds.low[:, 0], bounds.high[:, 0] - self.rows.y
 
 
-def target_of(task: str, rows: Labelled, n_outputs: int) -> Target:
+def target_of(task: str, rows: Dataset, n_outputs: int) -> Target:
     """The target of a task: "binary", "multiclass" or "regression"."""
-    kinds: dict[str, Callable[[Labelled, int], Target]]
+    kinds: dict[str, Callable[[Dataset, int], Target]]
     kinds = {"binary": _TwoClasses, "multiclass": _ManyClasses, "regression": _Numbers}
     return kinds[task](rows, n_outputs)
 

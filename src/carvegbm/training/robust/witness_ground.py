@@ -14,19 +14,18 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.training.certified.quiet import crowding
-from carvegbm.training.data import Labelled
-from carvegbm.training.growing.boosting import Boosting, Reason
-from carvegbm.training.growing.closing import ClosingRule
-from carvegbm.training.growing.model import GrownModel
-from carvegbm.training.growing.thresholds import Candidates
+from carvegbm.training.binning import BinMapper, crowding, even_bins
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.large_spread.exclusion import ExclusionRule
+from carvegbm.training.model import GBDTModel
 from carvegbm.training.refitting.batches import FreeScores
 from carvegbm.training.refitting.witness_batches import WitnessBatches
 from carvegbm.training.robust.base import GroundBase
-from carvegbm.training.robust.candidates import even_candidates
+from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.growing import Grown
 from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.robust.witness_growth import Scene, WitnessGrowth, WitnessPlan, nearby
+from carvegbm.training.spec import StopReason
 
 __all__ = ["WitnessGround", "WitnessMenu", "witness_menu_of"]
 
@@ -108,7 +107,7 @@ class _Member:
     rounds: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     """Of the validation rows at their witnesses, after every stage."""
-    reason: Reason = "rounds"
+    reason: StopReason = "rounds"
 
 
 class WitnessGround(GroundBase[WitnessMenu]):
@@ -118,8 +117,8 @@ class WitnessGround(GroundBase[WitnessMenu]):
         self,
         boosting: Boosting,
         menu: WitnessMenu,
-        train: Labelled,
-        valid: Labelled | None,
+        train: Dataset,
+        valid: Dataset | None,
         patience: int | None = None,
     ) -> None:
         super().__init__(boosting, menu, train, valid, patience)
@@ -136,11 +135,11 @@ class WitnessGround(GroundBase[WitnessMenu]):
         member = self._members.get((plan.radius, plan.quietness, plan.pull, 0))
         return None if member is None or not member.growth.grown.trees else member.growth.grown
 
-    def model(self, plan: WitnessPlan, grown: Grown) -> GrownModel:
+    def model(self, plan: WitnessPlan, grown: Grown) -> GBDTModel:
         """As LightGBM takes it."""
         return self._scene(plan).model(grown)
 
-    def history(self, plan: WitnessPlan) -> tuple[list[float], Reason]:
+    def history(self, plan: WitnessPlan) -> tuple[list[float], StopReason]:
         """The loss of the validation rows after every round of the first member, and its end.
 
         A stage's rounds have the loss that the stage ends with.
@@ -154,7 +153,7 @@ class WitnessGround(GroundBase[WitnessMenu]):
         self,
         plan: WitnessPlan,  # noqa: ARG002
         grown: Grown,  # noqa: ARG002
-        model: GrownModel,
+        model: GBDTModel,
     ) -> dict[str, float]:
         """What is proven of a model on the validation rows."""
         return self._judge.measures(model.ensemble)
@@ -191,7 +190,7 @@ class WitnessGround(GroundBase[WitnessMenu]):
             return member.stages[able[-1]]
         return member.stages[min(able, key=lambda i: member.losses[i])]
 
-    def _loss(self, model: GrownModel) -> float:
+    def _loss(self, model: GBDTModel) -> float:
         if self.valid is None:
             return float("nan")
         ensemble = model.ensemble
@@ -205,18 +204,18 @@ class WitnessGround(GroundBase[WitnessMenu]):
             candidates = self._candidates
             if plan.quietness is not None:
                 crowded = self._crowding(plan.radius)
-                candidates = candidates.keeping([c <= plan.quietness for c in crowded])
+                candidates = candidates.keep([c <= plan.quietness for c in crowded])
             self._scenes[key] = Scene(
                 self._boosting, self.train, candidates, plan.radius, self._growth, self._template
             )
         return self._scenes[key]
 
     def _crowding(self, radius: float) -> list[Floats]:
-        rule = ClosingRule.against(nearby(self._boosting.attacker, radius), self._blank)
+        rule = ExclusionRule.against(nearby(self._boosting.attacker, radius), self._blank)
         return crowding(self._candidates, self.train, rule, self._boosting.threads)
 
     @cached_property
-    def _candidates(self) -> Candidates:
+    def _candidates(self) -> BinMapper:
         rule = self._boosting.closing_rule()
         most, threads = self._menu.thresholds, self._boosting.threads
-        return even_candidates(self.train.X, most, threads, rule)
+        return even_bins(self.train.X, most, threads, rule)

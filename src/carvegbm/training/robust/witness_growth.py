@@ -24,12 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attacker import Attacker
-from carvegbm.training.data import Labelled
-from carvegbm.training.growing.boosting import Boosting
-from carvegbm.training.growing.model import GrownModel
-from carvegbm.training.growing.thresholds import Candidates
+from carvegbm.training.binning import BinMapper
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.model import GBDTModel
 from carvegbm.training.refitting.descent import Defence, DescentSettings, descend
 from carvegbm.training.refitting.witness_batches import WitnessBatches
+from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.growing import CodedRows, Grower, Grown, GrowthSettings
 from carvegbm.training.robust.model import model_of
 from carvegbm.training.robust.targets import Bounds, Target, target_of
@@ -80,8 +80,8 @@ class Scene:
     ----------
     boosting : Boosting
         What is trained, and against whom.
-    rows : Labelled
-    candidates : Candidates
+    rows : Dataset
+    candidates : BinMapper
     radius : float
         See `WitnessPlan`.
     settings : GrowthSettings
@@ -90,8 +90,8 @@ class Scene:
     """
 
     boosting: Boosting
-    rows: Labelled
-    candidates: Candidates
+    rows: Dataset
+    candidates: BinMapper
     radius: float
     settings: GrowthSettings
     template: str
@@ -107,7 +107,7 @@ class Scene:
         kind = self.boosting.kind
         return target_of(kind.task, self.rows, kind.n_outputs)
 
-    def model(self, grown: Grown) -> GrownModel:
+    def model(self, grown: Grown) -> GBDTModel:
         """As LightGBM takes it."""
         return model_of(grown, self.boosting.kind, self.template, self.candidates)
 

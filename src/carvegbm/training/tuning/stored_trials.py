@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from carvegbm.ensemble import Ensemble
 from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.keeping.records import read_record, write_record, write_text
 from carvegbm.readers.checks import Classes
+from carvegbm.readers.lightgbm import from_text
 from carvegbm.training.certified.report import CertifiedTrial
-from carvegbm.training.growing.model import StoredModel
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.trial import ClassifierTrial, Trial
 from carvegbm.training.tuning.trial import TuningTrial
@@ -27,6 +29,29 @@ __all__ = ["key", "read_trial", "write_trial"]
 
 _KINDS = {kind.__name__: kind for kind in (CertifiedTrial, ClassifierTrial)}
 """Of trials in a report."""
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model read from its text; it has the methods of `GBDTModel` that a stored trial needs."""
+
+    written: str
+    classes: Classes = field(compare=False)
+
+    @cached_property
+    def ensemble(self) -> Ensemble:
+        """The trees as an ensemble."""
+        return from_text(self.written, self.classes)
+
+    def text(self) -> str:
+        """Return LightGBM's text of the model."""
+        return self.written
+
+    def booster(self, X: Any) -> Any:  # noqa: ARG002
+        """Return LightGBM's Booster of the model."""
+        import lightgbm
+
+        return lightgbm.Booster(model_str=self.written)
 
 
 def key(parameters: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from carvegbm.training.growing.boosting import Reason
+from carvegbm.training.spec import StopReason
 from carvegbm.training.trial import ClassifierTrial
 
 __all__ = ["Criterion", "TuningTrial"]
@@ -18,7 +18,7 @@ class TuningTrial(ClassifierTrial):
     """A trial of tuning: parameters, and the model that was trained with them."""
 
     parameters: dict[str, Any]
-    stopped_because: Reason
+    stopped_because: StopReason
     refit: bool | None = None
     """Certified training: whether the scores are refitted ones."""
     outcome: dict[str, Any] = field(repr=False)

@@ -25,9 +25,9 @@ from carvegbm.keeping.records import make_folder, read_record, write_record
 from carvegbm.training import inputs
 from carvegbm.training.certified import plain_accuracy_of
 from carvegbm.training.columns import AUTO
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.estimators import LargeSpreadClassifier, RobustClassifier
-from carvegbm.training.growing.model import Model
+from carvegbm.training.model import GBDTModel
 from carvegbm.training.tuning.stored_trials import read_trial, write_trial
 from carvegbm.training.tuning.trial import TuningTrial
 
@@ -45,7 +45,7 @@ _OURS |= {"large_spread", "colsample_bynode", "n_members", "pull"}
 class _Unwritten:
     """Fits as its sibling does, but no Booster is made: the winner's alone is."""
 
-    def _write(self, model: Model, X: npt.NDArray[Any]) -> None:  # noqa: ARG002
+    def _write(self, model: GBDTModel, X: npt.NDArray[Any]) -> None:  # noqa: ARG002
         self.model_ = model
 
 
@@ -92,12 +92,12 @@ class Trials:
         X_valid, y_valid = inputs.check_pair(model, self.X_valid, self.y_valid, what="valid")
         model.classes_ = classes = np.unique(y)  # the number of rounds depends on them
         return plain_accuracy_of(
-            Labelled(
+            Dataset(
                 X,
                 inputs.encode_labels(y, classes),
                 inputs.weigh_classes(y, model.class_weight),
             ),
-            Labelled(X_valid, inputs.encode_labels(y_valid, classes)),
+            Dataset(X_valid, inputs.encode_labels(y_valid, classes)),
             model._lightgbm_parameters(1 if len(classes) == 2 else len(classes)),
             n_rounds=model._n_rounds(),
             early_stopping_rounds=self.early_stopping_rounds,

@@ -9,30 +9,36 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.data import Labelled
+from carvegbm.training.binning import quantile_bins
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import Evaluation
-from carvegbm.training.growing.boosting import Boosting
-from carvegbm.training.growing.closing import ClosingRule, OpenThresholds
-from carvegbm.training.growing.lightgbm_c import CodeTable, RawBooster, parameter_text
-from carvegbm.training.growing.model import Kind
-from carvegbm.training.growing.rounds import rounds
-from carvegbm.training.growing.thresholds import find_candidates
+from carvegbm.training.large_spread.exclusion import ExclusionRule, OpenThresholds
+from carvegbm.training.large_spread.lightgbm_c import (
+    BinLayout,
+    CodeTable,
+    RawBooster,
+    parameter_text,
+)
+from carvegbm.training.large_spread.rounds import start_rounds
+from carvegbm.training.large_spread.trainer import boost, candidate_bins
+from carvegbm.training.model import ModelSpec
+from carvegbm.training.spec import TrainSpec
 from training import problems
 
 LEARNING = {"num_leaves": 8, "min_data_in_leaf": 5, "deterministic": True, "seed": 1}
 
 
 def start(X, y, attacker, n_outputs=1, **parameters):
-    candidates = find_candidates(X)
-    table = CodeTable(candidates.encode(X), [len(v) + 1 for v in candidates.values], 1)
+    candidates = quantile_bins(X)
+    table = CodeTable(candidates.encode(X), BinLayout(candidates.n_codes), 1)
     blank = cg.Ensemble.from_trees([{"score": 0.0}], n_features=X.shape[1])
-    state = OpenThresholds(candidates.values, ClosingRule.against(attacker, blank))
+    state = OpenThresholds(candidates.thresholds, ExclusionRule.against(attacker, blank))
     parameters = {**LEARNING, "num_threads": 1, **parameters}
-    return candidates, rounds(table, state, parameters, y, None, n_outputs)
+    return candidates, start_rounds(table, state, parameters, Dataset(X, y), n_outputs)
 
 
 def binary(X):
-    return Kind("binary", 1, [f"f{i}" for i in range(X.shape[1])], [0, 1])
+    return ModelSpec("binary", 1, [f"f{i}" for i in range(X.shape[1])], [0, 1])
 
 
 def splits(tree):
@@ -130,16 +136,11 @@ def test_the_trees_of_a_multiclass_round_restrict_one_another():
 
 def test_only_the_candidates_given_are_used():
     X, y = problems.two_classes()
-    boosting = Boosting(
-        Labelled(X, y),
-        cg.Attacker("inf", 0.001),
-        {**LEARNING, "objective": "binary"},
-        binary(X),
-        n_rounds=5,
-    )
-    candidates = boosting.candidates()
-    flags = [np.full(len(v), f == X.shape[1] - 1) for f, v in enumerate(candidates.values)]
-    boosted = boosting.run(candidates.keeping(flags))
+    params = {**LEARNING, "objective": "binary"}
+    spec = TrainSpec(cg.Attacker("inf", 0.001), binary(X), params, n_rounds=5)
+    candidates = candidate_bins(spec, Dataset(X, y))
+    flags = [np.full(len(v), f == X.shape[1] - 1) for f, v in enumerate(candidates.thresholds)]
+    boosted = boost(spec, Dataset(X, y), candidates.keep(flags))
     used = {f for tree in boosted.model.trees for f in tree.feature.tolist()}
     assert used == {X.shape[1] - 1}
 
@@ -165,20 +166,20 @@ def test_only_the_candidates_given_are_used():
 def test_lightgbms_ways_to_learn_keep_the_spread_and_the_scores(parameters):
     X, y = problems.two_classes()
     attacker = cg.Attacker("inf", 0.004)
-    boosted = Boosting(
-        Labelled(X, y),
+    spec = TrainSpec(
         attacker,
-        {**LEARNING, **parameters, "objective": "binary"},
         binary(X),
+        {**LEARNING, **parameters, "objective": "binary"},
         n_rounds=40,
-        evaluation=Evaluation(sets=[Labelled(X, y, name="same")], metrics=["binary_error"]),
-    ).run()
+        evaluation=Evaluation(sets=[Dataset(X, y, name="same")], metrics=["binary_error"]),
+    )
+    boosted = boost(spec, Dataset(X, y))
     booster = boosted.model.booster(X)
     assert len(boosted.model.trees) >= 3
     assert cg.is_large_spread(booster, attacker)
     raw = booster.predict(X, raw_score=True)
     error = np.mean((raw > 0) != y)
-    assert boosted.history["same"]["binary_error"][-1] == pytest.approx(error, abs=1e-12)
+    assert boosted.evals_result["same"]["binary_error"][-1] == pytest.approx(error, abs=1e-12)
     assert error < 0.3
 
 
@@ -327,7 +328,7 @@ def test_a_fresh_table_holds_the_codes_it_was_given():
     # Trained on a table of many features, LightGBM must see each of them: labels follow one.
     codes = np.asfortranarray(np.random.default_rng(0).integers(0, 256, (500, 40)), dtype=np.uint8)
     for feature in (0, 17, 39):
-        table = CodeTable(codes.copy(order="F"), [256] * 40, 1)
+        table = CodeTable(codes.copy(order="F"), BinLayout([256] * 40), 1)
         table.set_field("label", codes[:, feature] > 100)
         booster = RawBooster(table, {"objective": "binary", "num_leaves": 2, "num_threads": 1})
         assert booster.grow()
@@ -344,7 +345,7 @@ def test_a_table_merged_in_blocks_of_rows_is_the_same(monkeypatch):
     for _ in range(15):
         (expected,) = whole.grow()
         with monkeypatch.context() as patch:
-            patch.setattr("carvegbm.training.growing.lightgbm_c._CELLS_AT_ONCE", 100)
+            patch.setattr("carvegbm.training.large_spread.lightgbm_c._MERGED_CELLS", 100)
             (tree,) = blocks.grow()
         assert splits(tree) == splits(expected)
         assert np.array_equal(blocks.table.codes, whole.table.codes)

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carvegbm as cg
-from carvegbm.training.growing.closing import ClosingRule, OpenThresholds
+from carvegbm.training.large_spread.exclusion import ExclusionRule, OpenThresholds
 
 
 def rule(norm, budget, n_features=1, **options):
     blank = cg.Ensemble.from_trees([{"score": 0.0}], n_features=n_features)
-    return ClosingRule.against(cg.Attacker(norm, budget, **options), blank)
+    return ExclusionRule.against(cg.Attacker(norm, budget, **options), blank)
 
 
 @st.composite
@@ -202,7 +202,7 @@ def test_categories_are_closed_as_a_whole_and_merged_into_one_code():
     )
     known = {0: np.array([4, 9])}
     for budget, lost, merged in ((1, [0], [2, 2, 2]), (0.5, [], [0, 1, 2])):
-        closing = ClosingRule.against(cg.Attacker(1, budget), blank)
+        closing = ExclusionRule.against(cg.Attacker(1, budget), blank)
         state = OpenThresholds([np.empty(0), np.arange(2.0)], closing, categories=known)
         assert state.n_open == 3
         assert state.close_after([0], [0]) == lost
@@ -219,7 +219,6 @@ def test_missing_values_keep_their_code_and_are_told_from_all_others():
     assert state.merged_codes(0).tolist() == [3, 3, 3, 3, 4]
     assert state.threshold_at(0, 2) == -1
     assert state.n_open == 0
-    assert state.is_split_left
 
 
 def test_bounds_of_every_instance_are_refused():

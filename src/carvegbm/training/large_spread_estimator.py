@@ -17,14 +17,14 @@ from carvegbm.spread import require_large_spread
 from carvegbm.training import inputs
 from carvegbm.training.certified import check_clean_loss, check_quietness
 from carvegbm.training.certified.job import Job
-from carvegbm.training.certified.quiet import QUIETNESS
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
 from carvegbm.training.estimator import Estimator, Trained
-from carvegbm.training.evaluation import Asked
-from carvegbm.training.growing.boosting import Boosting
-from carvegbm.training.growing.model import Kind
+from carvegbm.training.evaluation import EvalArguments
+from carvegbm.training.large_spread.trainer import MAX_CROWDING, boost
+from carvegbm.training.model import ModelSpec
 from carvegbm.training.parameterised import LEARNING
 from carvegbm.training.parameters import main_name
+from carvegbm.training.spec import TrainSpec
 
 __all__ = ["LargeSpread"]
 
@@ -62,7 +62,7 @@ class LargeSpread(Estimator):
         n_jobs: int | None = None,
         verbose: int = 0,
         certified: bool = False,
-        quietness: Any = QUIETNESS,
+        quietness: Any = MAX_CROWDING,
         clean_loss: float | None = 0.01,
         **lightgbm_parameters: Any,
     ) -> None:
@@ -110,9 +110,9 @@ class LargeSpread(Estimator):
 
     def _trained(
         self,
-        data: Labelled,
-        asked: Asked,
-        kind: Kind,
+        data: Dataset,
+        asked: EvalArguments,
+        kind: ModelSpec,
         names: Sequence[str] | None,
         plain_accuracy: float | None,
     ) -> Trained:
@@ -126,21 +126,20 @@ class LargeSpread(Estimator):
             if sets:
                 inputs.check_instances(attacker, kind.blank(), sets[0].X, "eval_set 0")
             else:
-                data, held_out = data.split_off(inputs.seed_from(self.random_state))
+                data, held_out = data.split(inputs.seed_from(self.random_state))
                 sets = [held_out]
-        boosting = Boosting(
-            data,
+        spec = TrainSpec(
             attacker,
-            parameters,
             kind,
+            parameters,
             n_rounds,
             evaluation=asked.evaluation(sets, self._transform),
             threads=inputs.thread_count(self.n_jobs),
             verbose=int(self.verbose),
         )
         if self.certified:
-            return self._certify(boosting, plain_accuracy)
-        return Trained(boosting, boosting.run())
+            return self._certify(spec, data, plain_accuracy)
+        return Trained(spec, data, boost(spec, data))
 
     def _n_rounds(self) -> int:
         return inputs.whole_number("n_estimators", self.n_estimators)
@@ -163,19 +162,19 @@ class LargeSpread(Estimator):
                     stacklevel=5,
                 )
 
-    def _certify(self, boosting: Boosting, plain_accuracy: float | None) -> Trained:
+    def _certify(self, spec: TrainSpec, data: Dataset, plain_accuracy: float | None) -> Trained:
         """Certified training: the chosen model, how it was grown, and the report."""
         for name in ("scale_pos_weight", "is_unbalance"):
-            if name in boosting.parameters:
+            if name in spec.params:
                 raise CarveError(
                     f"certified training cannot honour {name}; use class_weight instead"
                 )
-        quietness = check_quietness(self.quietness, boosting.attacker.norm)
+        quietness = check_quietness(self.quietness, spec.attacker.norm)
         clean_loss = check_clean_loss(self.clean_loss)
-        plain_accuracy = self._plain_accuracy(boosting, clean_loss, plain_accuracy)
+        plain_accuracy = self._plain_accuracy(spec, data, clean_loss, plain_accuracy)
         tell = self._log()
-        report, boosted = Job(boosting, quietness, plain_accuracy, clean_loss, tell).run()
-        return Trained(boosting, boosted, report)
+        report, boosted = Job(spec, data, quietness, plain_accuracy, clean_loss, tell).run()
+        return Trained(spec, data, boosted, report)
 
     def _require(self, ensemble: Ensemble, attacker: Attacker) -> None:
         require_large_spread(ensemble, attacker)

@@ -10,10 +10,9 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.readers import lightgbm as reader
-from carvegbm.training.growing import model as models
-from carvegbm.training.growing.boosting import Boosting
-from carvegbm.training.growing.model import GrownModel, StoredModel, writable
-from carvegbm.training.growing.thresholds import ZERO_ZONE
+from carvegbm.training import model as models
+from carvegbm.training.binning import ZERO_ZONE
+from carvegbm.training.model import GBDTModel, stored_scores
 from training import problems
 from training.estimators import ATTACKERS, classifier, regressor
 
@@ -24,26 +23,21 @@ CASES = {
 }
 
 
-def grown(kind, monkeypatch, **parameters):
-    """The model as boosting leaves it, and the rows it was trained on."""
-    found, run = [], Boosting.run
-
-    def watched(self, *arguments):
-        found.append(run(self, *arguments))
-        return found[-1]
-
+def trained(kind, **parameters):
+    """A model, the rows it was trained on, and its estimator."""
     make, problem = CASES[kind]
     X, y = problem()
-    with monkeypatch.context() as patch:
-        patch.setattr(Boosting, "run", watched)
-        estimator = make(**parameters).fit(X, y)
-    return found[-1].model, X, estimator
+    estimator = make(**parameters)
+    found = []
+    estimator._write = lambda model, _: found.append(model)
+    estimator.fit(X, y)
+    return found[0], X, estimator
 
 
 @pytest.mark.parametrize(("norm", "budget"), ATTACKERS)
 @pytest.mark.parametrize("kind", CASES)
-def test_the_ensemble_is_the_one_a_reader_finds_in_the_text(kind, norm, budget, monkeypatch):
-    model, X, estimator = grown(kind, monkeypatch, norm=norm, budget=budget)
+def test_the_ensemble_is_the_one_a_reader_finds_in_the_text(kind, norm, budget):
+    model, X, estimator = trained(kind, norm=norm, budget=budget)
     booster = lightgbm.Booster(model_str=model.text())
     labels = None if kind == "regression" else estimator.classes_
     assert model.ensemble == cg.load(booster, classes=labels) == estimator.ensemble_
@@ -58,33 +52,24 @@ def test_thresholds_next_to_zero_and_a_scale_of_the_score_are_read_back_as_well(
         return np.where(X < 0.5, 0.0, 1.1e-35 + X * 1e-36), y
 
     monkeypatch.setitem(CASES, "tiny", (classifier, problem))
-    model, *_ = grown("tiny", monkeypatch, budget=0.0, sigmoid=0.123456789)
+    model, *_ = trained("tiny", budget=0.0, sigmoid=0.123456789)
     assert ZERO_ZONE in model.ensemble.nodes["threshold"]
     assert model.ensemble.link_scale == 0.123457  # as LightGBM writes it
     assert model.ensemble == reader.from_text(model.text(), [0, 1])
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])
-def test_any_scores_are_written_and_read_back(kind, monkeypatch):
-    model, X, _ = grown(kind, monkeypatch)
+def test_any_scores_are_written_and_read_back(kind):
+    model, X, _ = trained(kind)
     rng = np.random.default_rng(0)
     scores = rng.normal(size=model.ensemble.scores.shape)
     scores *= 10.0 ** rng.integers(-40, 20, size=scores.shape)
-    scores = np.where(model.ensemble.scores != 0, writable(scores), 0.0)
+    scores = np.where(model.ensemble.scores != 0, stored_scores(scores), 0.0)
     other = model.with_scores(scores)
     assert other.ensemble == model.ensemble.with_scores(scores) != model.ensemble
     raw = other.booster(X).predict(X, raw_score=True)
     assert np.array_equal(raw, other.ensemble.raw_score(X))
-    assert (writable(scores) == scores).all()
-
-
-def test_a_stored_model_is_the_model_that_was_stored(monkeypatch):
-    model, X, estimator = grown("multiclass", monkeypatch)
-    stored = StoredModel(model.text(), estimator.classes_)
-    assert stored == model
-    assert stored.ensemble == model.ensemble
-    assert stored.booster(X).model_to_string() == estimator.booster_.model_to_string()
-    assert stored != model.with_scores(2 * model.ensemble.scores)
+    assert (stored_scores(scores) == scores).all()
 
 
 # ── how often ────────────────────────────────────────────────────────────────────────────────
@@ -104,7 +89,7 @@ def counted_conversions(monkeypatch):
 
         monkeypatch.setattr(owner, name, counted)
 
-    watch(GrownModel, "text", "written")
+    watch(GBDTModel, "text", "written")
     watch(models, "from_text", "parsed")
     watch(lightgbm.Booster, "model_to_string", "written by LightGBM")
     watch(lightgbm.Booster, "set_leaf_output", "leaf by leaf")
@@ -148,7 +133,7 @@ def test_tuning_in_a_folder_parses_no_trial_but_the_best(conversions, tmp_path):
     assert +conversions == {"written": 3 + 1, "parsed": 1, "parsed by LightGBM": 1}
     conversions.clear()
     again = cg.tune(X, y, folder=tmp_path, **options)
-    assert +conversions == {"parsed": 1, "parsed by LightGBM": 1}
+    assert +conversions == {"parsed by LightGBM": 1}
     assert [trial.ensemble.n_trees for trial in again.trials] == [t.trees for t in again.trials]
 
 
@@ -172,10 +157,10 @@ def test_a_text_that_holds_other_trees_is_refused(key, monkeypatch):
         lines[places[2]] = f"{name}={other} {rest}"
         return "\n".join(lines)
 
-    write = models.write_model
+    write = GBDTModel.text
     X, y = problems.two_classes()
     fit = classifier().fit
-    monkeypatch.setattr(models, "write_model", wrong)
+    monkeypatch.setattr(GBDTModel, "text", wrong)
     refused(lambda: fit(X, y))
 
 

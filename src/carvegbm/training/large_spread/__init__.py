@@ -1,0 +1,1 @@
+"""Large-spread training: thresholds of one feature in two trees are far apart."""

@@ -1,0 +1,102 @@
+"""The common interface of the training methods: what to train, what came of it, and the trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from carvegbm.attacker import Attacker
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.evaluation import Evaluation
+from carvegbm.training.large_spread.exclusion import ExclusionRule
+from carvegbm.training.model import GBDTModel, ModelSpec
+
+__all__ = ["FitResult", "Params", "StopReason", "TrainSpec", "Trainer"]
+
+Params = Mapping[str, Any]
+StopReason = Literal["rounds", "early stopping", "no thresholds left", "time limit", "interrupted"]
+
+
+@dataclass(frozen=True)
+class TrainSpec:
+    """What to train, against whom and how.
+
+    Attributes
+    ----------
+    attacker : Attacker
+        With features by position.
+    model : ModelSpec
+    params : mapping
+        LightGBM's parameters by main names, with the objective.
+    n_rounds : int
+        Maximum number of boosting rounds.
+    evaluation : Evaluation
+        The first evaluation set, if any, serves as validation rows.
+    threads, verbose : int
+    deadline : float, optional
+        Value of `time.monotonic()` at which training stops.
+    log : callable
+        Receives one line per trial.
+    """
+
+    attacker: Attacker
+    model: ModelSpec
+    params: Params
+    n_rounds: int
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    threads: int = 1
+    verbose: int = 0
+    deadline: float | None = None
+    log: Callable[[str], None] = lambda _: None
+
+    def exclusion_rule(self) -> ExclusionRule:
+        """Return which thresholds exclude each other in a large-spread ensemble."""
+        return ExclusionRule.against(self.attacker, self.model.blank())
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A fitted model.
+
+    Attributes
+    ----------
+    model : GBDTModel
+    best_iteration : int
+        Number of rounds kept; 0 for a constant model.
+    stopped_because : StopReason
+    best_score : float, optional
+        The first metric on the first evaluation set after these rounds.
+    evals_result : dict
+        Every metric after every round, by evaluation set.
+    n_open_thresholds : int, optional
+        Candidate thresholds that large-spread training left open.
+    measures : mapping, optional
+        Accuracy and proven robustness on the validation rows (regression: error and worst error),
+        if the trainer measured them.
+    """
+
+    model: GBDTModel
+    best_iteration: int
+    stopped_because: StopReason
+    best_score: float | None = None
+    evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    n_open_thresholds: int | None = None
+    measures: Mapping[str, float] | None = None
+
+
+class Trainer(Protocol):
+    """A training method."""
+
+    spec: TrainSpec
+
+    def search_space(self, n_rows: int) -> Sequence[Params]:
+        """Return the parameters to try on `n_rows` training rows, cheapest first."""
+
+    def fit_path(
+        self, params: Params, train: Dataset, valid: Dataset | None
+    ) -> Iterator[tuple[Params, FitResult]]:
+        """Yield the models of one fit with the parameters of each, for example refitted ones."""
+
+    def full_params(self, params: Params) -> Params | None:
+        """Return the parameters of the full fit that a small trial stands for; None: it is one."""
