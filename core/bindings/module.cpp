@@ -13,4 +13,5 @@ NB_MODULE(_core, module) {
     bind_training(module);
     bind_witnesses(module);
     bind_growing(module);
+    bind_boosting(module);
 }

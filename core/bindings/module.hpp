@@ -11,3 +11,4 @@ void bind_proofs(nanobind::module_& module); // after the decisions
 void bind_training(nanobind::module_& module);
 void bind_witnesses(nanobind::module_& module);
 void bind_growing(nanobind::module_& module); // after the ensemble and the problem
+void bind_boosting(nanobind::module_& module); // after growing, which binds CodedTree

@@ -1,0 +1,290 @@
+#include "training/block_grower.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "training/bits.hpp"
+
+namespace carve {
+
+namespace {
+
+constexpr std::size_t most_histogram_bytes = std::size_t{1} << 28; // kept for later splits
+constexpr std::size_t chunk_blocks = 128;                          // at most
+
+// A random fraction of the features, but at least one, ascending.
+std::vector<int> draw_features(const std::vector<int>& features, double fraction,
+                               std::uint64_t seed) {
+    std::vector<std::pair<std::uint64_t, int>> ranked;
+    for (const int f : features)
+        ranked.emplace_back(scrambled(seed, static_cast<std::uint64_t>(f)), f);
+    const auto wanted = std::llround(fraction * static_cast<double>(ranked.size()));
+    const auto count =
+        std::min(ranked.size(), static_cast<std::size_t>(std::max<long long>(1, wanted)));
+    std::ranges::nth_element(ranked, ranked.begin() + static_cast<std::ptrdiff_t>(count));
+    std::vector<int> drawn;
+    for (std::size_t i = 0; i < count; ++i)
+        drawn.push_back(ranked[i].second);
+    std::ranges::sort(drawn);
+    return drawn;
+}
+
+// A bit per row of a block: is flags[i] not 0? Flags are 0 and 1.
+std::uint64_t bits_of(const std::uint8_t* flags) {
+    std::uint64_t bits = 0;
+    for (int byte = 0; byte < 8; ++byte) {
+        std::uint64_t eight;
+        std::memcpy(&eight, flags + 8 * byte, sizeof eight);
+        bits |= (eight * 0x0102040810204080U >> 56) << (8 * byte);
+    }
+    return bits;
+}
+
+std::uint64_t rows_at_most(const std::int8_t* codes, std::int8_t limit, std::int8_t shift) {
+    std::uint8_t flags[RowBlocks::block_size];
+    for (int i = 0; i < RowBlocks::block_size; ++i)
+        flags[i] = static_cast<std::int8_t>(codes[i] + shift) <= limit ? 1 : 0;
+    return bits_of(flags);
+}
+
+} // namespace
+
+BlockGrower::BlockGrower(const RowBlocks& rows, const BoostingOptions& options, ThreadPool& pool)
+    : rows_(rows), options_(options), pool_(pool), histograms_(rows, pool), finder_(rows, options) {
+    for (int f = 0; f < rows.features(); ++f)
+        if (rows.positions(f) > 0 || (rows.kind(f) == FeatureKind::categories && rows.bins(f) > 1))
+            usable_.push_back(f);
+}
+
+CodedTree BlockGrower::grow(const TreeRows& rows, std::uint64_t seed,
+                            const std::function<bool()>& go_on) {
+    given_ = rows;
+    seed_ = seed;
+    finder_.set_format(rows.format);
+    CodedTree tree;
+    leaves_.reserve(static_cast<std::size_t>(options_.num_leaves));
+    start(rows);
+    while (leaves_.size() < static_cast<std::size_t>(options_.num_leaves) && go_on()) {
+        const auto best =
+            std::ranges::max_element(leaves_, {}, [](const Leaf& leaf) { return leaf.split.gain; });
+        if (!(best->split.gain > 0))
+            break;
+        split(static_cast<std::size_t>(best - leaves_.begin()), tree);
+    }
+    for (Leaf& leaf : leaves_) {
+        tree.values.push_back(options_.learning_rate * finder_.value(leaf.sums, leaf));
+        tree.hessians.push_back(finder_.hessian(leaf.sums));
+        tree.rows.push_back(leaf.rows);
+        histograms_.give_back(std::move(leaf.histogram));
+    }
+    leaves_.clear();
+    return tree;
+}
+
+void BlockGrower::start(const TreeRows& rows) {
+    features_ = draw_features(usable_, options_.feature_fraction, seed_);
+    histograms_.use(features_);
+    Leaf root;
+    const std::size_t blocks = rows.blocks.size();
+    const std::size_t size = std::clamp<std::size_t>(blocks / 16, 1, chunk_blocks);
+    root.chunks.resize((blocks + size - 1) / size);
+    for (std::size_t j = 0; j < blocks; ++j) {
+        const std::uint32_t block = rows.blocks[j];
+        root.chunks[j / size].push_back({rows_.valid(block), block});
+        root.rows += rows_.rows_in(block);
+        for (int i = 0; i < rows_.rows_in(block); ++i) {
+            const std::uint64_t packed =
+                rows.packed[block * RowBlocks::block_size + static_cast<std::size_t>(i)];
+            ((rows.down[block] >> i & 1) != 0 ? root.sums.down : root.sums.up) += packed;
+        }
+    }
+    leaves_.push_back(std::move(root));
+    if (may_split(leaves_[0]))
+        find_splits({&leaves_[0]}, {});
+}
+
+bool BlockGrower::may_split(const Leaf& leaf) const {
+    return leaf.rows >= std::max<std::int64_t>(2, 2 * options_.min_data_in_leaf) &&
+           (options_.max_depth <= 0 || leaf.depth < options_.max_depth) && !features_.empty();
+}
+
+// Finds the best splits of one leaf, or of two siblings; of siblings, the histogram of the larger
+// one is that of the parent, if it was kept, less that of the smaller one.
+void BlockGrower::find_splits(std::vector<Leaf*> pair, Histogram&& parent) {
+    if (pair.size() == 2 && pair[0]->rows > pair[1]->rows)
+        std::swap(pair[0], pair[1]);
+    const bool subtracts = pair.size() == 2 && !parent.empty();
+    if (pair.size() == 2 && !subtracts) {
+        find_splits({pair[0]}, {});
+        find_splits({pair[1]}, {});
+        return;
+    }
+    if (subtracts)
+        pair[1]->histogram = std::move(parent);
+    Leaf& counted = *pair[0];
+    counted.histogram = histograms_.take();
+    histograms_.count(counted.chunks, given_.packed, given_.down, counted.histogram);
+    std::vector<std::vector<std::uint8_t>> wanted; // per leaf and feature of the tree
+    for (const Leaf* const leaf : pair)
+        wanted.push_back(features_at(*leaf));
+    std::vector<FeatureSplit> found(pair.size() * features_.size());
+    pool_.run(static_cast<int>(features_.size()), [&](int, int task) {
+        const auto i = static_cast<std::size_t>(task);
+        const int f = features_[i];
+        histograms_.finish(f, counted.histogram);
+        if (subtracts)
+            histograms_.subtract(f, counted.histogram, pair[1]->histogram);
+        for (std::size_t p = 0; p < pair.size(); ++p) {
+            const Leaf& leaf = *pair[p];
+            if (wanted[p][i] != 0 && may_split(leaf))
+                found[p * features_.size() + i] = finder_.find(
+                    f, leaf, histograms_.down(leaf.histogram, f), histograms_.up(leaf.histogram, f),
+                    scrambled(scrambled(~seed_, leaf.number), static_cast<std::uint64_t>(f)));
+        }
+    });
+    for (std::size_t p = 0; p < pair.size(); ++p) {
+        Leaf& leaf = *pair[p];
+        leaf.split = {};
+        for (std::size_t i = 0; i < features_.size(); ++i)
+            if (found[p * features_.size() + i].gain > leaf.split.gain)
+                leaf.split = found[p * features_.size() + i];
+        std::size_t kept = 0;
+        for (const Leaf& other : leaves_)
+            kept += other.histogram.empty() ? 0 : histograms_.bytes();
+        if (!(leaf.split.gain > 0))
+            histograms_.give_back(std::move(leaf.histogram));
+        else if (kept > most_histogram_bytes)
+            leaf.histogram = {};
+    }
+}
+
+std::vector<std::uint8_t> BlockGrower::features_at(const Leaf& leaf) const {
+    if (options_.feature_fraction_bynode >= 1)
+        return std::vector<std::uint8_t>(features_.size(), 1);
+    std::vector<std::uint8_t> wanted(features_.size(), 0);
+    const std::vector<int> drawn =
+        draw_features(features_, options_.feature_fraction_bynode, scrambled(seed_, leaf.number));
+    for (const int f : drawn)
+        wanted[static_cast<std::size_t>(std::ranges::lower_bound(features_, f) -
+                                        features_.begin())] = 1;
+    return wanted;
+}
+
+void BlockGrower::split(std::size_t index, CodedTree& tree) {
+    Leaf& left = leaves_[index];
+    const FeatureSplit split = left.split;
+    const auto node = static_cast<std::int32_t>(tree.splits.size());
+    tree.splits.push_back({split.feature, split.position, ~static_cast<std::int32_t>(index),
+                           ~static_cast<std::int32_t>(leaves_.size()), split.gain,
+                           static_cast<std::uint8_t>(split.missing_left ? 1 : 0)});
+    if (split.by_set) {
+        tree.splits.back().set = static_cast<std::int32_t>(tree.sets.size());
+        tree.sets.push_back(split.set);
+    }
+    if (left.parent >= 0) {
+        auto& above = tree.splits[static_cast<std::size_t>(left.parent)];
+        (left.is_left ? above.left : above.right) = node;
+    }
+    Leaf right;
+    right.chunks.resize(left.chunks.size());
+    right.rows = partition(left, right, split);
+    left.rows -= right.rows;
+    Histogram histogram = std::move(left.histogram);
+    SideSums left_sums;
+    if (!histogram.empty()) {
+        left_sums = finder_.left_sums(split, histograms_.down(histogram, split.feature),
+                                      histograms_.up(histogram, split.feature));
+    } else {
+        for (const auto& chunk : left.chunks)
+            for (const auto& [mask, block] : chunk)
+                for (std::uint64_t rest = mask; rest != 0; rest &= rest - 1) {
+                    const auto i = static_cast<std::size_t>(std::countr_zero(rest));
+                    ((given_.down[block] >> i & 1) != 0 ? left_sums.down : left_sums.up) +=
+                        given_.packed[block * RowBlocks::block_size + i];
+                }
+    }
+    right.sums = left.sums - left_sums;
+    right.low = left.low;
+    right.high = left.high;
+    if (options_.ordered) {
+        const double middle =
+            finder_.value(left_sums, left) / 2 + finder_.value(right.sums, left) / 2;
+        (split.left_lower ? left.high : left.low) = middle;
+        (split.left_lower ? right.low : right.high) = middle;
+    }
+    left.sums = left_sums;
+    right.depth = ++left.depth;
+    left.number = 2 * static_cast<std::uint64_t>(node) + 1;
+    right.number = left.number + 1;
+    left.parent = right.parent = node;
+    left.is_left = true;
+    left.split = {};
+    leaves_.push_back(std::move(right)); // within the reserved capacity: `left` stays valid
+    if (leaves_.size() < static_cast<std::size_t>(options_.num_leaves) &&
+        (may_split(left) || may_split(leaves_.back())))
+        find_splits({&left, &leaves_.back()}, std::move(histogram));
+    else
+        histograms_.give_back(std::move(histogram));
+}
+
+// Moves rows from `left` to `right` as the attacker pushes them; returns how many.
+std::int64_t BlockGrower::partition(Leaf& left, Leaf& right, const FeatureSplit& split) {
+    const std::int8_t* const column = rows_.column(split.feature);
+    const std::int8_t shift = split.missing_left ? 1 : 0;
+    std::int8_t limits[2] = {}; // of rows that are pushed up, and down
+    std::uint8_t in_set[256] = {};
+    if (split.by_set) {
+        for (int code = 0; code < 256; ++code)
+            in_set[code ^ RowBlocks::bias] = split.set.holds(code) ? 1 : 0;
+    } else {
+        const std::uint8_t can_left = rows_.can_left(split.feature, split.position);
+        const std::uint8_t must_left = rows_.must_left(split.feature, split.position);
+        for (const bool down : {false, true})
+            limits[down ? 1 : 0] = static_cast<std::int8_t>(
+                (down == split.left_lower ? can_left : must_left) + shift - RowBlocks::bias);
+    }
+    std::vector<std::int64_t> moved(left.chunks.size());
+    pool_.run(static_cast<int>(left.chunks.size()), [&](int, int task) {
+        const auto c = static_cast<std::size_t>(task);
+        std::vector<BlockRows>& own = left.chunks[c];
+        std::vector<BlockRows>& other = right.chunks[c];
+        other.reserve(own.size());
+        std::size_t kept = 0;
+        std::int64_t count = 0;
+        for (const auto& [mask, block] : own) {
+            const std::int8_t* const codes =
+                column + static_cast<std::size_t>(block) * RowBlocks::block_size;
+            std::uint64_t stays = 0;
+            if (split.by_set) {
+                std::uint8_t flags[RowBlocks::block_size];
+                for (int i = 0; i < RowBlocks::block_size; ++i)
+                    flags[i] = in_set[static_cast<std::uint8_t>(codes[i])];
+                stays = mask & bits_of(flags);
+            } else {
+                const std::uint64_t down = mask & given_.down[block];
+                if (down != 0)
+                    stays |= down & rows_at_most(codes, limits[1], shift);
+                if (down != mask)
+                    stays |= (mask ^ down) & rows_at_most(codes, limits[0], shift);
+            }
+            const std::uint64_t goes = mask ^ stays;
+            count += std::popcount(goes);
+            const std::uint32_t number = block; // own[kept] may be this very entry
+            if (goes != 0)
+                other.push_back({goes, number});
+            if (stays != 0)
+                own[kept++] = {stays, number};
+        }
+        own.resize(kept);
+        moved[c] = count;
+    });
+    std::int64_t total = 0;
+    for (const std::int64_t count : moved)
+        total += count;
+    return total;
+}
+
+} // namespace carve

@@ -1,0 +1,180 @@
+#include "training/block_histograms.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace carve {
+
+namespace {
+
+// Bins of a feature are this far apart: a few sizes, known to the compiler, that do not put the
+// bins of all features on the same lines of the cache.
+constexpr int small_stride = 24;
+constexpr int middle_stride = 72;
+constexpr int large_stride = 264;
+constexpr int group_size = 64; // places
+
+int stride_of(int bins) {
+    return bins <= small_stride    ? small_stride
+           : bins <= middle_stride ? middle_stride
+                                   : large_stride;
+}
+
+template <int stride>
+std::uint64_t* add_line(const std::uint8_t* line, int count, std::uint64_t value,
+                        std::uint64_t* bins) {
+    int i = 0;
+    for (; i + 4 <= count; i += 4, bins += 4 * stride) {
+        bins[line[i]] += value;
+        bins[stride + line[i + 1]] += value;
+        bins[2 * stride + line[i + 2]] += value;
+        bins[3 * stride + line[i + 3]] += value;
+    }
+    for (; i < count; ++i, bins += stride)
+        bins[line[i]] += value;
+    return bins;
+}
+
+} // namespace
+
+BlockHistograms::BlockHistograms(const RowBlocks& rows, ThreadPool& pool)
+    : rows_(rows), pool_(pool) {
+    for (int place = 0; place < rows.features(); ++place) {
+        offsets_.push_back(side_);
+        strides_.push_back(stride_of(rows.bins(rows.feature_at(place))));
+        side_ += static_cast<std::size_t>(strides_.back());
+    }
+}
+
+void BlockHistograms::use(std::span<const int> features) {
+    features_.assign(features.begin(), features.end());
+    std::vector<int> places;
+    for (const int f : features)
+        places.push_back(rows_.place(f));
+    std::ranges::sort(places);
+    groups_.clear();
+    for (int first = 0; first < rows_.features(); first += group_size) {
+        Group group{first, std::min(first + group_size, rows_.features()), {}};
+        std::ranges::copy_if(places, std::back_inserter(group.used), [&](int place) {
+            return group.first_place <= place && place < group.end_place;
+        });
+        if (!group.used.empty())
+            groups_.push_back(std::move(group));
+    }
+}
+
+Histogram BlockHistograms::take() {
+    if (unused_.empty())
+        return Histogram(2 * side_);
+    Histogram found = std::move(unused_.back());
+    unused_.pop_back();
+    return found;
+}
+
+void BlockHistograms::give_back(Histogram&& histogram) {
+    if (!histogram.empty())
+        unused_.push_back(std::move(histogram));
+    histogram.clear();
+}
+
+void BlockHistograms::count_group(const Group& group, std::span<const std::uint32_t> rows,
+                                  const std::uint64_t* packed, std::uint64_t* side) const {
+    constexpr std::size_t ahead = 12; // rows
+    const std::size_t line_size = rows_.line_size();
+    const std::uint8_t* const lines = rows_.line(0) + group.first_place;
+    const int places = group.end_place - group.first_place;
+    const auto first = static_cast<std::size_t>(group.first_place);
+    const auto last = first + static_cast<std::size_t>(places);
+    std::uint64_t* const bins = side + offsets_[first];
+    const auto count_of = [&](int stride) {
+        return static_cast<int>(std::count(strides_.begin() + static_cast<std::ptrdiff_t>(first),
+                                           strides_.begin() + static_cast<std::ptrdiff_t>(last),
+                                           stride));
+    };
+    const int large = count_of(large_stride);
+    const int middle = count_of(middle_stride);
+    const int small = places - large - middle;
+    const bool uses_all = static_cast<int>(group.used.size()) == places;
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+        const std::size_t row = rows[k];
+#if defined(__GNUC__)
+        __builtin_prefetch(lines + rows[std::min(k + ahead, rows.size() - 1)] * line_size);
+#endif
+        const std::uint8_t* const line = lines + row * line_size;
+        const std::uint64_t value = packed[row];
+        if (uses_all) {
+            std::uint64_t* next = add_line<large_stride>(line, large, value, bins);
+            next = add_line<middle_stride>(line + large, middle, value, next);
+            add_line<small_stride>(line + large + middle, small, value, next);
+        } else {
+            for (const int place : group.used)
+                side[offsets_[static_cast<std::size_t>(place)] + line[place - group.first_place]] +=
+                    value;
+        }
+    }
+}
+
+void BlockHistograms::count(std::span<const std::vector<BlockRows>> chunks,
+                            std::span<const std::uint64_t> packed,
+                            std::span<const std::uint64_t> down, Histogram& histogram) {
+    if (lists_.size() < chunks.size())
+        lists_.resize(chunks.size());
+    pool_.run(static_cast<int>(chunks.size()), [&](int, int c) {
+        RowList& list = lists_[static_cast<std::size_t>(c)];
+        list[0].clear();
+        list[1].clear();
+        for (const auto& [mask, block] : chunks[static_cast<std::size_t>(c)])
+            for (const std::size_t up : {0, 1}) {
+                std::uint64_t rest = mask & (up != 0 ? ~down[block] : down[block]);
+                for (const std::uint32_t first = block * RowBlocks::block_size; rest != 0;
+                     rest &= rest - 1)
+                    list[up].push_back(first + static_cast<std::uint32_t>(std::countr_zero(rest)));
+            }
+    });
+    // Tasks count a group of features, or, where there are few groups, a part of the rows of one.
+    for (const int f : features_) {
+        const std::size_t first = offset(f);
+        const auto n = static_cast<std::size_t>(rows_.bins(f));
+        for (const std::size_t side : {std::size_t{0}, side_})
+            std::fill_n(histogram.begin() + static_cast<std::ptrdiff_t>(side + first), n, 0);
+    }
+    const int groups = static_cast<int>(groups_.size());
+    const int parts = pool_.size() == 1 || groups >= 2 * pool_.size()
+                          ? 1
+                          : std::min(pool_.size(), static_cast<int>(chunks.size()));
+    while (static_cast<int>(parts_.size()) + 1 < parts)
+        parts_.emplace_back(2 * side_);
+    pool_.run(groups * parts, [&](int, int task) {
+        const int part = task / groups;
+        Histogram& own = part == 0 ? histogram : parts_[static_cast<std::size_t>(part) - 1];
+        for (std::size_t c = static_cast<std::size_t>(part); c < chunks.size();
+             c += static_cast<std::size_t>(parts))
+            for (const std::size_t up : {0, 1})
+                count_group(groups_[static_cast<std::size_t>(task % groups)], lists_[c][up],
+                            packed.data(), own.data() + (up != 0 ? side_ : 0));
+    });
+}
+
+void BlockHistograms::finish(int feature, Histogram& histogram) {
+    const auto n = static_cast<std::size_t>(rows_.bins(feature));
+    for (const std::size_t side : {std::size_t{0}, side_}) {
+        const std::size_t first = side + offset(feature);
+        for (Histogram& part : parts_)
+            for (std::size_t b = first; b < first + n; ++b) {
+                histogram[b] += part[b];
+                part[b] = 0;
+            }
+    }
+}
+
+void BlockHistograms::subtract(int feature, const Histogram& smaller, Histogram& larger) const {
+    const auto n = static_cast<std::size_t>(rows_.bins(feature));
+    for (const std::size_t side : {std::size_t{0}, side_}) {
+        const std::size_t first = side + offset(feature);
+        for (std::size_t b = first; b < first + n; ++b)
+            larger[b] -= smaller[b];
+    }
+}
+
+} // namespace carve

@@ -1,0 +1,78 @@
+// Histograms of leaves: per feature and bin, the packed sums of the rows that the attacker pushes
+// down, and of those that it pushes up. Both orientations of every split follow from these.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "running/thread_pool.hpp"
+#include "training/row_blocks.hpp"
+
+namespace carve {
+
+// The rows of one block that are in a leaf.
+struct BlockRows {
+    std::uint64_t mask;
+    std::uint32_t block;
+};
+
+using Histogram = std::vector<std::uint64_t>;
+
+class BlockHistograms {
+  public:
+    BlockHistograms(const RowBlocks& rows, ThreadPool& pool);
+
+    // Features to count from now on, ascending.
+    void use(std::span<const int> features);
+
+    // Histograms with arbitrary content.
+    Histogram take();
+    void give_back(Histogram&& histogram);
+    std::size_t bytes() const { return 2 * side_ * sizeof(std::uint64_t); }
+
+    // Counts the rows of all chunks. `packed` is per padded row, `down` per block.
+    void count(std::span<const std::vector<BlockRows>> chunks,
+               std::span<const std::uint64_t> packed, std::span<const std::uint64_t> down,
+               Histogram& histogram);
+    // Completes one feature of the histogram that was counted last: to be called once for each.
+    void finish(int feature, Histogram& histogram);
+    // larger -= smaller, of one feature.
+    void subtract(int feature, const Histogram& smaller, Histogram& larger) const;
+
+    const std::uint64_t* down(const Histogram& histogram, int feature) const {
+        return histogram.data() + offset(feature);
+    }
+    const std::uint64_t* up(const Histogram& histogram, int feature) const {
+        return histogram.data() + side_ + offset(feature);
+    }
+
+  private:
+    struct Group { // of places in a line that are counted together
+        int first_place;
+        int end_place;
+        std::vector<int> used; // places in it
+    };
+    using RowList = std::array<std::vector<std::uint32_t>, 2>; // pushed down, pushed up
+
+    std::size_t offset(int feature) const {
+        return offsets_[static_cast<std::size_t>(rows_.place(feature))];
+    }
+    void count_group(const Group& group, std::span<const std::uint32_t> rows,
+                     const std::uint64_t* packed, std::uint64_t* side) const;
+
+    const RowBlocks& rows_;
+    ThreadPool& pool_;
+    std::size_t side_ = 0;             // bins of one side
+    std::vector<std::size_t> offsets_; // per place
+    std::vector<int> strides_;         // per place
+    std::vector<Group> groups_;
+    std::vector<int> features_;    // in use
+    std::vector<RowList> lists_;   // per chunk
+    std::vector<Histogram> parts_; // of other threads; all 0 between two counts
+    std::vector<Histogram> unused_;
+};
+
+} // namespace carve

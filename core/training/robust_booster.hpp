@@ -1,0 +1,53 @@
+// Boosting against norm inf: every round adds a tree per output at the worst scores that the trees
+// before leave to each row.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "running/thread_pool.hpp"
+#include "training/block_forest.hpp"
+#include "training/block_grower.hpp"
+#include "training/block_objective.hpp"
+
+namespace carve {
+
+class RobustBooster {
+  public:
+    // `rows` must outlive this object.
+    RobustBooster(const RowBlocks& rows, Task task, int outputs, std::span<const double> targets,
+                  std::span<const double> weights, const BoostingOptions& options, int threads);
+
+    // Adds a tree per output, unless none of them has a split. If rows or features are drawn,
+    // other draws are tried before giving up. If `go_on` returns false nothing is added either.
+    bool round(const std::function<bool()>& go_on);
+
+    const std::vector<double>& bias() const { return bias_; }
+    const std::vector<CodedTree>& trees() const { return trees_; } // output after output, by rounds
+    int outputs() const { return objective_.outputs(); }
+
+  private:
+    std::vector<std::uint32_t> draw_blocks(std::uint64_t seed) const;
+    void update_scores(std::span<const std::uint32_t> blocks);
+    SumFormat find_gradients(std::span<const std::uint32_t> blocks, int output, std::uint64_t seed);
+    float* scores(std::size_t block);
+
+    const RowBlocks& rows_;
+    BoostingOptions options_;
+    ThreadPool pool_;
+    BlockObjective objective_;
+    BlockGrower grower_;
+    std::vector<double> bias_;
+    std::vector<CodedTree> trees_;
+    BlockForest forest_;
+    std::vector<float> scores_;         // per block, lane and row
+    std::vector<std::size_t> seen_;     // per block: trees in its scores
+    std::vector<std::uint64_t> down_;   // per block, of the output that is grown
+    std::vector<std::uint64_t> packed_; // per padded row
+    std::vector<float> gradients_;      // per row of the drawn blocks: 64 gradients, 64 hessians
+    std::uint64_t rounds_ = 0;          // draws that were made
+};
+
+} // namespace carve
