@@ -233,6 +233,24 @@ void bind_boosting(nb::module_& module) {
                 return found;
             },
             "Grows a tree per output. Returns False, and adds none, if none has a split.")
+        .def(
+            "set_scores",
+            [](RobustBooster& self, const Numbers& low, const Numbers& high) {
+                self.set_scores(view(low), view(high));
+            },
+            "low"_a, "high"_a,
+            "Replaces the scores of all rows, flat, per row of X and output: the worst ones twice, "
+            "or, for a regression, the lowest and the highest. The next round grows at these.")
+        .def(
+            "trees_from",
+            [](const RobustBooster& self, std::size_t first) {
+                const auto& trees = self.trees();
+                return std::vector<CodedTree>(
+                    trees.begin() + static_cast<std::ptrdiff_t>(std::min(first, trees.size())),
+                    trees.end());
+            },
+            "first"_a, "the trees from number `first` on")
+        .def_prop_ro("n_trees", [](const RobustBooster& self) { return self.trees().size(); })
         .def_prop_ro(
             "bias", [](const RobustBooster& self) { return array_of(self.bias()); },
             nb::rv_policy::move, "scores before the first tree, one per output")

@@ -53,6 +53,25 @@ RobustBooster::RobustBooster(const RowBlocks& rows, Task task, int outputs,
             static_cast<float>(bias_[objective_.outputs() == 1 ? 0 : i / block_size % lanes]);
 }
 
+void RobustBooster::set_scores(std::span<const double> low, std::span<const double> high) {
+    const auto lanes = static_cast<std::size_t>(objective_.lanes());
+    const std::size_t outputs = objective_.needs_both_ends() ? 1 : lanes;
+    const std::size_t size = static_cast<std::size_t>(rows_.source_rows()) * outputs;
+    if (low.size() != size || high.size() != size)
+        throw std::invalid_argument("one score per row of X and output is needed");
+    for (std::size_t block = 0; block < rows_.blocks(); ++block) {
+        const std::int64_t* const source = rows_.source(block);
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+            const auto& given = lane >= outputs ? high : low;
+            float* const own = scores(block) + lane * block_size;
+            for (std::size_t i = 0; i < static_cast<std::size_t>(rows_.rows_in(block)); ++i)
+                own[i] = static_cast<float>(
+                    given[static_cast<std::size_t>(source[i]) * outputs + lane % outputs]);
+        }
+        seen_[block] = forest_.size();
+    }
+}
+
 float* RobustBooster::scores(std::size_t block) {
     return scores_.data() + block * block_size * static_cast<std::size_t>(objective_.lanes());
 }

@@ -24,6 +24,10 @@ class RobustBooster {
     // other draws are tried before giving up. If `go_on` returns false nothing is added either.
     bool round(const std::function<bool()>& go_on);
 
+    // Replaces the scores of all rows, per row of X and output: the worst ones, or, for a
+    // regression, the lowest in `low` and the highest in `high`. The next round grows at these.
+    void set_scores(std::span<const double> low, std::span<const double> high);
+
     const std::vector<double>& bias() const { return bias_; }
     const std::vector<CodedTree>& trees() const { return trees_; } // output after output, by rounds
     int outputs() const { return objective_.outputs(); }

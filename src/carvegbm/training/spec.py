@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from carvegbm.attacker import Attacker
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import Evaluation
@@ -74,6 +77,9 @@ class FitResult:
     measures : mapping, optional
         Accuracy and proven robustness on the validation rows (regression: error and worst error),
         if the trainer measured them.
+    margins : array, optional
+        Lower bound on the worst margin of every validation row, if the trainer knows one. Of a
+        regression, minus an upper bound on the distance of the worse end from the target.
     """
 
     model: GBDTModel
@@ -83,12 +89,15 @@ class FitResult:
     evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     n_open_thresholds: int | None = None
     measures: Mapping[str, float] | None = None
+    margins: npt.NDArray[np.float64] | None = None
 
 
 class Trainer(Protocol):
     """A training method."""
 
     spec: TrainSpec
+    n_first: int | None
+    """How many models of every path the search judges at first; None: all."""
 
     def search_space(self, n_rows: int) -> Sequence[Params]:
         """Return the parameters to try on `n_rows` training rows, cheapest first."""

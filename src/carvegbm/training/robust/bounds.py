@@ -1,0 +1,215 @@
+"""Robust training against norm inf: trees grown and refitted at tree-wise bounds.
+
+The bound of a row is the sum over trees of the worst leaf that the attacker can push it into. It is
+a lower bound on the worst margin, and a minimum of linear functions of the leaf scores: growing
+takes gradients at it, the refit minimises its loss by Adam, and validation rows are judged by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from carvegbm import _core
+from carvegbm.training.binning import BinMapper, reach_bins
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.robust.booster import CodedRows, Coder, RobustTrees, margins
+from carvegbm.training.robust.trainer import FEW_ROWS, Growth, RobustSettings, RobustTrainer
+from carvegbm.training.spec import FitResult, Params, TrainSpec
+
+__all__ = ["BoundTrainer"]
+
+Floats = npt.NDArray[np.float64]
+Coded = tuple[BinMapper, CodedRows, CodedRows | None]
+
+_SAMPLE = 20_000  # rows that thresholds are placed by
+_MANY_ROWS = 10_000
+_MIN_DRAWN, _DRAWN_SHARE = 20_000, 10  # rows per tree: so many, or one in so many
+_MANY_FEATURES = 100
+_MAX_BIN = (127, 31)  # per feature: of few features, and of many
+_NODE_SHARE = 0.5
+_SCREENING = 6  # every configuration is first tried with one round in so many
+_STAGE = 4  # rounds between refits of all trees so far, for several outputs
+_STAGE_CROWDING = 0.35
+_BLOCK = 64  # rows
+_MAX_VISITS = 1_600_000  # of rows, in a refit
+_MIN_VISITS = 50_000
+
+
+class BoundTrainer(RobustTrainer):
+    """Trainer for norm inf."""
+
+    def __init__(self, spec: TrainSpec, settings: RobustSettings) -> None:
+        super().__init__(spec, settings)
+        self._coded: dict[tuple[float, float | None], Coded] = {}
+        self._coded_rows: Dataset | None = None
+
+    def search_space(self, n_rows: int) -> Sequence[Params]:
+        """Return the configurations to compare, the default first."""
+        settings, staged = self.settings, self.n_outputs > 1
+        members, ordered, shares = (1,), (False, True), (1.0, 0.75)
+        if staged:
+            ordered, shares = (False,), (1.0,)
+        elif n_rows < FEW_ROWS:
+            members, ordered, shares = (3,), (True,), (1.0,)
+        elif n_rows < _MANY_ROWS:
+            members = (1, 3)
+        if self.task == "regression":
+            shares = (1.0,)
+        if settings.n_members is not None:
+            members = (settings.n_members,)
+        most = max(1, self.spec.n_rounds // 10)
+        crowding = settings.max_crowding
+        if crowding is None:
+            crowding = (_STAGE_CROWDING,) if staged and n_rows >= FEW_ROWS else (None,)
+        min_rows = settings.min_child_samples or (int(self.spec.params["min_data_in_leaf"]),)
+        if settings.min_child_samples is None and n_rows < FEW_ROWS:
+            min_rows = (5, 20)
+        names = ("n_members", "ordered", "budget_share", "max_crowding", "min_child_samples")
+        found = product(members, ordered, shares, crowding, min_rows)
+        return [dict(zip(names, (min(n, most), *each), strict=True)) for n, *each in found]
+
+    def fit_path(
+        self, params: Params, train: Dataset, valid: Dataset | None
+    ) -> Iterator[tuple[Params, FitResult]]:
+        """Yield models of one growth: a small one, then one per refit strength, the usual one first.
+
+        With several outputs, yield after every stage: a few rounds, and a refit of all trees so
+        far. `params` may fix "rounds" and "leaf_l2".
+        """
+        members = int(params["n_members"])
+        n_rounds = int(params.get("rounds", max(1, self.spec.n_rounds // members)))
+        bins, coded, coded_valid = self._code(params, train, valid)
+        growths = [self._start(params, coded, coded_valid, number) for number in range(members)]
+        strengths = self._strengths(params, len(train))
+        if self.n_outputs > 1 and strengths[0] is not None:
+            yield from self._stages(params, growths, (bins, coded, coded_valid), n_rounds)
+            return
+        sizes = {n_rounds}
+        if "rounds" not in params and strengths[0] is not None:
+            sizes.add(max(1, n_rounds // (2 if len(train) < FEW_ROWS else _SCREENING)))
+        for size in sorted(sizes):
+            for growth in growths:
+                self.grow(growth, size)
+            grown = [self.kept(growth) for growth in growths]
+            for strength in strengths if size == n_rounds else strengths[:1]:
+                trees = RobustTrees.average(
+                    [self._refit(member, coded, strength) for member in grown]
+                )
+                found = {**params, "rounds": size, "leaf_l2": strength}
+                yield found, self._judged(found, trees, bins, growths[0])
+            if growths[0].stopped_because in ("interrupted", "time limit"):
+                return
+
+    def _stages(
+        self, params: Params, growths: Sequence[Growth], rows: Coded, n_rounds: int
+    ) -> Iterator[tuple[Params, FitResult]]:
+        """Yield the model after every stage; growing goes on from the refitted scores."""
+        bins, coded, valid = rows
+        (strength,) = self._strengths(params, len(coded.data))[:1]
+        for end in sorted({*range(_STAGE, n_rounds, _STAGE), n_rounds}):
+            for growth in growths:
+                self.grow(growth, end)
+                growth.trees = self._refit(growth.trees, coded, strength)
+                low, high = coded.worst_scores(growth.trees)
+                growth.booster.set_scores(low.ravel(), high.ravel())
+                if valid is not None:
+                    growth.low, growth.high = valid.worst_scores(growth.trees)
+            found = {**params, "rounds": end, "leaf_l2": strength}
+            trees = RobustTrees.average([growth.trees for growth in growths])
+            yield found, self._judged(found, trees, bins, growths[0])
+            if growths[0].stopped_because != "rounds":
+                return
+
+    # ── parts of a path ──────────────────────────────────────────────────────────────────────
+
+    def _code(self, params: Params, train: Dataset, valid: Dataset | None) -> Coded:
+        """Return thresholds and coded rows, which paths on the same rows share."""
+        if self._coded_rows is not train:
+            self._coded.clear()
+            self._coded_rows = train
+        share, crowding = float(params["budget_share"]), params.get("max_crowding")
+        if (share, crowding) not in self._coded:
+            spec, blank = self.spec, self.spec.model.blank()
+            bins = self._bins(train, share, crowding)
+            attackers = (
+                replace(spec.attacker, budget=share * spec.attacker.budget),
+                spec.attacker if share > 0 else replace(spec.attacker, budget=0.0),
+            )
+            own, whole = (Coder(bins, a, blank, self.task, spec.threads) for a in attackers)
+            coded_valid = None if valid is None else whole.code(valid)
+            self._coded[share, crowding] = bins, own.code(train, self.seed), coded_valid
+        return self._coded[share, crowding]
+
+    def _bins(self, train: Dataset, share: float, crowding: float | None) -> BinMapper:
+        rule = self.spec.exclusion_rule().with_budget_share(share)
+        rows = train
+        if len(train) > _SAMPLE:
+            drawn = np.random.default_rng(self.seed).choice(len(train), _SAMPLE, replace=False)
+            rows = train.take(np.sort(drawn))
+        most = self.settings.max_bin or _MAX_BIN[train.X.shape[1] > _MANY_FEATURES]
+        bins = reach_bins(rows, rule, self.spec.threads).choose(min(most, _MAX_BIN[0]), crowding)
+        if rows is train:
+            return bins
+        missing = np.flatnonzero(np.isnan(train.X.min(axis=0)))
+        return replace(
+            bins,
+            lower=np.fmin.reduce(train.X, axis=0),
+            upper=np.fmax.reduce(train.X, axis=0),
+            missing=frozenset(missing.tolist()).difference(bins.categories),
+        )
+
+    def _start(
+        self, params: Params, coded: CodedRows, valid: CodedRows | None, number: int
+    ) -> Growth:
+        drawn = max(_MIN_DRAWN, len(coded.data) // _DRAWN_SHARE)
+        options = self.growing_options(
+            params,
+            self.seed + number,
+            feature_fraction_bynode=self.settings.colsample_bynode or _NODE_SHARE,
+            bagging_fraction=min(1.0, drawn / len(coded.data)),
+        )
+        return Growth.start(coded.booster(options, self.n_outputs), valid)
+
+    def _strengths(self, params: Params, n_rows: int) -> list[float | None]:
+        """Return the L2 strengths of the refit, the usual one first; None: no refit."""
+        if params["budget_share"] == 0:
+            return [None]
+        if "leaf_l2" in params:
+            return [params["leaf_l2"]]
+        if self.settings.leaf_l2 is not None:
+            return list(self.settings.leaf_l2)
+        if self.n_outputs > 1:
+            return [5e-4]
+        if n_rows < FEW_ROWS:
+            return [1e-3]
+        if n_rows < _MANY_ROWS:
+            return [1e-3, 1e-4, 3e-3]
+        return [50 / n_rows, 10 / n_rows, 250 / n_rows]
+
+    def _refit(
+        self, trees: RobustTrees, coded: CodedRows, strength: float | None
+    ) -> RobustTrees:
+        if strength is None or not trees.trees:
+            return trees
+        n = len(coded.data)
+        epochs = 8 if self.n_outputs > 1 else 4 if n >= _MANY_ROWS else 80
+        visits = min(max(epochs * n, _MIN_VISITS), _MAX_VISITS)
+        blocks = max(1, min(64 if n > 100_000 else 32, n // (4 * _BLOCK)))
+        steps = max(50, visits // (_BLOCK * blocks))
+        options = _core.RefitOptions(
+            steps=steps, blocks_per_batch=blocks, l2=strength, seed=self.seed
+        )
+        return coded.refit(trees, options)
+
+    def _judged(
+        self, params: Params, trees: RobustTrees, bins: BinMapper, growth: Growth
+    ) -> FitResult:
+        found = None
+        if growth.valid is not None and params["budget_share"] > 0:
+            found = margins(growth.valid.data, self.task, *growth.valid.worst_scores(trees))
+        return self.result(trees, bins, growth, found, int(params["n_members"]))
