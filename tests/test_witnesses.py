@@ -14,8 +14,7 @@ import oracle
 from asking import product_attacker
 from carvegbm import _core
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.refitting.batches import FreeScores
-from carvegbm.training.refitting.witness_batches import WitnessBatches, needs_witnesses
+from carvegbm.training.leaf_refit import PackedScores, WitnessBatches, needs_witnesses
 from generators import NORMS, make_case
 from joining import dealt
 from random_trees import USUAL_SCORES
@@ -103,7 +102,7 @@ def test_the_slope_is_that_of_the_margins_at_the_witnesses(seed, norm, task):
     p = Pressed(seed, norm, "any", task)
     force = np.random.default_rng(seed).normal(size=len(p.rows))
     slope = p.core.slope(force, 1)
-    free = FreeScores(p.ensemble)
+    free = PackedScores(p.ensemble)
     step = np.random.default_rng(seed + 1).normal(size=len(free.may_change)) * free.may_change
     step = free.unpack(step).ravel()
     # With no passes the witnesses stay, and the margins are linear in the scores, as far as the
@@ -247,7 +246,7 @@ def test_both_ends_of_a_regression_are_pressed(seed, norm):
     wanted = np.array([0.0, 1.0, -1.0])
     attacker = product_attacker(case.attacker)
     batches = WitnessBatches(case.ensemble, attacker, Dataset(X, wanted), 1)
-    found = batches.outcomes(FreeScores(case.ensemble).pack(case.ensemble.scores), 1.0)
+    found = batches.outcomes(PackedScores(case.ensemble).pack(case.ensemble.scores), 1.0)
     slack = rounding(case.ensemble, case.ensemble.scores)
     for i, x in enumerate(X.tolist()):
         low, high = (float(e[0]) for e in oracle.output_range(case.ensemble, x, case.attacker))

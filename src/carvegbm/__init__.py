@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         RobustClassifier,
         RobustRegressor,
     )
-    from carvegbm.training.refitting.refit import robust_refit
+    from carvegbm.training.robust_refit import robust_refit
     from carvegbm.training.tuning import tune
     from carvegbm.verification import Verification, verify
 
@@ -108,7 +108,7 @@ _MODULE_OF = {
         "spread": "is_large_spread spread",
         "training.estimators": "LargeSpreadClassifier LargeSpreadRegressor RobustClassifier "
         "RobustRegressor",
-        "training.refitting.refit": "robust_refit",
+        "training.robust_refit": "robust_refit",
         "training.tuning": "tune",
         "verification": "Verification verify",
     }.items()

@@ -103,7 +103,7 @@ def test_an_interrupt_while_the_last_trial_grows_keeps_all_there_is():
 
 
 def test_an_interrupt_during_a_scouts_descent_ends_the_search(monkeypatch):
-    from carvegbm.training.refitting.batches import Batches
+    from carvegbm.training.leaf_refit import BoundBatches as Batches
 
     original, calls = Batches.slope, []
 
@@ -122,7 +122,7 @@ def test_an_interrupt_during_a_scouts_descent_ends_the_search(monkeypatch):
     assert model.robust_score(*valid) == model.training_report_.chosen.robustness
 
 
-@pytest.mark.parametrize("where", ["proven", "refit_ensemble", "with_scores", "crowding"])
+@pytest.mark.parametrize("where", ["prove", "prove_refit", "with_scores", "crowding"])
 def test_an_interrupt_anywhere_between_keeps_the_trials_that_are_finished(monkeypatch, where):
     owner = GBDTModel if where == "with_scores" else job
     original, calls = getattr(owner, where), []
@@ -151,7 +151,7 @@ def test_an_interrupt_before_the_first_trial_is_an_interrupt(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job, "proven", interrupted)
+    monkeypatch.setattr(job, "prove", interrupted)
     (X, y), valid = split(n=120)
     with pytest.raises(KeyboardInterrupt):
         classifier().fit(X, y, eval_set=valid)

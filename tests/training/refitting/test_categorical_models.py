@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.refitting.rewriting import rewriter
+from carvegbm.training.score_writer import writer_of
 from readers.categorical_models import lightgbm_model, rows_for, xgboost_model
 
 
 def rewritten(source, model, rows):
     """A copy of the source with scores of one and a half times, and the ensemble of these."""
-    writer = rewriter(source, model)
-    scores = writer.held(model.scores * 1.5)
+    writer = writer_of(source, model)
+    scores = writer.stored(model.scores * 1.5)
     return writer.write(scores, model.check_data(rows, allow_infinite=True)), scores
 
 

@@ -11,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carvegbm as cg
-from carvegbm import _core
-from carvegbm.training import inputs
+from carvegbm.training import inputs, leaf_refit
+from carvegbm.training import robust_refit as refit_module
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.refitting import batches
-from carvegbm.training.refitting import refit as refit_module
-from carvegbm.training.refitting.descent import Defence, DescentSettings
-from carvegbm.training.refitting.refit import refit_ensemble
+from carvegbm.training.leaf_refit import RefitProblem, RefitSettings
+from carvegbm.training.robust_refit import prove_refit
 from training import problems
 from training.refits import (
     crowded_problem,
@@ -30,8 +28,8 @@ from training.refits import (
 
 def by_default(monkeypatch, **values):
     """Other defaults of the descent's settings."""
-    settings = functools.partial(DescentSettings, **values)
-    monkeypatch.setattr(refit_module, "DescentSettings", settings)
+    settings = functools.partial(RefitSettings, **values)
+    monkeypatch.setattr(refit_module, "RefitSettings", settings)
 
 
 @pytest.mark.parametrize("norm", ["inf", 1])
@@ -40,7 +38,7 @@ def test_reach_found_anew_gives_the_result_of_reach_that_is_kept(monkeypatch, no
     by_default(monkeypatch, batch=13)
     found = []
     for memory in (1 << 28, 20_000, 0):
-        monkeypatch.setattr(batches, "_MOST_MEMORY", memory)
+        monkeypatch.setattr(leaf_refit, "_MAX_MEMORY", memory)
         better = refit(model.ensemble_, train, valid, model.attacker_, learning_rate=0.03)
         found.append(better)
     assert np.array_equal(found[0].scores, found[1].scores)
@@ -48,28 +46,9 @@ def test_reach_found_anew_gives_the_result_of_reach_that_is_kept(monkeypatch, no
     assert found[0] != model.ensemble_
 
 
-def test_memory_holds_no_more_than_its_bound(monkeypatch):
-    model, (X, y), _ = trained(n=300)
-    labelled = Dataset(X, y)
-    scores = model.ensemble_.scores.ravel()
-
-    def margins():
-        rows = batches.Batches(model.ensemble_, model.attacker_, labelled, 1, size=10)
-        return rows.outcomes(scores, 1.0)["margin"], rows.memory
-
-    everything, all_kept = margins()
-    core = model.attacker_.core(model.ensemble_)
-    whole = _core.WorstCases(model.ensemble_.core, core, X, y.astype(np.int32), 1)
-    assert np.array_equal(everything, whole.outcomes(scores, 1.0, 1)["margin"])
-    monkeypatch.setattr(batches, "_MOST_MEMORY", all_kept // 2)
-    bounded, kept = margins()
-    assert np.array_equal(bounded, everything)
-    assert 0 < kept <= all_kept // 2
-
-
 def test_small_batches_still_find_robust_scores(monkeypatch):
     by_default(monkeypatch, batch=7)
-    monkeypatch.setattr(batches, "_MOST_MEMORY", 0)
+    monkeypatch.setattr(leaf_refit, "_MAX_MEMORY", 0)
     train, valid = crowded_problem(0), crowded_problem(1)
     attacker = cg.Attacker("inf", 0.1)
     weight = np.where(np.arange(60) < 30, 0.0, 1.0)
@@ -133,7 +112,7 @@ def test_split_off_takes_a_fifth_of_every_class(counts, seed):
 
 
 def test_an_interrupt_keeps_the_best_iterate_so_far(monkeypatch):
-    original, calls = batches.Batches.slope, []
+    original, calls = leaf_refit.BoundBatches.slope, []
 
     def slope(self, *arguments):
         calls.append(None)
@@ -141,16 +120,18 @@ def test_an_interrupt_keeps_the_best_iterate_so_far(monkeypatch):
             raise KeyboardInterrupt
         return original(self, *arguments)
 
-    monkeypatch.setattr(batches.Batches, "slope", slope)
+    monkeypatch.setattr(leaf_refit.BoundBatches, "slope", slope)
     train, valid = crowded_problem(0), crowded_problem(1)
     attacker = cg.Attacker("inf", 0.1)
     labelled = [Dataset(X, y) for X, y in (train, valid)]
-    result = refit_ensemble(
-        stumps([3.0, 1.0, 1.0]), Defence(attacker, *labelled), DescentSettings(rate=0.05, threads=1)
+    result = prove_refit(
+        stumps([3.0, 1.0, 1.0]),
+        RefitProblem(attacker, *labelled),
+        RefitSettings(rate=0.05, threads=1),
     )
-    assert result.descent.interrupted
+    assert result.refit.interrupted
     assert len(calls) == 100
-    assert result.end.robustness[0] == 1
+    assert result.end["robustness"] == 1
 
 
 def test_the_last_step_is_judged_too():

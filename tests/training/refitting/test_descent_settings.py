@@ -10,13 +10,18 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.refitting.batches import Batches, FreeScores
-from carvegbm.training.refitting.descent import Defence, DescentSettings, descend
+from carvegbm.training.leaf_refit import (
+    BoundBatches,
+    PackedScores,
+    RefitProblem,
+    RefitSettings,
+    refit_leaves,
+)
 from training import problems
 from training.refits import stumps
 
 ATTACKER = cg.Attacker("inf", 0.05)
-PLAIN = DescentSettings(steps=20, rate=0.02, falling=False, threads=1)
+PLAIN = RefitSettings(l2=0.1 / 18, steps=20, rate=0.02, falling=False, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -33,22 +38,22 @@ def rows():
 
 
 def scores_of(model, rows, settings=PLAIN, valid=None):
-    return descend(model, Defence(ATTACKER, rows, valid), settings).scores
+    return refit_leaves(model, RefitProblem(ATTACKER, rows, valid), settings).scores
 
 
 def test_without_validation_rows_the_last_average_is_kept(model, rows):
-    alone = descend(model, Defence(ATTACKER, rows), PLAIN)
+    alone = refit_leaves(model, RefitProblem(ATTACKER, rows), PLAIN)
     assert alone.best is None
     assert alone.checks == []
     by_loss = replace(PLAIN, patience=None, loss_weight=100.0)
-    watched = descend(model, Defence(ATTACKER, rows, rows), by_loss)
+    watched = refit_leaves(model, RefitProblem(ATTACKER, rows, rows), by_loss)
     assert watched.best.step == 20  # the loss fell all the way, so that both kept the same
     assert np.array_equal(alone.scores, watched.scores)
 
 
 def test_the_loss_falls_and_scores_of_other_outputs_stay_zero(model, rows):
-    batches = Batches(model, ATTACKER, rows, 1)
-    free = FreeScores(model)
+    batches = BoundBatches(model, ATTACKER, rows, 1)
+    free = PackedScores(model)
     found = scores_of(model, rows)
     before, after = (
         batches.outcomes(free.pack(scores), 1.0)["loss"].mean() for scores in (model.scores, found)
@@ -58,12 +63,12 @@ def test_the_loss_falls_and_scores_of_other_outputs_stay_zero(model, rows):
 
 
 def test_scores_are_packed_one_per_leaf_where_trees_count_for_one_output(model):
-    free = FreeScores(model)
+    free = PackedScores(model)
     assert free.output.tolist() == [0, 1, 2] * 6
     assert np.array_equal(free.unpack(free.pack(model.scores)), model.scores)
     assert free.pack(model.scores).shape == (model.n_leaves,)
     several = stumps([1.0, 2.0], n_outputs=3)
-    free = FreeScores(several)
+    free = PackedScores(several)
     assert len(free.output) == 0
     assert np.array_equal(free.unpack(free.pack(several.scores)), several.scores)
 
@@ -83,8 +88,8 @@ def test_epochs_are_steps_by_another_measure(model, rows):
     by_steps = scores_of(model, rows, replace(small, steps=15))
     by_epochs = scores_of(model, rows, replace(small, steps=1, epochs=3))
     assert np.array_equal(by_steps, by_epochs)
-    watched = Defence(ATTACKER, rows, rows)
-    each = descend(model, watched, replace(small, epochs=3, check_every=None, patience=None))
+    watched = RefitProblem(ATTACKER, rows, rows)
+    each = refit_leaves(model, watched, replace(small, epochs=3, check_every=None, patience=None))
     assert [check.step for check in each.checks] == [0, 5, 10, 15]
 
 
@@ -99,9 +104,9 @@ def test_shuffled_batches_differ_by_seed_and_not_by_threads(model, rows):
 def test_every_epoch_sees_every_row_once_in_any_order(model, rows):
     weight = np.random.default_rng(0).random(300)
     weighed = replace(rows, weight=weight)
-    batches = Batches(model, ATTACKER, weighed, 1, size=70, order=np.random.default_rng(0))
-    whole = Batches(model, ATTACKER, weighed, 1)
-    packed = FreeScores(model).pack(model.scores)
+    batches = BoundBatches(model, ATTACKER, weighed, 1, size=70, order=np.random.default_rng(0))
+    whole = BoundBatches(model, ATTACKER, weighed, 1)
+    packed = PackedScores(model).pack(model.scores)
     expected = whole.slope(0, packed, 1.0)
     assert batches.count == 5
     for _ in range(3):
@@ -116,13 +121,8 @@ def test_every_epoch_sees_every_row_once_in_any_order(model, rows):
         assert sum(parts) / sum(shares) == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_pull_given_directly_is_l2_by_another_measure(model, rows):
-    pulled = scores_of(model, rows, replace(PLAIN, l2=99.0, pull=0.3 / model.n_trees))
-    assert np.array_equal(pulled, scores_of(model, rows, replace(PLAIN, l2=0.3)))
-
-
-def test_a_strong_pull_leads_to_the_anchor(model, rows):
-    strong = replace(PLAIN, steps=400, pull=1e3, rate=0.02, falling=True)
+def test_a_strong_l2_leads_to_the_anchor(model, rows):
+    strong = replace(PLAIN, steps=400, l2=1e3, rate=0.02, falling=True)
     anchor = np.where(model.scores != 0, 0.25, 0.0)
     assert np.abs(scores_of(model, rows, strong)).max() < 1e-2
     found = scores_of(model, rows, replace(strong, anchor=anchor))
@@ -153,7 +153,7 @@ def test_a_falling_rate_takes_smaller_steps(model, rows):
 
 def test_a_weight_on_the_loss_prefers_a_smaller_loss_among_the_robust(model, rows):
     how = replace(PLAIN, steps=60, rate=0.1, patience=None, loss_weight=10.0)
-    found = descend(model, Defence(ATTACKER, rows, rows), how)
+    found = refit_leaves(model, RefitProblem(ATTACKER, rows, rows), how)
     able = [c for c in found.checks if c.robustness >= found.checks[0].robustness]
     assert found.best == max(able, key=lambda c: c.robustness - 10.0 * c.loss)
 
@@ -162,7 +162,7 @@ def test_numbers_are_judged_by_their_loss_alone():
     rows = Dataset(*problems.numbers(200))
     booster = lightgbm.LGBMRegressor(n_estimators=8, num_leaves=6, n_jobs=1, verbose=-1)
     model = cg.load(booster.fit(rows.X, rows.y))
-    found = descend(model, Defence(ATTACKER, rows, rows), replace(PLAIN, patience=None))
+    found = refit_leaves(model, RefitProblem(ATTACKER, rows, rows), replace(PLAIN, patience=None))
     assert all(check.robustness is None for check in found.checks)
     assert found.best == min(found.checks, key=lambda check: check.loss)
     assert found.best.loss < 0.9 * found.checks[0].loss

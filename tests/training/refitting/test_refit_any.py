@@ -20,7 +20,7 @@ from sklearn.preprocessing import minmax_scale
 
 import carvegbm as cg
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.refitting.numbers import worst_errors
+from carvegbm.training.robust_refit import worst_errors
 from training import problems
 from training.refits import refit, robustness, same_trees
 
@@ -126,17 +126,17 @@ def test_the_accuracy_floor_counts_for_any_ensemble():
 
 def test_rows_without_a_verdict_count_as_not_robust(monkeypatch):
     """A refit whose rows are all unknown is proven of nothing, and is not taken."""
-    from carvegbm.training.refitting import refit as module
+    from carvegbm.training import robust_refit as module
 
     asked = []
 
-    def proven(model, *arguments, **options):
+    def prove(model, *arguments, **options):
         asked.append(options["timeout"])
         options["timeout"] = 10.0 if len(asked) == 1 else 1e-9
         return really(model, *arguments, **options)
 
-    really = module.proven
-    monkeypatch.setattr(module, "proven", proven)
+    really = module.prove
+    monkeypatch.setattr(module, "prove", prove)
     train, valid = halves(problems.two_classes)
     forest = RandomForestClassifier(n_estimators=40, random_state=0).fit(*train)
     better = refit(forest, train, valid, INF, steps=5, timeout=0.25)

@@ -10,8 +10,7 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.refitting.batches import Batches, FreeScores
-from carvegbm.training.refitting.witness_batches import WitnessBatches
+from carvegbm.training.leaf_refit import BoundBatches, PackedScores, WitnessBatches
 from categorical_trees import choice
 from plain_trees import leaf, split
 
@@ -77,7 +76,7 @@ def numbers(trees, **options):
 
 
 def outcomes(batches, ensemble):
-    return batches.outcomes(FreeScores(ensemble).pack(ensemble.scores), 1.0)
+    return batches.outcomes(PackedScores(ensemble).pack(ensemble.scores), 1.0)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -88,7 +87,7 @@ def test_each_tree_on_its_own_reaches_what_verification_says(seed):
     low, high = np.zeros(len(X)), np.zeros(len(X))
     for tree in trees:
         alone = numbers([tree])
-        found = outcomes(Batches(alone, attacker, rows, 1), alone)
+        found = outcomes(BoundBatches(alone, attacker, rows, 1), alone)
         exact = cg.output_range(alone, X, attacker, progress=False)
         assert exact.exact.all()
         assert found["lowest"].tolist() == exact.lowest.tolist()
@@ -97,7 +96,7 @@ def test_each_tree_on_its_own_reaches_what_verification_says(seed):
         high += exact.highest
     if attacker.norm == np.inf:
         together = numbers(trees)
-        found = outcomes(Batches(together, attacker, rows, 1), together)
+        found = outcomes(BoundBatches(together, attacker, rows, 1), together)
         assert found["lowest"] == pytest.approx(low)
         assert found["highest"] == pytest.approx(high)
 

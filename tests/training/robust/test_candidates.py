@@ -39,7 +39,7 @@ def test_no_threshold_is_so_close_to_an_end_that_rounding_decides():
     """x + k in one order of summing or another, in one precision or another: the same side."""
     X, y = lattice(levels=256)
     attacker = cg.Attacker("inf", 0.3)  # 76.5 levels: ends lie half way between them
-    candidates = ends_of(X, y, attacker).candidates
+    candidates = ends_of(X, y, attacker).bins
     exact, rounded = (
         CodedRows.of(rows, candidates, attacker).codes
         for rows in (X, X.astype(np.float32).astype(np.float64))

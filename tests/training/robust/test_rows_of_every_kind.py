@@ -166,8 +166,8 @@ def test_the_bounds_of_growing_are_those_of_the_model():
     from carvegbm.training.binning import reach_bins
     from carvegbm.training.dataset import Dataset
     from carvegbm.training.large_spread.exclusion import ExclusionRule
+    from carvegbm.training.leaf_refit import BoundBatches, PackedScores
     from carvegbm.training.model import ModelSpec
-    from carvegbm.training.refitting.batches import Batches, FreeScores
     from carvegbm.training.robust.growing import CodedRows, Grower, GrowthSettings
     from carvegbm.training.robust.model import model_of, template_of
     from carvegbm.training.robust.targets import target_of
@@ -192,8 +192,8 @@ def test_the_bounds_of_growing_are_those_of_the_model():
     ensemble = model_of(grower.grown, kind, template, candidates).ensemble
     tested = set(ensemble.nodes["feature"].tolist())
     assert {2, 6} <= tested
-    found = Batches(ensemble, attacker, rows, 1).outcomes(
-        FreeScores(ensemble).pack(ensemble.scores), 1.0
+    found = BoundBatches(ensemble, attacker, rows, 1).outcomes(
+        PackedScores(ensemble).pack(ensemble.scores), 1.0
     )
     worst = np.where(y == 1, grower.bounds.low[:, 0], -grower.bounds.high[:, 0])
     assert found["margin"] == pytest.approx(worst, abs=1e-9)

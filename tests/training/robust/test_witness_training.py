@@ -158,15 +158,15 @@ def test_scale_and_bounds_count():
 
 
 def test_an_interrupt_keeps_what_is_there(monkeypatch):
-    descend, calls = witness_growth.descend, []
+    refit_leaves, calls = witness_growth.refit_leaves, []
 
     def until_tired(*args):
         calls.append(0)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return descend(*args)
+        return refit_leaves(*args)
 
-    monkeypatch.setattr(witness_growth, "descend", until_tired)
+    monkeypatch.setattr(witness_growth, "refit_leaves", until_tired)
     train, valid = halves()
     model = fitted(train, valid)
     assert len(model.training_report_.trials) == 1

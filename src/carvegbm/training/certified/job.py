@@ -13,31 +13,30 @@ and a report of every trial.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.totals import VerificationTotals
 from carvegbm.training.binning import BinMapper, crowding
 from carvegbm.training.certified.choosing import accuracy_floor, choose, reason
 from carvegbm.training.certified.report import CertifiedTrial
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import Evaluation, prove
 from carvegbm.training.large_spread.trainer import boost, candidate_bins
+from carvegbm.training.leaf_refit import RefitProblem, RefitSettings
 from carvegbm.training.model import GBDTModel, stored_scores
-from carvegbm.training.refitting.descent import Defence, DescentSettings
-from carvegbm.training.refitting.refit import refit_ensemble
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.reporting import shown
+from carvegbm.training.robust_refit import prove_refit
 from carvegbm.training.spec import FitResult, TrainSpec
 
 __all__ = ["Job"]
 
 _SCOUT_ROUNDS = 20
-_SCOUT = DescentSettings(steps=50, patience=20)
+_SCOUT = RefitSettings(steps=50, patience=20)
 
 
 @dataclass
@@ -112,16 +111,17 @@ class Job:
             spec = replace(spec, n_rounds=n_rounds, evaluation=Evaluation(), verbose=0)
         boosted = boost(spec, self.data, self._quiet(quietness))
         ensemble = boosted.model.ensemble
-        start = prove(ensemble, self._valid, self.spec.attacker, self.spec.threads)
+        found = prove(ensemble, self._valid, self.spec.attacker, self.spec.threads)
+        start = {"accuracy": found.accuracy, "robustness": float(found.robustness[0])}
 
-        def judged(model: GBDTModel, result: VerificationTotals, refit: bool) -> CertifiedTrial:
+        def judged(model: GBDTModel, measures: Mapping[str, float], refit: bool) -> CertifiedTrial:
             trial = CertifiedTrial(
                 num_leaves=int(self.spec.params["num_leaves"]),
                 quietness=quietness,
                 scout=scout,
                 refit=refit,
-                accuracy=result.accuracy,
-                robustness=float(result.robustness[0]),
+                accuracy=measures["accuracy"],
+                robustness=measures["robustness"],
                 trees=ensemble.n_trees,
                 leaves=ensemble.n_leaves,
                 seconds=round(time.monotonic() - started, 3),
@@ -140,15 +140,16 @@ class Job:
         if boosted.stopped_because == "interrupted":
             raise KeyboardInterrupt
         settings = replace(
-            _SCOUT if scout else DescentSettings(),
-            floor=self._floor(start.accuracy if scout else self._reached),
+            _SCOUT if scout else RefitSettings(),
+            floor=self._floor(start["accuracy"] if scout else self._reached),
+            l2=0.1 / max(1, ensemble.n_trees),
             threads=self.spec.threads,
         )
-        result = refit_ensemble(ensemble, self._defence, settings, start=start, held=stored_scores)
+        result = prove_refit(ensemble, self._defence, settings, start=start, stored=stored_scores)
         if result.changed:
             model = boosted.model.with_scores(result.ensemble.scores)
             yield judged(model, result.end, refit=True)
-        if result.descent.interrupted:
+        if result.refit.interrupted:
             raise KeyboardInterrupt
 
     @property
@@ -156,10 +157,10 @@ class Job:
         return self.spec.evaluation.sets[0]
 
     @cached_property
-    def _defence(self) -> Defence:
+    def _defence(self) -> RefitProblem:
         """What a refit defends; rows that are laid out as the core takes them, once for all."""
         train, valid = (rows.dense() for rows in (self.data, self._valid))
-        return Defence(self.spec.attacker, train, valid)
+        return RefitProblem(self.spec.attacker, train, valid)
 
     def _quiet(self, quietness: float | None) -> BinMapper:
         """Return the candidate thresholds whose crowding is at most `quietness`."""

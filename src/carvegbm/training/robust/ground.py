@@ -16,8 +16,8 @@ from carvegbm.attacker import Attacker
 from carvegbm.training.binning import BinMapper, ReachBins, reach_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
+from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, refit_leaves
 from carvegbm.training.model import GBDTModel
-from carvegbm.training.refitting.descent import Defence, DescentSettings, descend
 from carvegbm.training.robust.base import GroundBase
 from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.growing import CodedRows, Grower, Grown
@@ -30,8 +30,8 @@ __all__ = ["Ground"]
 
 Floats = npt.NDArray[np.float64]
 
-_REFIT = DescentSettings(epochs=80, rate=0.02, falling=False, averaging=0.8)
-_STAGE_REFIT = DescentSettings(
+_REFIT = RefitSettings(epochs=80, rate=0.02, falling=False, averaging=0.8)
+_STAGE_REFIT = RefitSettings(
     epochs=8,
     rate=0.01,
     falling=False,
@@ -213,14 +213,14 @@ class Ground(GroundBase[Menu]):
         staged = self._menu.stage is not None
         settings = replace(
             _STAGE_REFIT if staged else _REFIT,
-            pull=plan.pull,
+            l2=plan.pull or 0.0,
             anchor=grown.anchor(),
             seed=self._growth.seed,
             threads=self._boosting.threads,
         )
         valid = self.valid if staged else None
-        defence = Defence(self._attacker(plan), self.train, valid)
-        descent = descend(ensemble, defence, settings)
+        defence = RefitProblem(self._attacker(plan), self.train, valid)
+        descent = refit_leaves(ensemble, defence, settings)
         if descent.interrupted:
             raise KeyboardInterrupt
         return grown.with_scores(descent.scores[grown.own()])

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.refitting.numbers import worst_errors
+from carvegbm.training.robust_refit import worst_errors
 from carvegbm.training.trial import ClassifierTrial, RegressorTrial, Trial
 from carvegbm.verification import verify
 

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from carvegbm.training.binning import BinMapper, crowding, even_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
+from carvegbm.training.leaf_refit import PackedScores, WitnessBatches
 from carvegbm.training.model import GBDTModel
-from carvegbm.training.refitting.batches import FreeScores
-from carvegbm.training.refitting.witness_batches import WitnessBatches
 from carvegbm.training.robust.base import GroundBase
 from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.growing import Grown
@@ -195,7 +194,7 @@ class WitnessGround(GroundBase[WitnessMenu]):
             return float("nan")
         ensemble = model.ensemble
         rows = WitnessBatches(ensemble, self._boosting.attacker, self.valid, self._boosting.threads)
-        found = rows.outcomes(FreeScores(ensemble).pack(ensemble.scores), 1.0)
+        found = rows.outcomes(PackedScores(ensemble).pack(ensemble.scores), 1.0)
         return float(np.average(found["loss"], weights=self.valid.weight))
 
     def _scene(self, plan: WitnessPlan) -> Scene:

@@ -7,7 +7,7 @@ which. So the rows are trained on where the attacker has put them:
              of a small radius: what a single feature may still be moved by. Every leaf looks at
              one drawn threshold per feature: steps that are many, small and scattered give an
              attacker less for its budget than few large ones.
-    descend  on the loss of worst cases, all scores of all trees so far, with witnesses that are
+    refit    all scores of all trees so far on the loss of worst cases, with witnesses that are
              taken further in every step
     repeat   with the witnesses against the model as it is now
 
@@ -26,9 +26,8 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.training.binning import BinMapper
 from carvegbm.training.dataset import Dataset
+from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, WitnessBatches, refit_leaves
 from carvegbm.training.model import GBDTModel
-from carvegbm.training.refitting.descent import Defence, DescentSettings, descend
-from carvegbm.training.refitting.witness_batches import WitnessBatches
 from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.growing import CodedRows, Grower, Grown, GrowthSettings
 from carvegbm.training.robust.model import model_of
@@ -38,7 +37,7 @@ __all__ = ["Scene", "WitnessGrowth", "WitnessPlan", "nearby"]
 
 Floats = npt.NDArray[np.float64]
 
-_DESCENT = DescentSettings(epochs=5, rate=0.02, batch=256, shuffle=True, averaging=0.97)
+_DESCENT = RefitSettings(epochs=5, rate=0.02, batch=256, shuffle=True, averaging=0.97)
 _STEPS = 20  # per epoch, at least, unless batches become smaller than this many rows
 _VISITS = 100_000  # of rows, in the descent of a stage
 
@@ -135,7 +134,7 @@ class WitnessGrowth:
         self.grown = Grown(scene.target.start())
 
     def stage(self, rounds: int) -> bool:
-        """Grow so many rounds, then descend; False if no tree has a split."""
+        """Grow so many rounds, then refit_leaves; False if no tree has a split."""
         if not self._grow(rounds):
             return False
         self._descend()
@@ -180,7 +179,7 @@ class WitnessGrowth:
             _DESCENT,
             epochs=min(_DESCENT.epochs or 1, max(1, _VISITS // n_rows)),
             batch=min(_DESCENT.batch, max(_STEPS, n_rows // _STEPS)),
-            pull=self._pull,
+            l2=self._pull,
             anchor=grown.anchor(),
             threads=boosting.threads,
         )
@@ -193,7 +192,7 @@ class WitnessGrowth:
             order=np.random.default_rng([self._seed, self._stage]),
             points=self._points,
         )
-        descent = descend(ensemble, Defence(boosting.attacker, rows), settings, batches)
+        descent = refit_leaves(ensemble, RefitProblem(boosting.attacker, rows), settings, batches)
         if descent.interrupted:
             raise KeyboardInterrupt
         scores = descent.scores[grown.own()] - grown.starts()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,18 @@ _KINDS = {kind.__name__: kind for kind in (CertifiedTrial, ClassifierTrial)}
 """Of trials in a report."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StoredModel:
     """A model read from its text; it has the methods of `GBDTModel` that a stored trial needs."""
 
     written: str
-    classes: Classes = field(compare=False)
+    classes: Classes
+
+    def __eq__(self, other: object) -> bool:
+        return hasattr(other, "text") and self.text() == other.text()
+
+    def __hash__(self) -> int:
+        return hash(self.written)
 
     @cached_property
     def ensemble(self) -> Ensemble:
