@@ -84,6 +84,13 @@ class RowBlocks {
     const std::int8_t* column(int f) const {
         return columns_.data() + static_cast<std::size_t>(f) * padded_rows();
     }
+    // Fetches the codes of a block that is needed soon.
+    void prefetch([[maybe_unused]] std::size_t block) const {
+#if defined(__GNUC__)
+        for (int f = 0; f < features(); ++f)
+            __builtin_prefetch(column(f) + block * block_size);
+#endif
+    }
     // Codes of a row, for histograms: feature f is at place(f).
     const std::uint8_t* line(std::size_t row) const { return lines_.data() + row * line_size(); }
     std::size_t line_size() const { return kinds_.size(); }
