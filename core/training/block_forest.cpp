@@ -54,9 +54,9 @@ void BlockForest::add(const RowBlocks& rows, const CodedTree& tree, int output,
                 test.is_translated = 1;
             const int offset = test.is_translated - RowBlocks::bias;
             test.left_limit = static_cast<std::int8_t>(
-                rows.can_left(split.feature, split.position) + offset);
+                rows.can_left(split.feature)[split.position] + offset);
             test.right_limit = static_cast<std::int8_t>(
-                rows.must_left(split.feature, split.position) + 1 + offset);
+                rows.must_left(split.feature)[split.position] + 1 + offset);
         }
         test.leaf_children =
             static_cast<std::uint8_t>((split.left < 0 ? 1 : 0) | (split.right < 0 ? 2 : 0));

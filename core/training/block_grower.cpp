@@ -223,8 +223,8 @@ std::int64_t BlockGrower::partition(Leaf& left, Leaf& right, const FeatureSplit&
     } else {
         rule.shift = split.missing_left ? 1 : 0;
         const int offset = rule.shift - RowBlocks::bias;
-        const int can_left = rows_.can_left(split.feature, split.position);
-        const int must_left = rows_.must_left(split.feature, split.position);
+        const int can_left = rows_.can_left(split.feature)[split.position];
+        const int must_left = rows_.must_left(split.feature)[split.position];
         rule.down_limit =
             static_cast<std::int8_t>((split.left_lower ? can_left : must_left) + offset);
         rule.up_limit =

@@ -279,8 +279,12 @@ std::uint64_t rows_at_most(const std::int8_t* codes, std::int8_t limit, std::int
 
 BlockKernel::Moved split_rows(const RowSplit& split, BlockRows* rows, std::size_t count,
                               BlockRows* right) {
+    constexpr std::size_t ahead = 8;
     BlockKernel::Moved found{0, 0, 0};
     for (std::size_t k = 0; k < count; ++k) {
+        if (k + ahead < count)
+            __builtin_prefetch(split.column +
+                               static_cast<std::size_t>(rows[k + ahead].block) * block_size);
         const std::uint64_t mask = rows[k].mask;
         const std::uint32_t block = rows[k].block;
         const std::int8_t* const codes =
