@@ -53,8 +53,8 @@ void BlockForest::add(const RowBlocks& rows, const CodedTree& tree, int output,
                 rows.kind(split.feature) == FeatureKind::numbers_or_missing)
                 test.is_translated = 1;
             const int offset = test.is_translated - RowBlocks::bias;
-            test.left_limit = static_cast<std::int8_t>(
-                rows.can_left(split.feature)[split.position] + offset);
+            test.left_limit =
+                static_cast<std::int8_t>(rows.can_left(split.feature)[split.position] + offset);
             test.right_limit = static_cast<std::int8_t>(
                 rows.must_left(split.feature)[split.position] + 1 + offset);
         }

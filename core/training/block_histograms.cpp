@@ -148,8 +148,9 @@ void BlockHistograms::count(std::span<const std::vector<BlockRows>> chunks,
         for (std::size_t c = static_cast<std::size_t>(part); c < chunks.size();
              c += static_cast<std::size_t>(parts))
             for (const std::size_t up : {0, 1})
-                count_group(groups_[static_cast<std::size_t>(task % groups)], {lists_[c].rows[up].data(), lists_[c].sizes[up]},
-                            packed.data(), own.data() + (up != 0 ? side_ : 0));
+                count_group(groups_[static_cast<std::size_t>(task % groups)],
+                            {lists_[c].rows[up].data(), lists_[c].sizes[up]}, packed.data(),
+                            own.data() + (up != 0 ? side_ : 0));
     });
 }
 

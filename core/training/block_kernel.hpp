@@ -14,7 +14,8 @@ namespace carve {
 //   the left child is in reach iff   code <= left_limit;
 //   the right child is in reach iff  code >= right_limit.
 // Some codes are translated before: plus 1 where missing values go left, so that their code wraps
-// round to the lowest; by a table for a set of categories: 0 where the left child is in reach, else 1.
+// round to the lowest; by a table for a set of categories: 0 where the left child is in reach,
+// else 1.
 struct BlockTest {
     std::uint32_t feature;
     std::int32_t set; // first byte of 256 in the sets, or -1
@@ -112,8 +113,8 @@ struct BlockKernel {
                      int g_shift, int h_shift, std::uint64_t one, std::uint32_t seed,
                      std::uint64_t* packed);
     SplitGain (*best_gain)(const GainInput& input);
-    // Keeps the rows on the left in rows[0 … kept) and writes the others to right[0 … moved); blocks
-    // without a row are left out.
+    // Keeps the rows on the left in rows[0 … kept) and writes the others to right[0 … moved);
+    // blocks without a row are left out.
     struct Moved {
         std::size_t kept;
         std::size_t moved;

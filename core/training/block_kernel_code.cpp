@@ -338,8 +338,13 @@ void list_rows(const BlockRows* rows, std::size_t count, const std::uint64_t* do
 } // namespace
 
 extern const BlockKernel kernel;
-const BlockKernel kernel{
-    CARVE_TEXT(CARVE_KERNEL), find_worst, add_values, exponentials, quantise, best_gain,
-                         split_rows, list_rows};
+const BlockKernel kernel{CARVE_TEXT(CARVE_KERNEL),
+                         find_worst,
+                         add_values,
+                         exponentials,
+                         quantise,
+                         best_gain,
+                         split_rows,
+                         list_rows};
 
 } // namespace carve::CARVE_KERNEL

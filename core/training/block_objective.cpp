@@ -81,8 +81,7 @@ void BlockObjective::add_tree(const BlockForest& forest, std::size_t tree, std::
     if (needs_both_ends()) {
         forest.find_worst(kernel_, codes, tree, ranks, ranks + block_size);
         kernel_.add_values(ranks, values, forest.leaves_of(tree), scores);
-        kernel_.add_values(ranks + block_size, values, forest.leaves_of(tree),
-                           scores + block_size);
+        kernel_.add_values(ranks + block_size, values, forest.leaves_of(tree), scores + block_size);
         return;
     }
     const int output = forest.output(tree);

@@ -34,8 +34,7 @@ void find_codes(const double* values, const double* bounds, int count, std::uint
 
 } // namespace
 
-RowBlocks::RowBlocks(const BinTable& table)
-    : kinds_(table.kinds.begin(), table.kinds.end()) {
+RowBlocks::RowBlocks(const BinTable& table) : kinds_(table.kinds.begin(), table.kinds.end()) {
     const std::size_t d = kinds_.size();
     check_offsets(table.bound_offsets, d, table.bounds.size());
     check_offsets(table.threshold_offsets, d, table.can_left.size());

@@ -96,9 +96,7 @@ class RowBlocks {
     int feature_at(int place) const { return features_[static_cast<std::size_t>(place)]; }
 
   private:
-    std::size_t first_position(int f) const {
-        return first_position_[static_cast<std::size_t>(f)];
-    }
+    std::size_t first_position(int f) const { return first_position_[static_cast<std::size_t>(f)]; }
     void lay_out(std::span<const std::int64_t> order, std::span<const std::int64_t> group_sizes);
     template <class T>
     void encode_block(const T* X, std::size_t block, std::vector<double>& buffer);
