@@ -44,16 +44,19 @@ void BlockForest::add(const RowBlocks& rows, const CodedTree& tree, int output,
             test.set = static_cast<std::int32_t>(sets_.size());
             const CodeSet& set = tree.sets[static_cast<std::size_t>(split.set)];
             for (int code = 0; code < 256; ++code)
-                sets_.push_back(set.holds(code) ? 0 : 255);
+                sets_.push_back(set.holds(code) ? 0 : 1);
+            test.left_limit = 0;
+            test.right_limit = 1;
+            test.is_translated = 1;
         } else {
-            const bool shifted = split.missing_left != 0 &&
-                                 rows.kind(split.feature) == FeatureKind::numbers_or_missing;
-            test.shift = shifted ? 1 : 0;
-            const auto biased = [&](std::uint8_t code) {
-                return static_cast<std::int8_t>(code + test.shift - RowBlocks::bias);
-            };
-            test.left_limit = biased(rows.can_left(split.feature, split.position));
-            test.right_limit = biased(rows.must_left(split.feature, split.position));
+            if (split.missing_left != 0 &&
+                rows.kind(split.feature) == FeatureKind::numbers_or_missing)
+                test.is_translated = 1;
+            const int offset = test.is_translated - RowBlocks::bias;
+            test.left_limit =
+                static_cast<std::int8_t>(rows.can_left(split.feature)[split.position] + offset);
+            test.right_limit = static_cast<std::int8_t>(
+                rows.must_left(split.feature)[split.position] + 1 + offset);
         }
         test.leaf_children =
             static_cast<std::uint8_t>((split.left < 0 ? 1 : 0) | (split.right < 0 ? 2 : 0));
@@ -66,7 +69,7 @@ void BlockForest::add(const RowBlocks& rows, const CodedTree& tree, int output,
     std::iota(order_.begin() + static_cast<std::ptrdiff_t>(first), order_.end(), std::uint8_t{0});
     low_ranks_.resize(order_.size());
     high_ranks_.resize(order_.size());
-    sorted_.resize(order_.size());
+    sorted_.resize(order_.size() + 32); // see BlockKernel::add_values
     set_values(trees_.size() - 1, values.data());
 }
 

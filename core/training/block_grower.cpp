@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "training/bits.hpp"
@@ -30,24 +30,6 @@ std::vector<int> draw_features(const std::vector<int>& features, double fraction
         drawn.push_back(ranked[i].second);
     std::ranges::sort(drawn);
     return drawn;
-}
-
-// A bit per row of a block: is flags[i] not 0? Flags are 0 and 1.
-std::uint64_t bits_of(const std::uint8_t* flags) {
-    std::uint64_t bits = 0;
-    for (int byte = 0; byte < 8; ++byte) {
-        std::uint64_t eight;
-        std::memcpy(&eight, flags + 8 * byte, sizeof eight);
-        bits |= (eight * 0x0102040810204080U >> 56) << (8 * byte);
-    }
-    return bits;
-}
-
-std::uint64_t rows_at_most(const std::int8_t* codes, std::int8_t limit, std::int8_t shift) {
-    std::uint8_t flags[RowBlocks::block_size];
-    for (int i = 0; i < RowBlocks::block_size; ++i)
-        flags[i] = static_cast<std::int8_t>(codes[i] + shift) <= limit ? 1 : 0;
-    return bits_of(flags);
 }
 
 } // namespace
@@ -232,59 +214,33 @@ void BlockGrower::split(std::size_t index, CodedTree& tree) {
 
 // Moves rows from `left` to `right` as the attacker pushes them; returns how many.
 std::int64_t BlockGrower::partition(Leaf& left, Leaf& right, const FeatureSplit& split) {
-    const std::int8_t* const column = rows_.column(split.feature);
-    const std::int8_t shift = split.missing_left ? 1 : 0;
-    std::int8_t limits[2] = {}; // of rows that are pushed up, and down
-    std::uint8_t in_set[256] = {};
+    RowSplit rule{rows_.column(split.feature), given_.down.data(), nullptr, 0, 0, 0};
+    std::uint8_t set[256];
     if (split.by_set) {
         for (int code = 0; code < 256; ++code)
-            in_set[code ^ RowBlocks::bias] = split.set.holds(code) ? 1 : 0;
+            set[code] = split.set.holds(code) ? 0 : 1;
+        rule.set = set;
     } else {
-        const std::uint8_t can_left = rows_.can_left(split.feature, split.position);
-        const std::uint8_t must_left = rows_.must_left(split.feature, split.position);
-        for (const bool down : {false, true})
-            limits[down ? 1 : 0] = static_cast<std::int8_t>(
-                (down == split.left_lower ? can_left : must_left) + shift - RowBlocks::bias);
+        rule.shift = split.missing_left ? 1 : 0;
+        const int offset = rule.shift - RowBlocks::bias;
+        const int can_left = rows_.can_left(split.feature)[split.position];
+        const int must_left = rows_.must_left(split.feature)[split.position];
+        rule.down_limit =
+            static_cast<std::int8_t>((split.left_lower ? can_left : must_left) + offset);
+        rule.up_limit =
+            static_cast<std::int8_t>((split.left_lower ? must_left : can_left) + offset);
     }
     std::vector<std::int64_t> moved(left.chunks.size());
     pool_.run(static_cast<int>(left.chunks.size()), [&](int, int task) {
-        const auto c = static_cast<std::size_t>(task);
-        std::vector<BlockRows>& own = left.chunks[c];
-        std::vector<BlockRows>& other = right.chunks[c];
-        other.reserve(own.size());
-        std::size_t kept = 0;
-        std::int64_t count = 0;
-        for (const auto& [mask, block] : own) {
-            const std::int8_t* const codes =
-                column + static_cast<std::size_t>(block) * RowBlocks::block_size;
-            std::uint64_t stays = 0;
-            if (split.by_set) {
-                std::uint8_t flags[RowBlocks::block_size];
-                for (int i = 0; i < RowBlocks::block_size; ++i)
-                    flags[i] = in_set[static_cast<std::uint8_t>(codes[i])];
-                stays = mask & bits_of(flags);
-            } else {
-                const std::uint64_t down = mask & given_.down[block];
-                if (down != 0)
-                    stays |= down & rows_at_most(codes, limits[1], shift);
-                if (down != mask)
-                    stays |= (mask ^ down) & rows_at_most(codes, limits[0], shift);
-            }
-            const std::uint64_t goes = mask ^ stays;
-            count += std::popcount(goes);
-            const std::uint32_t number = block; // own[kept] may be this very entry
-            if (goes != 0)
-                other.push_back({goes, number});
-            if (stays != 0)
-                own[kept++] = {stays, number};
-        }
-        own.resize(kept);
-        moved[c] = count;
+        std::vector<BlockRows>& own = left.chunks[static_cast<std::size_t>(task)];
+        std::vector<BlockRows>& other = right.chunks[static_cast<std::size_t>(task)];
+        other.resize(own.size());
+        const auto found = block_kernel().split_rows(rule, own.data(), own.size(), other.data());
+        own.resize(found.kept);
+        other.resize(found.moved);
+        moved[static_cast<std::size_t>(task)] = found.rows;
     });
-    std::int64_t total = 0;
-    for (const std::int64_t count : moved)
-        total += count;
-    return total;
+    return std::accumulate(moved.begin(), moved.end(), std::int64_t{0});
 }
 
 } // namespace carve

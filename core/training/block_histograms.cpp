@@ -1,7 +1,7 @@
 #include "training/block_histograms.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <cstring>
 #include <utility>
 
 namespace carve {
@@ -25,11 +25,11 @@ template <int stride>
 std::uint64_t* add_line(const std::uint8_t* line, int count, std::uint64_t value,
                         std::uint64_t* bins) {
     int i = 0;
-    for (; i + 4 <= count; i += 4, bins += 4 * stride) {
-        bins[line[i]] += value;
-        bins[stride + line[i + 1]] += value;
-        bins[2 * stride + line[i + 2]] += value;
-        bins[3 * stride + line[i + 3]] += value;
+    for (; i + 8 <= count; i += 8, bins += 8 * stride) {
+        std::uint64_t eight;
+        std::memcpy(&eight, line + i, sizeof eight);
+        for (int k = 0; k < 8; ++k)
+            bins[k * stride + static_cast<int>(eight >> 8 * k & 255)] += value;
     }
     for (; i < count; ++i, bins += stride)
         bins[line[i]] += value;
@@ -122,15 +122,12 @@ void BlockHistograms::count(std::span<const std::vector<BlockRows>> chunks,
         lists_.resize(chunks.size());
     pool_.run(static_cast<int>(chunks.size()), [&](int, int c) {
         RowList& list = lists_[static_cast<std::size_t>(c)];
-        list[0].clear();
-        list[1].clear();
-        for (const auto& [mask, block] : chunks[static_cast<std::size_t>(c)])
-            for (const std::size_t up : {0, 1}) {
-                std::uint64_t rest = mask & (up != 0 ? ~down[block] : down[block]);
-                for (const std::uint32_t first = block * RowBlocks::block_size; rest != 0;
-                     rest &= rest - 1)
-                    list[up].push_back(first + static_cast<std::uint32_t>(std::countr_zero(rest)));
-            }
+        const std::vector<BlockRows>& chunk = chunks[static_cast<std::size_t>(c)];
+        for (auto& rows : list.rows)
+            if (rows.size() < chunk.size() * RowBlocks::block_size)
+                rows.resize(chunk.size() * RowBlocks::block_size);
+        block_kernel().list_rows(chunk.data(), chunk.size(), down.data(), list.rows[0].data(),
+                                 list.rows[1].data(), list.sizes);
     });
     // Tasks count a group of features, or, where there are few groups, a part of the rows of one.
     for (const int f : features_) {
@@ -151,8 +148,9 @@ void BlockHistograms::count(std::span<const std::vector<BlockRows>> chunks,
         for (std::size_t c = static_cast<std::size_t>(part); c < chunks.size();
              c += static_cast<std::size_t>(parts))
             for (const std::size_t up : {0, 1})
-                count_group(groups_[static_cast<std::size_t>(task % groups)], lists_[c][up],
-                            packed.data(), own.data() + (up != 0 ? side_ : 0));
+                count_group(groups_[static_cast<std::size_t>(task % groups)],
+                            {lists_[c].rows[up].data(), lists_[c].sizes[up]}, packed.data(),
+                            own.data() + (up != 0 ? side_ : 0));
     });
 }
 

@@ -9,15 +9,10 @@
 #include <vector>
 
 #include "running/thread_pool.hpp"
+#include "training/block_kernel.hpp"
 #include "training/row_blocks.hpp"
 
 namespace carve {
-
-// The rows of one block that are in a leaf.
-struct BlockRows {
-    std::uint64_t mask;
-    std::uint32_t block;
-};
 
 using Histogram = std::vector<std::uint64_t>;
 
@@ -55,7 +50,10 @@ class BlockHistograms {
         int end_place;
         std::vector<int> used; // places in it
     };
-    using RowList = std::array<std::vector<std::uint32_t>, 2>; // pushed down, pushed up
+    struct RowList {
+        std::vector<std::uint32_t> rows[2]; // pushed down, pushed up; longer than needed
+        std::size_t sizes[2];
+    };
 
     std::size_t offset(int feature) const {
         return offsets_[static_cast<std::size_t>(rows_.place(feature))];

@@ -11,15 +11,17 @@
 namespace carve {
 
 // A split of a tree, as tests of biased codes (see RowBlocks):
-//   the left child is in reach iff   code + shift <= left_limit,   as bytes that wrap round;
-//   the right child is in reach iff  code + shift >  right_limit.
-// With shift 1 the code of missing values wraps round to the lowest, so that they go left.
+//   the left child is in reach iff   code <= left_limit;
+//   the right child is in reach iff  code >= right_limit.
+// Some codes are translated before: plus 1 where missing values go left, so that their code wraps
+// round to the lowest; by a table for a set of categories: 0 where the left child is in reach,
+// else 1.
 struct BlockTest {
     std::uint32_t feature;
-    std::int32_t set; // first byte of 256 in the sets: 0 where a code goes left, else 255; or -1
+    std::int32_t set; // first byte of 256 in the sets, or -1
     std::int8_t left_limit;
     std::int8_t right_limit;
-    std::int8_t shift;
+    std::uint8_t is_translated;
     std::uint8_t leaf_children; // bit 0: the left child is a leaf; bit 1: the right one
     std::uint8_t left;          // number of the split or of the leaf
     std::uint8_t right;
@@ -77,14 +79,32 @@ struct SplitGain {
     int position;
 };
 
+// The rows of one block that are in a leaf: a bit per row.
+struct BlockRows {
+    std::uint64_t mask;
+    std::uint32_t block;
+};
+
+// Where a split sends the rows of a leaf. Rows that the attacker pushes down stay on the left iff
+// code + shift <= down_limit, the others iff code + shift <= up_limit; with a set, all rows whose
+// code goes left (see BlockTest).
+struct RowSplit {
+    const std::int8_t* column; // of all blocks
+    const std::uint64_t* down; // per block: rows that the attacker pushes down
+    const std::uint8_t* set;   // or null
+    std::int8_t down_limit;
+    std::int8_t up_limit;
+    std::int8_t shift;
+};
+
 struct BlockKernel {
     const char* name;
     // Rank, by ascending values, of the leaf in reach that has the lowest and the highest value,
     // for each of 64 rows; null: not needed.
     void (*find_worst)(const BlockTree& tree, const BlockCodes& block, std::uint8_t* low,
                        std::uint8_t* high);
-    // sums[i] += values[ranks[i]] for 64 rows.
-    void (*add_values)(const std::uint8_t* ranks, const float* values, float* sums);
+    // sums[i] += values[ranks[i]] for 64 rows; there are `count` values, and memory for 32.
+    void (*add_values)(const std::uint8_t* ranks, const float* values, int count, float* sums);
     // x[i] = exp(x[i]) for 64 numbers, to about 2 units in the last place; at most exp(88).
     void (*exponentials)(float* x);
     // Packs 64 pairs (gradient, hessian) into whole numbers with a random dither in [0, 1):
@@ -93,6 +113,19 @@ struct BlockKernel {
                      int g_shift, int h_shift, std::uint64_t one, std::uint32_t seed,
                      std::uint64_t* packed);
     SplitGain (*best_gain)(const GainInput& input);
+    // Keeps the rows on the left in rows[0 … kept) and writes the others to right[0 … moved);
+    // blocks without a row are left out.
+    struct Moved {
+        std::size_t kept;
+        std::size_t moved;
+        std::int64_t rows;
+    };
+    Moved (*split_rows)(const RowSplit& split, BlockRows* rows, std::size_t count,
+                        BlockRows* right);
+    // Writes the numbers of the rows, in lists of those that the attacker pushes down and up, each
+    // with room for all rows.
+    void (*list_rows)(const BlockRows* rows, std::size_t count, const std::uint64_t* down,
+                      std::uint32_t* down_list, std::uint32_t* up_list, std::size_t* sizes);
 };
 
 // The version for this processor, or the one that CARVEGBM_ISA names (sse2, avx2 or avx512).

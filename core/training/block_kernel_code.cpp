@@ -27,84 +27,88 @@ struct Masks {
     Mask part[parts];
 };
 
-// A mask per split holds 0 in the rows that reach it and 255 in the others, so that
-//   min over leaves of (mask | rank)   is the lowest rank in reach.
-// The highest value in reach is the one of lowest rank by descending values.
-template <bool find_low, bool find_high> struct Search {
-    const BlockTree& tree;
+// Lowers `found` to the rank in the rows that reach the leaf. A mask holds 0 in these rows and 255
+// in the others, so that   mask | rank   is the rank or 255.
+inline void lower(Masks& found, const Masks& mask, std::uint8_t rank) {
+    const Mask own = Mask{} + rank;
+    for (int p = 0; p < parts; ++p) {
+        const Mask reached = mask.part[p] | own;
+        found.part[p] = reached < found.part[p] ? reached : found.part[p];
+    }
+}
+
+// Codes that say what the limits of a test are about, see BlockTest.
+__attribute__((noinline)) void translate(const std::int8_t* column, const BlockTest& test,
+                                         const std::uint8_t* sets, std::int8_t* translated) {
+    if (test.set < 0)
+        for (int i = 0; i < block_size; ++i)
+            translated[i] = static_cast<std::int8_t>(column[i] + 1);
+    else
+        for (int i = 0; i < block_size; ++i)
+            translated[i] = static_cast<std::int8_t>(
+                sets[test.set + (static_cast<std::uint8_t>(column[i]) ^ 128)]);
+}
+
+// The lowest rank in reach by ascending values, and by descending values.
+template <bool find_low, bool find_high>
+void search(const BlockTree& tree, const BlockCodes& block, std::uint8_t* low_out,
+            std::uint8_t* high_out) {
     Masks low;
     Masks high;
-    Masks reach[255];
-
-    explicit Search(const BlockTree& given) : tree(given) {
-        for (int p = 0; p < parts; ++p) {
-            low.part[p] = high.part[p] = ~Mask{};
-            reach[0].part[p] = Mask{};
-        }
+    Masks reach[255]; // per split
+    for (int p = 0; p < parts; ++p) {
+        low.part[p] = high.part[p] = ~Mask{};
+        reach[0].part[p] = Mask{};
     }
-
-    void visit(const Masks& mask, bool is_leaf, std::uint8_t child) {
-        if (!is_leaf) {
-            reach[child] = mask;
-            return;
+    std::int8_t translated[block_size];
+    const BlockTest* const tests = tree.tests; // copies, which no store can change
+    const std::uint8_t* const low_ranks = tree.low_ranks;
+    const std::uint8_t* const high_ranks = tree.high_ranks;
+    const std::int8_t* const first = block.codes;
+    const std::size_t stride = block.stride;
+    const int splits = tree.splits;
+    for (int i = 0; i < splits; ++i) {
+        const BlockTest& test = tests[i];
+        const std::int8_t* column = first + test.feature * stride;
+        if (test.is_translated != 0) {
+            translate(column, test, tree.sets, translated);
+            column = translated;
         }
-        const Mask low_rank = Mask{} + tree.low_ranks[child];
-        const Mask high_rank = Mask{} + tree.high_ranks[child];
+        const Codes left_limit = Codes{} + test.left_limit;
+        const Codes right_limit = Codes{} + test.right_limit;
+        Masks left;
+        Masks right;
         for (int p = 0; p < parts; ++p) {
-            const Mask by_low = mask.part[p] | low_rank;
-            const Mask by_high = mask.part[p] | high_rank;
+            Codes codes;
+            std::memcpy(&codes, column + p * width, width);
+            left.part[p] = reach[i].part[p] | (Mask)(codes > left_limit);
+            right.part[p] = reach[i].part[p] | (Mask)(right_limit > codes);
+        }
+        if ((test.leaf_children & 1) == 0) {
+            reach[test.left] = left;
+        } else {
             if (find_low)
-                low.part[p] = by_low < low.part[p] ? by_low : low.part[p];
+                lower(low, left, low_ranks[test.left]);
             if (find_high)
-                high.part[p] = by_high < high.part[p] ? by_high : high.part[p];
+                lower(high, left, high_ranks[test.left]);
+        }
+        if ((test.leaf_children & 2) == 0) {
+            reach[test.right] = right;
+        } else {
+            if (find_low)
+                lower(low, right, low_ranks[test.right]);
+            if (find_high)
+                lower(high, right, high_ranks[test.right]);
         }
     }
-
-    void run(const BlockCodes& block) {
-        for (int i = 0; i < tree.splits; ++i) {
-            const BlockTest& test = tree.tests[i];
-            const std::int8_t* const column = block.codes + test.feature * block.stride;
-            Masks left;
-            Masks right;
-            if (test.set >= 0) {
-                const std::uint8_t* const set = tree.sets + test.set;
-                alignas(width) std::uint8_t outside[block_size];
-                for (int k = 0; k < block_size; ++k)
-                    outside[k] = set[static_cast<std::uint8_t>(column[k]) ^ 128];
-                for (int p = 0; p < parts; ++p) {
-                    Mask goes_right;
-                    std::memcpy(&goes_right, outside + p * width, width);
-                    left.part[p] = reach[i].part[p] | goes_right;
-                    right.part[p] = reach[i].part[p] | ~goes_right;
-                }
-            } else {
-                const Codes left_limit = Codes{} + test.left_limit;
-                const Codes right_limit = Codes{} + test.right_limit;
-                const Codes shift = Codes{} + test.shift;
-                for (int p = 0; p < parts; ++p) {
-                    Codes codes;
-                    std::memcpy(&codes, column + p * width, width);
-                    codes += shift;
-                    left.part[p] = reach[i].part[p] | (Mask)(codes > left_limit);
-                    right.part[p] = reach[i].part[p] | (Mask)(codes <= right_limit);
-                }
-            }
-            visit(left, (test.leaf_children & 1) != 0, test.left);
-            visit(right, (test.leaf_children & 2) != 0, test.right);
-        }
-    }
-};
-
-template <bool find_low, bool find_high>
-void search(const BlockTree& tree, const BlockCodes& block, std::uint8_t* low, std::uint8_t* high) {
-    Search<find_low, find_high> found(tree);
-    found.run(block);
-    if (find_low)
-        std::memcpy(low, &found.low, block_size);
-    if (find_high) {
-        for (int p = 0; p < parts; ++p)
-            found.high.part[p] = static_cast<std::uint8_t>(tree.splits) - found.high.part[p];
-        std::memcpy(high, &found.high, block_size);
+    // Part by part: a copy of the whole would keep it in memory all the time.
+    for (int p = 0; p < parts; ++p) {
+        const Mask from_below = low.part[p];
+        const Mask from_above = static_cast<std::uint8_t>(splits) - high.part[p];
+        if (find_low)
+            std::memcpy(low_out + p * width, &from_below, width);
+        if (find_high)
+            std::memcpy(high_out + p * width, &from_above, width);
     }
 }
 
@@ -118,7 +122,30 @@ void find_worst(const BlockTree& tree, const BlockCodes& block, std::uint8_t* lo
         search<false, true>(tree, block, low, high);
 }
 
-void add_values(const std::uint8_t* ranks, const float* values, float* sums) {
+void add_values(const std::uint8_t* ranks, const float* values, int count, float* sums) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    typedef float Floats __attribute__((vector_size(64)));
+    typedef std::int32_t Indices __attribute__((vector_size(64)));
+    if (count <= 32) { // two registers hold all values
+        Floats first;
+        Floats second;
+        std::memcpy(&first, values, sizeof first);
+        std::memcpy(&second, values + 16, sizeof second);
+        std::int32_t wide[block_size];
+        for (int i = 0; i < block_size; ++i)
+            wide[i] = ranks[i];
+        for (int i = 0; i < block_size; i += 16) {
+            Indices indices;
+            std::memcpy(&indices, wide + i, sizeof indices);
+            Floats part;
+            std::memcpy(&part, sums + i, sizeof part);
+            part += __builtin_shuffle(first, second, indices);
+            std::memcpy(sums + i, &part, sizeof part);
+        }
+        return;
+    }
+#endif
+    (void)count;
     for (int i = 0; i < block_size; ++i)
         sums[i] += values[ranks[i]];
 }
@@ -228,10 +255,96 @@ SplitGain best_gain(const GainInput& input) {
     return {gain[position], position};
 }
 
+// A bit per row of a block: is flags[i] not 0? Flags are 0 and 1.
+std::uint64_t bits_of(const std::uint8_t* flags) {
+    std::uint64_t bits = 0;
+    for (int byte = 0; byte < 8; ++byte) {
+        std::uint64_t eight;
+        std::memcpy(&eight, flags + 8 * byte, sizeof eight);
+        bits |= (eight * 0x0102040810204080U >> 56) << (8 * byte);
+    }
+    return bits;
+}
+
+std::uint64_t rows_at_most(const std::int8_t* codes, std::int8_t limit, std::int8_t shift) {
+    std::uint8_t flags[block_size];
+    for (int p = 0; p < parts; ++p) {
+        Codes part;
+        std::memcpy(&part, codes + p * width, width);
+        const Mask inside = (Mask)(part + shift <= limit) & 1;
+        std::memcpy(flags + p * width, &inside, width);
+    }
+    return bits_of(flags);
+}
+
+BlockKernel::Moved split_rows(const RowSplit& split, BlockRows* rows, std::size_t count,
+                              BlockRows* right) {
+    constexpr std::size_t ahead = 8;
+    BlockKernel::Moved found{0, 0, 0};
+    for (std::size_t k = 0; k < count; ++k) {
+        if (k + ahead < count)
+            __builtin_prefetch(split.column +
+                               static_cast<std::size_t>(rows[k + ahead].block) * block_size);
+        const std::uint64_t mask = rows[k].mask;
+        const std::uint32_t block = rows[k].block;
+        const std::int8_t* const codes =
+            split.column + static_cast<std::size_t>(block) * block_size;
+        std::uint64_t left = 0;
+        if (split.set != nullptr) {
+            std::uint8_t flags[block_size];
+            for (int i = 0; i < block_size; ++i)
+                flags[i] = 1 - split.set[static_cast<std::uint8_t>(codes[i]) ^ 128];
+            left = mask & bits_of(flags);
+        } else {
+            const std::uint64_t down = mask & split.down[block];
+            if (down != 0)
+                left = down & rows_at_most(codes, split.down_limit, split.shift);
+            if (down != mask)
+                left |= (mask ^ down) & rows_at_most(codes, split.up_limit, split.shift);
+        }
+        rows[found.kept] = {left, block};
+        found.kept += left != 0 ? 1 : 0;
+        right[found.moved] = {mask ^ left, block};
+        found.moved += mask != left ? 1 : 0;
+        found.rows += __builtin_popcountll(mask ^ left);
+    }
+    return found;
+}
+
+std::uint32_t* list_bits(std::uint64_t mask, std::uint32_t first, std::uint32_t* list) {
+    if (mask == ~std::uint64_t{0}) {
+        for (std::uint32_t i = 0; i < block_size; ++i)
+            list[i] = first + i;
+        return list + block_size;
+    }
+    for (; mask != 0; mask &= mask - 1)
+        *list++ = first + static_cast<std::uint32_t>(__builtin_ctzll(mask));
+    return list;
+}
+
+void list_rows(const BlockRows* rows, std::size_t count, const std::uint64_t* down,
+               std::uint32_t* down_list, std::uint32_t* up_list, std::size_t* sizes) {
+    std::uint32_t* down_end = down_list;
+    std::uint32_t* up_end = up_list;
+    for (std::size_t k = 0; k < count; ++k) {
+        const std::uint32_t first = rows[k].block * block_size;
+        down_end = list_bits(rows[k].mask & down[rows[k].block], first, down_end);
+        up_end = list_bits(rows[k].mask & ~down[rows[k].block], first, up_end);
+    }
+    sizes[0] = static_cast<std::size_t>(down_end - down_list);
+    sizes[1] = static_cast<std::size_t>(up_end - up_list);
+}
+
 } // namespace
 
 extern const BlockKernel kernel;
-const BlockKernel kernel{
-    CARVE_TEXT(CARVE_KERNEL), find_worst, add_values, exponentials, quantise, best_gain};
+const BlockKernel kernel{CARVE_TEXT(CARVE_KERNEL),
+                         find_worst,
+                         add_values,
+                         exponentials,
+                         quantise,
+                         best_gain,
+                         split_rows,
+                         list_rows};
 
 } // namespace carve::CARVE_KERNEL

@@ -80,8 +80,8 @@ void BlockObjective::add_tree(const BlockForest& forest, std::size_t tree, std::
     const float* const values = forest.sorted_values(tree);
     if (needs_both_ends()) {
         forest.find_worst(kernel_, codes, tree, ranks, ranks + block_size);
-        kernel_.add_values(ranks, values, scores);
-        kernel_.add_values(ranks + block_size, values, scores + block_size);
+        kernel_.add_values(ranks, values, forest.leaves_of(tree), scores);
+        kernel_.add_values(ranks + block_size, values, forest.leaves_of(tree), scores + block_size);
         return;
     }
     const int output = forest.output(tree);
@@ -96,7 +96,7 @@ void BlockObjective::add_tree(const BlockForest& forest, std::size_t tree, std::
         for (int i = 0; i < block_size; ++i)
             ranks[i] = (pushed_down >> i & 1) != 0 ? ranks[i] : high[i];
     }
-    kernel_.add_values(ranks, values, scores + output * block_size);
+    kernel_.add_values(ranks, values, forest.leaves_of(tree), scores + output * block_size);
 }
 
 void BlockObjective::prepare(std::size_t block, const float* scores, float* common) const {

@@ -95,9 +95,12 @@ class Refit {
             Slot& slot = slots_[static_cast<std::size_t>(task)];
             slot.sums.assign(parts * values_.size(), 0);
             slot.ranks.resize(forest_.size() * ends() * block_size);
-            for (const std::uint32_t block :
-                 blocks.subspan(begin, std::min(slot_blocks, blocks.size() - begin)))
-                add_block(block, slot);
+            const std::size_t end = std::min(begin + slot_blocks, blocks.size());
+            for (std::size_t k = begin; k < end; ++k) {
+                if (k + 1 < end)
+                    rows_.prefetch(blocks[k + 1]);
+                add_block(blocks[k], slot);
+            }
         });
         const double progress =
             options_.steps > 1 ? static_cast<double>(step - 1) / (options_.steps - 1) : 0;

@@ -98,9 +98,12 @@ std::vector<std::uint32_t> RobustBooster::draw_blocks(std::uint64_t seed) const 
 void RobustBooster::update_scores(std::span<const std::uint32_t> blocks) {
     for_chunks(pool_, blocks.size(), [&](std::size_t begin, std::size_t end) {
         std::uint8_t ranks[2 * block_size];
-        for (std::size_t j = begin; j < end; ++j)
+        for (std::size_t j = begin; j < end; ++j) {
+            if (j + 1 < end)
+                rows_.prefetch(blocks[j + 1]);
             for (std::size_t& tree = seen_[blocks[j]]; tree < forest_.size(); ++tree)
                 objective_.add_tree(forest_, tree, blocks[j], scores(blocks[j]), ranks);
+        }
     });
 }
 

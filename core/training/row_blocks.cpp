@@ -34,15 +34,11 @@ void find_codes(const double* values, const double* bounds, int count, std::uint
 
 } // namespace
 
-RowBlocks::RowBlocks(const BinTable& table)
-    : kinds_(table.kinds.begin(), table.kinds.end()),
-      can_left_(table.can_left.begin(), table.can_left.end()),
-      must_left_(table.must_left.begin(), table.must_left.end()),
-      threshold_offsets_(table.threshold_offsets.begin(), table.threshold_offsets.end()) {
+RowBlocks::RowBlocks(const BinTable& table) : kinds_(table.kinds.begin(), table.kinds.end()) {
     const std::size_t d = kinds_.size();
     check_offsets(table.bound_offsets, d, table.bounds.size());
-    check_offsets(table.threshold_offsets, d, can_left_.size());
-    if (must_left_.size() != can_left_.size())
+    check_offsets(table.threshold_offsets, d, table.can_left.size());
+    if (table.must_left.size() != table.can_left.size())
         throw std::invalid_argument("can_left and must_left must have one number per threshold");
     bounds_.assign(d * bound_stride, std::numeric_limits<double>::infinity());
     for (std::size_t f = 0; f < d; ++f) {
@@ -57,15 +53,25 @@ RowBlocks::RowBlocks(const BinTable& table)
         bound_counts_.push_back(static_cast<int>(count));
         bins_.push_back(kinds_[f] == FeatureKind::numbers_or_missing ? missing_code + 1
                                                                      : static_cast<int>(count) + 1);
+        first_position_.push_back(can_left_.size());
+        int last_can = 0;
+        int last_must = 0;
         for (auto j = table.threshold_offsets[f]; j < table.threshold_offsets[f + 1]; ++j) {
-            const auto k = static_cast<std::size_t>(j);
-            const bool is_first = j == table.threshold_offsets[f];
-            if (must_left_[k] > can_left_[k] || can_left_[k] >= count ||
-                kinds_[f] == FeatureKind::categories ||
-                (!is_first &&
-                 (can_left_[k] < can_left_[k - 1] || must_left_[k] < must_left_[k - 1])))
+            const int can = table.can_left[static_cast<std::size_t>(j)];
+            const int must = table.must_left[static_cast<std::size_t>(j)];
+            if (must > can || can < last_can || must < last_must ||
+                can >= static_cast<int>(count) || kinds_[f] == FeatureKind::categories)
                 throw std::invalid_argument("can_left and must_left must ascend, with must_left <= "
                                             "can_left < number of bounds");
+            can_left_.push_back(static_cast<std::uint8_t>(last_can = can));
+            must_left_.push_back(static_cast<std::uint8_t>(last_must = must));
+        }
+        threshold_counts_.push_back(static_cast<int>(can_left_.size() - first_position_.back()));
+        if (threshold_counts_.back() > most_bounds)
+            throw std::invalid_argument("a feature may have at most 254 thresholds");
+        if (kinds_[f] == FeatureKind::numbers_or_missing) {
+            can_left_.push_back(most_bounds);
+            must_left_.push_back(most_bounds);
         }
     }
     features_.resize(d);

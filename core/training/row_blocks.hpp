@@ -67,22 +67,27 @@ class RowBlocks {
     }
 
     FeatureKind kind(int f) const { return kinds_[static_cast<std::size_t>(f)]; }
-    int thresholds(int f) const {
-        return static_cast<int>(threshold_offsets_[static_cast<std::size_t>(f) + 1] -
-                                threshold_offsets_[static_cast<std::size_t>(f)]);
-    }
+    int thresholds(int f) const { return threshold_counts_[static_cast<std::size_t>(f)]; }
     // Where a split of a numeric feature can be: at a threshold, or, at position `thresholds(f)`,
     // between all numbers and missing values.
     int positions(int f) const {
         return thresholds(f) + (kind(f) == FeatureKind::numbers_or_missing ? 1 : 0);
     }
-    std::uint8_t can_left(int f, int position) const { return limit(can_left_, f, position); }
-    std::uint8_t must_left(int f, int position) const { return limit(must_left_, f, position); }
+    // Per position; the last bin of numbers for the position behind all thresholds.
+    const std::uint8_t* can_left(int f) const { return can_left_.data() + first_position(f); }
+    const std::uint8_t* must_left(int f) const { return must_left_.data() + first_position(f); }
     int bins(int f) const { return bins_[static_cast<std::size_t>(f)]; } // missing values included
 
     // Biased codes of a feature, row by row, all blocks in sequence.
     const std::int8_t* column(int f) const {
         return columns_.data() + static_cast<std::size_t>(f) * padded_rows();
+    }
+    // Fetches the codes of a block that is needed soon.
+    void prefetch([[maybe_unused]] std::size_t block) const {
+#if defined(__GNUC__)
+        for (int f = 0; f < features(); ++f)
+            __builtin_prefetch(column(f) + block * block_size);
+#endif
     }
     // Codes of a row, for histograms: feature f is at place(f).
     const std::uint8_t* line(std::size_t row) const { return lines_.data() + row * line_size(); }
@@ -91,11 +96,7 @@ class RowBlocks {
     int feature_at(int place) const { return features_[static_cast<std::size_t>(place)]; }
 
   private:
-    std::uint8_t limit(const std::vector<std::uint8_t>& limits, int f, int position) const {
-        const auto first = threshold_offsets_[static_cast<std::size_t>(f)];
-        return position >= thresholds(f) ? most_bounds
-                                         : limits[static_cast<std::size_t>(first + position)];
-    }
+    std::size_t first_position(int f) const { return first_position_[static_cast<std::size_t>(f)]; }
     void lay_out(std::span<const std::int64_t> order, std::span<const std::int64_t> group_sizes);
     template <class T>
     void encode_block(const T* X, std::size_t block, std::vector<double>& buffer);
@@ -103,9 +104,10 @@ class RowBlocks {
     std::vector<double> bounds_; // 256 per feature, filled up with infinity
     std::vector<FeatureKind> kinds_;
     std::vector<int> bound_counts_;
-    std::vector<std::uint8_t> can_left_;
+    std::vector<int> threshold_counts_;
+    std::vector<std::size_t> first_position_;
+    std::vector<std::uint8_t> can_left_; // per feature and position
     std::vector<std::uint8_t> must_left_;
-    std::vector<std::int64_t> threshold_offsets_;
     std::vector<int> bins_;
     std::vector<int> places_;
     std::vector<int> features_; // by place: those with many bins first

@@ -50,8 +50,8 @@ SideSums SplitFinder::left_sums(const FeatureSplit& split, const std::uint64_t* 
                 sums = sums + SideSums{down[code], up[code]};
         return sums;
     }
-    const int can_left = rows_.can_left(split.feature, split.position);
-    const int must_left = rows_.must_left(split.feature, split.position);
+    const int can_left = rows_.can_left(split.feature)[split.position];
+    const int must_left = rows_.must_left(split.feature)[split.position];
     for (int code = 0; code <= std::min(split.left_lower ? can_left : must_left, bins - 1); ++code)
         sums.down += down[code];
     for (int code = 0; code <= std::min(split.left_lower ? must_left : can_left, bins - 1); ++code)
@@ -121,12 +121,14 @@ FeatureSplit SplitFinder::find_threshold(int feature, const LeafSums& leaf,
                 continue;
             const SideSums base = missing_left ? missing : SideSums{};
             const int last = missing_left ? std::min(end, rows_.thresholds(feature)) : end;
+            const std::uint8_t* const by_down =
+                left_lower ? rows_.can_left(feature) : rows_.must_left(feature);
+            const std::uint8_t* const by_up =
+                left_lower ? rows_.must_left(feature) : rows_.can_left(feature);
             int count = 0;
             for (int j = first; j < last; ++j, ++count) {
-                const int can_left = std::min<int>(rows_.can_left(feature, j), bins - 1);
-                const int must_left = std::min<int>(rows_.must_left(feature, j), bins - 1);
-                left_down[count] = base.down + down_below[left_lower ? can_left : must_left];
-                left_up[count] = base.up + up_below[left_lower ? must_left : can_left];
+                left_down[count] = base.down + down_below[by_down[j]];
+                left_up[count] = base.up + up_below[by_up[j]];
             }
             if (count == 0)
                 continue;
