@@ -73,13 +73,16 @@ class RobustTrees:
 
     def leaf_scores(self) -> list[Floats]:
         """The scores of every tree, with the bias in those of each output's first tree."""
-        left = dict(enumerate(self.bias.tolist()))
-        return [
-            own + left.pop(output, 0.0)
-            for own, output in zip(
-                np.split(self.values, self.offsets[1:-1]), self.outputs, strict=True
-            )
-        ]
+        return np.split(self.values + self.bias_parts()[0], self.offsets[1:-1])
+
+    def bias_parts(self) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Per leaf, the bias that `leaf_scores` adds, the number of the leaf, and its output."""
+        sizes = np.diff(self.offsets)
+        n_outputs = len(self.bias)
+        first = np.arange(len(self.outputs)) < n_outputs  # outputs take turns
+        outputs = np.repeat(np.array(self.outputs, dtype=np.int64), sizes)
+        bias = self.bias[outputs] * np.repeat(first, sizes)
+        return bias, np.arange(len(outputs)), outputs
 
     @staticmethod
     def average(members: Sequence[RobustTrees]) -> RobustTrees:
