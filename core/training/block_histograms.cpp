@@ -93,18 +93,20 @@ void BlockHistograms::count_group(const Group& group, std::span<const std::uint3
     for (const int place : group.places)
         scattered.emplace_back(place - group.places.front(),
                                side + offsets_[static_cast<std::size_t>(place)]);
+    std::uint64_t* const first_bins = side + offsets_[first];
+    const int large = group.large;
+    const int middle = group.middle;
+    const bool contiguous = group.contiguous;
     for (std::size_t k = 0; k < rows.size(); ++k) {
 #if defined(__GNUC__)
         __builtin_prefetch(lines + rows[std::min(k + ahead, rows.size() - 1)] * line_size);
 #endif
         const std::uint8_t* const line = lines + rows[k] * line_size;
         const std::uint64_t value = packed[rows[k]];
-        if (group.contiguous) {
-            std::uint64_t* bins = side + offsets_[first];
-            bins = add_line<large_stride>(line, group.large, value, bins);
-            bins = add_line<middle_stride>(line + group.large, group.middle, value, bins);
-            add_line<small_stride>(line + group.large + group.middle,
-                                   places - group.large - group.middle, value, bins);
+        if (contiguous) {
+            std::uint64_t* bins = add_line<large_stride>(line, large, value, first_bins);
+            bins = add_line<middle_stride>(line + large, middle, value, bins);
+            add_line<small_stride>(line + large + middle, places - large - middle, value, bins);
         } else {
             for (const auto& [place, bins] : scattered)
                 bins[line[place]] += value;
