@@ -256,6 +256,11 @@ void bind_boosting(nb::module_& module) {
             nb::rv_policy::move, "scores before the first tree, one per output")
         .def_prop_ro("trees", &RobustBooster::trees, nb::rv_policy::copy,
                      "trees so far; their values include the learning rate")
+        .def_prop_ro("n_trees", [](const RobustBooster& self) { return self.trees().size(); })
+        .def(
+            "tree",
+            [](const RobustBooster& self, std::size_t index) { return self.trees().at(index); },
+            "index"_a, "one of `trees`, without a copy of the others")
         .def_prop_ro(
             "outputs",
             [](const RobustBooster& self) {

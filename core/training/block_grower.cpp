@@ -1,7 +1,6 @@
 #include "training/block_grower.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -175,29 +174,16 @@ void BlockGrower::split(std::size_t index, CodedTree& tree) {
     right.rows = partition(left, right, split);
     left.rows -= right.rows;
     Histogram histogram = std::move(left.histogram);
-    SideSums left_sums;
-    if (!histogram.empty()) {
-        left_sums = finder_.left_sums(split, histograms_.down(histogram, split.feature),
-                                      histograms_.up(histogram, split.feature));
-    } else {
-        for (const auto& chunk : left.chunks)
-            for (const auto& [mask, block] : chunk)
-                for (std::uint64_t rest = mask; rest != 0; rest &= rest - 1) {
-                    const auto i = static_cast<std::size_t>(std::countr_zero(rest));
-                    ((given_.down[block] >> i & 1) != 0 ? left_sums.down : left_sums.up) +=
-                        given_.packed[block * RowBlocks::block_size + i];
-                }
-    }
-    right.sums = left.sums - left_sums;
+    right.sums = left.sums - split.left;
     right.low = left.low;
     right.high = left.high;
     if (options_.ordered) {
         const double middle =
-            finder_.value(left_sums, left) / 2 + finder_.value(right.sums, left) / 2;
+            finder_.value(split.left, left) / 2 + finder_.value(right.sums, left) / 2;
         (split.left_lower ? left.high : left.low) = middle;
         (split.left_lower ? right.low : right.high) = middle;
     }
-    left.sums = left_sums;
+    left.sums = split.left;
     right.depth = ++left.depth;
     left.number = 2 * static_cast<std::uint64_t>(node) + 1;
     right.number = left.number + 1;

@@ -13,7 +13,7 @@ namespace {
 constexpr int small_stride = 24;
 constexpr int middle_stride = 72;
 constexpr int large_stride = 264;
-constexpr int group_size = 64; // places
+constexpr std::size_t group_size = 64; // features
 
 int stride_of(int bins) {
     return bins <= small_stride    ? small_stride
@@ -54,13 +54,17 @@ void BlockHistograms::use(std::span<const int> features) {
         places.push_back(rows_.place(f));
     std::ranges::sort(places);
     groups_.clear();
-    for (int first = 0; first < rows_.features(); first += group_size) {
-        Group group{first, std::min(first + group_size, rows_.features()), {}};
-        std::ranges::copy_if(places, std::back_inserter(group.used), [&](int place) {
-            return group.first_place <= place && place < group.end_place;
-        });
-        if (!group.used.empty())
-            groups_.push_back(std::move(group));
+    for (std::size_t first = 0; first < places.size(); first += group_size) {
+        const std::size_t count = std::min(group_size, places.size() - first);
+        Group group{{places.data() + first, places.data() + first + count}, false, 0, 0};
+        group.contiguous =
+            group.places.back() - group.places.front() + 1 == static_cast<int>(count);
+        for (const int place : group.places) {
+            const int stride = strides_[static_cast<std::size_t>(place)];
+            group.large += stride == large_stride ? 1 : 0;
+            group.middle += stride == middle_stride ? 1 : 0;
+        }
+        groups_.push_back(std::move(group));
     }
 }
 
@@ -82,35 +86,30 @@ void BlockHistograms::count_group(const Group& group, std::span<const std::uint3
                                   const std::uint64_t* packed, std::uint64_t* side) const {
     constexpr std::size_t ahead = 12; // rows
     const std::size_t line_size = rows_.line_size();
-    const std::uint8_t* const lines = rows_.line(0) + group.first_place;
-    const int places = group.end_place - group.first_place;
-    const auto first = static_cast<std::size_t>(group.first_place);
-    const auto last = first + static_cast<std::size_t>(places);
-    std::uint64_t* const bins = side + offsets_[first];
-    const auto count_of = [&](int stride) {
-        return static_cast<int>(std::count(strides_.begin() + static_cast<std::ptrdiff_t>(first),
-                                           strides_.begin() + static_cast<std::ptrdiff_t>(last),
-                                           stride));
-    };
-    const int large = count_of(large_stride);
-    const int middle = count_of(middle_stride);
-    const int small = places - large - middle;
-    const bool uses_all = static_cast<int>(group.used.size()) == places;
+    const auto first = static_cast<std::size_t>(group.places.front());
+    const std::uint8_t* const lines = rows_.line(0) + first;
+    const auto places = static_cast<int>(group.places.size());
+    std::vector<std::pair<std::uint32_t, std::uint64_t*>> scattered; // place after first, its bins
+    for (const int place : group.places)
+        scattered.emplace_back(place - group.places.front(),
+                               side + offsets_[static_cast<std::size_t>(place)]);
+    std::uint64_t* const first_bins = side + offsets_[first];
+    const int large = group.large;
+    const int middle = group.middle;
+    const bool contiguous = group.contiguous;
     for (std::size_t k = 0; k < rows.size(); ++k) {
-        const std::size_t row = rows[k];
 #if defined(__GNUC__)
         __builtin_prefetch(lines + rows[std::min(k + ahead, rows.size() - 1)] * line_size);
 #endif
-        const std::uint8_t* const line = lines + row * line_size;
-        const std::uint64_t value = packed[row];
-        if (uses_all) {
-            std::uint64_t* next = add_line<large_stride>(line, large, value, bins);
-            next = add_line<middle_stride>(line + large, middle, value, next);
-            add_line<small_stride>(line + large + middle, small, value, next);
+        const std::uint8_t* const line = lines + rows[k] * line_size;
+        const std::uint64_t value = packed[rows[k]];
+        if (contiguous) {
+            std::uint64_t* bins = add_line<large_stride>(line, large, value, first_bins);
+            bins = add_line<middle_stride>(line + large, middle, value, bins);
+            add_line<small_stride>(line + large + middle, places - large - middle, value, bins);
         } else {
-            for (const int place : group.used)
-                side[offsets_[static_cast<std::size_t>(place)] + line[place - group.first_place]] +=
-                    value;
+            for (const auto& [place, bins] : scattered)
+                bins[line[place]] += value;
         }
     }
 }

@@ -45,10 +45,11 @@ class BlockHistograms {
     }
 
   private:
-    struct Group { // of places in a line that are counted together
-        int first_place;
-        int end_place;
-        std::vector<int> used; // places in it
+    struct Group { // of features that are counted together
+        std::vector<int> places;
+        bool contiguous; // places follow each other
+        int large;       // how many have a large stride; these come first
+        int middle;
     };
     struct RowList {
         std::vector<std::uint32_t> rows[2]; // pushed down, pushed up; longer than needed

@@ -255,26 +255,30 @@ SplitGain best_gain(const GainInput& input) {
     return {gain[position], position};
 }
 
-// A bit per row of a block: is flags[i] not 0? Flags are 0 and 1.
-std::uint64_t bits_of(const std::uint8_t* flags) {
+// The highest bit of every byte.
+std::uint64_t high_bits(const Mask& mask) {
+#if defined(__AVX2__)
+    typedef char Bytes __attribute__((vector_size(32)));
+    return static_cast<std::uint32_t>(__builtin_ia32_pmovmskb256((Bytes)mask));
+#elif defined(__SSE2__)
+    typedef char Bytes __attribute__((vector_size(16)));
+    return static_cast<std::uint32_t>(__builtin_ia32_pmovmskb128((Bytes)mask));
+#else
     std::uint64_t bits = 0;
-    for (int byte = 0; byte < 8; ++byte) {
-        std::uint64_t eight;
-        std::memcpy(&eight, flags + 8 * byte, sizeof eight);
-        bits |= (eight * 0x0102040810204080U >> 56) << (8 * byte);
-    }
+    for (int i = 0; i < width; ++i)
+        bits |= static_cast<std::uint64_t>(mask[i] >> 7) << i;
     return bits;
+#endif
 }
 
 std::uint64_t rows_at_most(const std::int8_t* codes, std::int8_t limit, std::int8_t shift) {
-    std::uint8_t flags[block_size];
+    std::uint64_t bits = 0;
     for (int p = 0; p < parts; ++p) {
         Codes part;
         std::memcpy(&part, codes + p * width, width);
-        const Mask inside = (Mask)(part + shift <= limit) & 1;
-        std::memcpy(flags + p * width, &inside, width);
+        bits |= high_bits((Mask)(part + shift <= limit)) << (p * width);
     }
-    return bits_of(flags);
+    return bits;
 }
 
 BlockKernel::Moved split_rows(const RowSplit& split, BlockRows* rows, std::size_t count,
@@ -291,10 +295,11 @@ BlockKernel::Moved split_rows(const RowSplit& split, BlockRows* rows, std::size_
             split.column + static_cast<std::size_t>(block) * block_size;
         std::uint64_t left = 0;
         if (split.set != nullptr) {
-            std::uint8_t flags[block_size];
             for (int i = 0; i < block_size; ++i)
-                flags[i] = 1 - split.set[static_cast<std::uint8_t>(codes[i]) ^ 128];
-            left = mask & bits_of(flags);
+                left |= static_cast<std::uint64_t>(
+                            split.set[static_cast<std::uint8_t>(codes[i]) ^ 128] == 0)
+                        << i;
+            left &= mask;
         } else {
             const std::uint64_t down = mask & split.down[block];
             if (down != 0)

@@ -40,27 +40,6 @@ FeatureSplit SplitFinder::find(int feature, const LeafSums& leaf, const std::uin
                : find_threshold(feature, leaf, down, up, draw);
 }
 
-SideSums SplitFinder::left_sums(const FeatureSplit& split, const std::uint64_t* down,
-                                const std::uint64_t* up) const {
-    SideSums sums;
-    const int bins = rows_.bins(split.feature);
-    if (split.by_set) {
-        for (int code = 0; code < bins; ++code)
-            if (split.set.holds(code))
-                sums = sums + SideSums{down[code], up[code]};
-        return sums;
-    }
-    const int can_left = rows_.can_left(split.feature)[split.position];
-    const int must_left = rows_.must_left(split.feature)[split.position];
-    for (int code = 0; code <= std::min(split.left_lower ? can_left : must_left, bins - 1); ++code)
-        sums.down += down[code];
-    for (int code = 0; code <= std::min(split.left_lower ? must_left : can_left, bins - 1); ++code)
-        sums.up += up[code];
-    if (split.missing_left)
-        sums = sums + SideSums{down[RowBlocks::missing_code], up[RowBlocks::missing_code]};
-    return sums;
-}
-
 FeatureSplit SplitFinder::find_threshold(int feature, const LeafSums& leaf,
                                          const std::uint64_t* down, const std::uint64_t* up,
                                          std::uint64_t draw) const {
@@ -143,6 +122,7 @@ FeatureSplit SplitFinder::find_threshold(int feature, const LeafSums& leaf,
                 best.position = first + found.position;
                 best.left_lower = left_lower;
                 best.missing_left = missing_left;
+                best.left = {left_down[found.position], left_up[found.position]};
             }
         }
     return best;
@@ -201,7 +181,7 @@ FeatureSplit SplitFinder::find_set(int feature, const LeafSums& leaf, const std:
             const double gain = fall(left, extra_weight, left_value) +
                                 fall(right, extra_weight, right_value) - before;
             if (left_value != right_value && gain > best.gain)
-                best = {gain, feature, 0, left_value < right_value, false, true, set};
+                best = {gain, feature, 0, left_value < right_value, false, true, set, left};
         }
     }
     return best;

@@ -60,6 +60,7 @@ struct FeatureSplit {
     bool missing_left = false;
     bool by_set = false;
     CodeSet set{};
+    SideSums left{}; // of the rows on the left
 };
 
 class SplitFinder {
@@ -79,10 +80,6 @@ class SplitFinder {
     // `down` and `up` are the histogram of the feature, `draw` a random number of leaf and feature.
     FeatureSplit find(int feature, const LeafSums& leaf, const std::uint64_t* down,
                       const std::uint64_t* up, std::uint64_t draw) const;
-
-    // Sums of the left side of a split.
-    SideSums left_sums(const FeatureSplit& split, const std::uint64_t* down,
-                       const std::uint64_t* up) const;
 
   private:
     double soft(double gradient) const;

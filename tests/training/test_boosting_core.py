@@ -181,7 +181,8 @@ OPTIONS = [
 def test_score_bounds_equal_those_of_leaves_found_one_by_one(task, options):
     p, rows, booster = grown(task, **options)
     trees, outputs, values = booster.trees, booster.outputs, leaf_values(booster)
-    assert len(trees) == 4 * p.n_outputs
+    assert len(trees) == booster.n_trees == 4 * p.n_outputs
+    assert booster.tree(1).values.tolist() == trees[1].values.tolist()
     expected = p.bounds(trees, outputs, values, booster.bias)
     found = _core.score_bounds(rows, trees, outputs, values, booster.bias, 2)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
@@ -375,7 +376,7 @@ def test_a_round_without_a_split_adds_nothing():
     p = problem("binary")
     booster = p.booster(p.encode(), min_data_in_leaf=400)
     assert not booster.round()
-    assert booster.trees == []
+    assert booster.n_trees == 0
 
 
 def test_mistakes_are_named():
