@@ -30,6 +30,7 @@ from sklearn.model_selection import train_test_split
 
 import carvegbm as cg
 from carvegbm import datasets
+from carvegbm.training.report import Trial
 
 Matrix = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]
@@ -139,7 +140,7 @@ def row(*cells: Any) -> None:
 
 
 def images(folder: Path, threads: int, only: str | None) -> None:
-    row("data", "norm", "budget", "plain", "large-spread", "certified", "quietness", "trees", "s")
+    row("data", "norm", "budget", "plain", "large-spread", "certified", "crowding", "trees", "s")
     row(*["---"] * 9)
     for name, settings in IMAGES.items():
         if only not in (None, name):
@@ -160,7 +161,7 @@ def images(folder: Path, threads: int, only: str | None) -> None:
                     f"– / {accuracy:.4f}",
                     figures(spread, data),
                     figures(model, data),
-                    f"{chosen.quietness}{', refit' if chosen.refit else ''}",
+                    variant(chosen),
                     chosen.trees,
                     f"{seconds:.1f}",
                 )
@@ -218,8 +219,14 @@ def tabular(folder: Path, threads: int, only: str | None) -> None:
                 f"{proven} / {result.accuracy:.4f}",
                 figures(spread, data),
                 figures(model, data),
-                f"{chosen.quietness}{', refit' if chosen.refit else ''}",
+                variant(chosen),
             )
+
+
+def variant(chosen: Trial) -> str:
+    """The parameters of a chosen trial."""
+    refit = ", refit" if chosen.parameters["refit"] else ""
+    return f"{chosen.parameters['max_crowding']}{refit}"
 
 
 def times(folder: Path, threads: int) -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.report import TrainingReport
-from carvegbm.training.trial import ClassifierTrial
+from carvegbm.training.report import TrainingReport, Trial
 from drawn import radii, verification
 from plain_trees import ensemble, stump
 
@@ -48,9 +47,7 @@ class Reader(HTMLParser):
 def a_report() -> TrainingReport:
     size = {"trees": 3, "leaves": 12, "seconds": 0.25, "model": None}
     figures = {"accuracy": 0.9, "robustness": 0.6}
-    trials = [
-        ClassifierTrial(parameters={EVIL: i}, note=EVIL, **size, **figures) for i in range(500)
-    ]
+    trials = [Trial(parameters={EVIL: i}, note=EVIL, **size, measures=figures) for i in range(500)]
     return TrainingReport(trials, trials[400], f"because {EVIL}")
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.report import TrainingReport
-from carvegbm.training.trial import ClassifierTrial, RegressorTrial
+from carvegbm.training.report import TrainingReport, Trial
 from drawn import NASTY, shown_texts
 from plain_trees import refused
 
@@ -16,14 +15,14 @@ pytestmark = pytest.mark.usefixtures("plt")
 
 def trial(parameters, note="", **figures):
     size = {"trees": 3, "leaves": 12, "seconds": 0.25, "model": None}
-    kind = RegressorTrial if "error" in figures else ClassifierTrial
-    return kind(parameters=parameters, note=note, **size, **figures)
+    measures = {name.replace("_", " "): value for name, value in figures.items()}
+    return Trial(parameters=parameters, note=note, measures=measures, **size)
 
 
 def a_report(floor=0.8, plain=0.91):
-    scout = trial({"pull": 0.001, "same": 1}, note="scout", accuracy=0.9, robustness=0.6)
-    other = trial({"pull": 0.1, "same": 1}, accuracy=0.95, robustness=0.5)
-    best = trial({"pull": 0.01, "same": 1}, accuracy=0.85, robustness=0.7)
+    scout = trial({"leaf_l2": 0.001, "same": 1}, note="scout", accuracy=0.9, robustness=0.6)
+    other = trial({"leaf_l2": 0.1, "same": 1}, accuracy=0.95, robustness=0.5)
+    best = trial({"leaf_l2": 0.01, "same": 1}, accuracy=0.85, robustness=0.7)
     return TrainingReport([scout, other, best], best, "the best", floor, plain)
 
 
@@ -44,11 +43,11 @@ def test_limits_are_lines_where_there_are_some():
 
 
 def test_the_chosen_one_is_called_by_what_tells_it_from_the_others():
-    assert "chosen: pull 0.01" in shown_texts(a_report().plot().ax_)
+    assert "chosen: leaf_l2 0.01" in shown_texts(a_report().plot().ax_)
 
 
 def test_regressors_are_points_of_two_errors():
-    one, other = (trial({"pull": p}, error=p, worst_error=2 * p) for p in (0.1, 0.5))
+    one, other = (trial({"leaf_l2": p}, error=p, worst_error=2 * p) for p in (0.1, 0.5))
     display = TrainingReport([one, other], one, "").plot()
     assert display.points_[""].get_offsets().tolist() == [[0.1, 0.2], [0.5, 1.0]]
     assert display.ax_.get_ylabel() == "worst error on validation data"

@@ -13,7 +13,7 @@ def classifier(**parameters):
         "norm": "inf",
         "budget": 0.03,
         "certified": True,
-        "quietness": (0.12, 0.25, None),
+        "max_crowding": (0.12, 0.25, None),
         "n_estimators": 12,
         "num_leaves": 6,
         "min_child_samples": 5,

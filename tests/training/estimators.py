@@ -13,7 +13,13 @@ from carvegbm.training.estimators import (
 
 ATTACKERS = [("inf", 0.01), (1, 0.02), (2, 0.015), (0, 2)]
 DEFAULTS = {"n_estimators": 30, "num_leaves": 8, "min_child_samples": 5, "n_jobs": 1}
-ROBUST = {**DEFAULTS, "n_members": 1, "pull": 1e-3, "quietness": None, "colsample_bynode": 1.0}
+ROBUST = {
+    **DEFAULTS,
+    "n_members": 1,
+    "leaf_l2": 1e-3,
+    "max_crowding": None,
+    "colsample_bynode": 1.0,
+}
 ROBUST |= {"random_state": 0}
 """One trial or few: what is tested here does not depend on the choice."""
 

@@ -168,7 +168,7 @@ def test_a_large_spread_regressor_refuses_objectives_of_classifiers():
         fit_numbers(regressor, objective="binary")
 
 
-CERTIFIED = {"large_spread": True, "n_members": None, "pull": None}
+CERTIFIED = {"large_spread": True, "n_members": None, "leaf_l2": None}
 
 
 @pytest.mark.parametrize(
@@ -191,11 +191,11 @@ CERTIFIED = {"large_spread": True, "n_members": None, "pull": None}
         (fit_with, {"reg_lambda": -1}, "reg_lambda must be a number >= 0, got -1"),
         (fit_with, {"min_child_weight": np.nan}, "min_child_weight must be a number >= 0"),
         (fit_with, {"max_depth": 2.5}, "max_depth must be a whole number, got 2.5; -1 sets no"),
-        (fit_with, {"pull": -1}, "pull must be a number >= 0, got -1"),
-        (fit_with, {"pull": [0.1, None]}, "pull must be a number >= 0, got None"),
-        (fit_with, {"pull": []}, "pull must hold at least one number"),
-        (fit_with, {"quietness": 2}, r"quietness must be None or a share in \(0, 1\], got 2"),
-        (fit_with, {"quietness": "low"}, "quietness must be None or a share"),
+        (fit_with, {"leaf_l2": -1}, "leaf_l2 must be a number >= 0, got -1"),
+        (fit_with, {"leaf_l2": [0.1, None]}, "leaf_l2 must be a number >= 0, got None"),
+        (fit_with, {"leaf_l2": []}, "leaf_l2 must hold at least one number"),
+        (fit_with, {"max_crowding": 2}, r"max_crowding must be None or a share in \(0, 1\], got 2"),
+        (fit_with, {"max_crowding": "low"}, "max_crowding must be None or a share"),
         (fit_with, {"clean_loss": 2}, "clean_loss must be None or from 0 to 1, got 2"),
         (evaluated, {"eval_metric": "auc"}, "eval_metric cannot be honoured: robust .* drop it"),
         (evaluated, {"callbacks": [print]}, "callbacks cannot be honoured: robust .* drop it"),
@@ -222,17 +222,19 @@ def test_what_a_robust_regressor_cannot_take_is_refused(given, message):
         fit_numbers(robust_regressor, **given)
 
 
-@pytest.mark.parametrize("changed", [{"clean_loss": 0.2}, {"quietness": 0.1}, {"quietness": None}])
+@pytest.mark.parametrize(
+    "changed", [{"clean_loss": 0.2}, {"max_crowding": 0.1}, {"max_crowding": None}]
+)
 def test_a_parameter_of_certified_training_is_not_ignored_in_silence(changed):
     (name,) = changed
     with pytest.warns(UserWarning, match=f"{name}=.* has no effect without certified=True"):
         fit_with(classifier, **changed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit_with(classifier, quietness=[0.03, 0.06, 0.12, 0.25, None], clean_loss=0.01)
+        fit_with(classifier, max_crowding=[0.03, 0.06, 0.12, 0.25, None], clean_loss=0.01)
 
 
-@pytest.mark.parametrize("changed", [{"pull": 0.1}, {"n_members": 3}])
+@pytest.mark.parametrize("changed", [{"leaf_l2": 0.1}, {"n_members": 3}])
 def test_a_parameter_of_robust_training_is_not_ignored_in_silence(changed):
     (name,) = changed
     X, y = problems.two_classes(60)

@@ -238,13 +238,13 @@ def test_certified_training_takes_categories():
     )
 
 
-def test_quietness_leaves_out_categories_that_the_attacker_can_exchange():
+def test_max_crowding_leaves_out_categories_that_the_attacker_can_exchange():
     X, y = problems.with_categories()
-    for quietness, is_used in ((0.9, False), (None, True)):
+    for max_crowding, is_used in ((0.9, False), (None, True)):
         model = classifier(
             norm="inf", budget=1, scale=[0.01, 0.01, 1, 1, 1], certified=True, random_state=0
         )
-        model.set_params(quietness=quietness, clean_loss=None, min_data_per_group=5)
+        model.set_params(max_crowding=max_crowding, clean_loss=None, min_data_per_group=5)
         model.fit(X, y, categorical_feature=CATEGORICAL)
         assert any(trees_of(model.ensemble_, f) for f in CATEGORICAL) == is_used
 

@@ -97,12 +97,12 @@ def test_tune_keeps_the_best_and_goes_on_from_its_folder(tmp_path, capsys):
 
 def test_certified_training_shows_its_trials_and_writes_the_chosen_one(files, capsys):
     X, y = files
-    command = [*TRAIN, "--certified", "--quietness", "0.2,none", "--clean-loss", "0.3"]
+    command = [*TRAIN, "--certified", "--max-crowding", "0.2,none", "--clean-loss", "0.3"]
     command += ["--num-leaves", "6", "--valid", "valid.csv", "-p", "min_data_in_leaf=5"]
     assert run([*command, "--json", "-o", "m.txt"]) == 0
     document = json.loads(capsys.readouterr().out)
     report = document["training report"]
-    assert {c["quietness"] for c in report["trials"]} == {0.2, None}
+    assert {c["max_crowding"] for c in report["trials"]} == {0.2, None}
     chosen = report["trials"][report["chosen"]]
     result = cg.verify("m.txt", X[200:], y[200:], cg.Attacker("inf", 0.02))
     assert result.robustness[0] == chosen["robustness"] == document["validation robustness"]
@@ -113,9 +113,9 @@ def test_certified_training_shows_its_trials_and_writes_the_chosen_one(files, ca
 
 
 @pytest.mark.usefixtures("files")
-def test_certified_tuning_tries_every_quietness_and_goes_on_from_its_folder(tmp_path, capsys):
+def test_certified_tuning_tries_every_max_crowding_and_goes_on_from_its_folder(tmp_path, capsys):
     command = ["tune", "data.csv", "--budget", "0.02", "--leaves", "3,6", "--trees", "15"]
-    command += ["--certified", "--quietness", "0.2,none", "--threads", "1", "-o", "best.txt"]
+    command += ["--certified", "--max-crowding", "0.2,none", "--threads", "1", "-o", "best.txt"]
     command += ["--valid", "valid.csv", "-p", "min_child_samples=5", "--json"]
     assert run(command) == 0
     document = json.loads(capsys.readouterr().out)
@@ -129,12 +129,21 @@ def test_certified_tuning_tries_every_quietness_and_goes_on_from_its_folder(tmp_
     assert again == kept
 
 
-ROBUST = ["--robust", "-p", "pull=0.001", "-p", "n_members=1", "-p", "min_child_samples=5"]
+ROBUST = ["--robust", "-p", "leaf_l2=0.001", "-p", "n_members=1", "-p", "min_child_samples=5"]
 
 
 def test_robust_training_shows_its_trials_and_writes_the_chosen_one(files, capsys):
     X, y = files
-    command = [*TRAIN, *ROBUST, "--quietness", "none", "--num-leaves", "6", "--valid", "valid.csv"]
+    command = [
+        *TRAIN,
+        *ROBUST,
+        "--max-crowding",
+        "none",
+        "--num-leaves",
+        "6",
+        "--valid",
+        "valid.csv",
+    ]
     assert run([*command, "--json", "-o", "m.txt"]) == 0
     document = json.loads(capsys.readouterr().out)
     report = document["training report"]
@@ -155,7 +164,7 @@ def test_robust_training_splits_validation_data_off_as_fit_does(capsys):
     chosen = json.loads(capsys.readouterr().out)
     table = cg.load_table("data.csv")
     given = {"budget": 0.02, "n_estimators": 20, "num_leaves": 6, "min_child_samples": 5}
-    given |= {"pull": 0.001, "n_members": 1, "random_state": 0, "n_jobs": 1}
+    given |= {"leaf_l2": 0.001, "n_members": 1, "random_state": 0, "n_jobs": 1}
     model = cg.RobustClassifier(**given)
     model.fit(table.X, table.y, feature_names=table.feature_names)
     assert cg.load("model.txt") == model.ensemble_
@@ -282,10 +291,10 @@ def test_an_interrupted_tuning_says_what_is_kept(tmp_path, monkeypatch, capsys):
         ([*TRAIN, "--metric", "auc"], "--metric auc needs validation data; add --valid DATA"),
         (["tune", "data.csv", "--budget", "1", "--weight", "1"], "without --criterion tradeoff"),
         (["tune", "data.csv", "--budget", "1", "--optuna", "0"], "--optuna"),
-        ([*TRAIN, "--quietness", "0.1"], "--quietness has no meaning without --certified"),
+        ([*TRAIN, "--max-crowding", "0.1"], "--max-crowding has no meaning without --certified"),
         ([*TRAIN, "--clean-loss", "0.1"], "--clean-loss has no meaning without --certified"),
-        ([*TRAIN, "--certified", "--quietness", "much"], "--quietness much: write shares"),
-        ([*TRAIN, "--certified", "--quietness", "0"], "quietness must be None or a share"),
+        ([*TRAIN, "--certified", "--max-crowding", "much"], "--max-crowding much: write shares"),
+        ([*TRAIN, "--certified", "--max-crowding", "0"], "max_crowding must be None or a share"),
         ([*TRAIN, "--certified", "--clean-loss", "2"], "clean_loss must be None or from 0 to 1"),
         ([*TRAIN, "--certified", "--task", "regression"], "a regressor has none to defend"),
         ([*TRAIN, "--robust", "--certified"], "--robust and --certified exclude each other"),
@@ -293,9 +302,9 @@ def test_an_interrupted_tuning_says_what_is_kept(tmp_path, monkeypatch, capsys):
         ([*TRAIN, "--robust", "--metric", "auc"], "--metric auc has no meaning with --robust"),
         ([*TRAIN, "--robust", "-p", "path_smooth=1"], "path_smooth cannot be honoured: robust"),
         ([*TRAIN, "--robust", "-p", "min_data_in_leaf=5"], "it is called min_child_samples here"),
-        ([*TRAIN, "--robust", "--quietness", "0"], "quietness must be None or a share"),
+        ([*TRAIN, "--robust", "--max-crowding", "0"], "max_crowding must be None or a share"),
         ([*TRAIN, "--robust", "--clean-loss", "2"], "clean_loss must be None or from 0 to 1"),
-        ([*TRAIN, "--robust", "-p", "pull=a"], "pull must be a number >= 0, got 'a'"),
+        ([*TRAIN, "--robust", "-p", "leaf_l2=a"], "leaf_l2 must be a number >= 0, got 'a'"),
         ([*TRAIN, "--valid", "few.csv"], "few.csv has 2 features, the training data have"),
         (["train", "once.csv", "--budget", "1", "--certified"], "label 7 occurs once"),
         (["tune", "data.csv", "--budget", "1", "--leaves", "1"], "num_leaves must be"),

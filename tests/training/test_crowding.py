@@ -85,7 +85,7 @@ def test_thresholds_out_of_the_attackers_reach_are_not_crowded():
 def test_no_quiet_threshold_at_all_gives_a_constant():
     X, y = problems.two_classes(120)
     model = cg.LargeSpreadClassifier(
-        budget=0.3, certified=True, quietness=0.01, min_child_samples=5, n_jobs=1
+        budget=0.3, certified=True, max_crowding=0.01, min_child_samples=5, n_jobs=1
     )
     with pytest.warns(UserWarning, match="the model is constant"):
         model.fit(X, y)
@@ -102,17 +102,17 @@ def test_no_quiet_threshold_at_all_gives_a_constant():
     ],
 )
 @pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
-def test_trees_never_split_at_a_threshold_more_crowded_than_the_quietness(problem, options):
+def test_trees_never_split_at_a_threshold_more_crowded_than_the_max_crowding(problem, options):
     X, y = problem(300)
     # A third of the rows sits in a dense band of each feature: some thresholds are very crowded.
     X = np.where(X < 0.35, 0.45 + X / 10, X)
-    quietness = 0.15
+    max_crowding = 0.15
 
     def most_crowded(value):
         model = cg.LargeSpreadClassifier(
             **options,
             certified=True,
-            quietness=value,
+            max_crowding=value,
             clean_loss=None,
             n_estimators=15,
             num_leaves=6,
@@ -131,8 +131,8 @@ def test_trees_never_split_at_a_threshold_more_crowded_than_the_quietness(proble
         ]
         return max(shares, default=0.0)
 
-    assert most_crowded(quietness) <= quietness
-    assert most_crowded(None) > quietness
+    assert most_crowded(max_crowding) <= max_crowding
+    assert most_crowded(None) > max_crowding
 
 
 def test_rows_with_numbers_are_all_of_one_class():

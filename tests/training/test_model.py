@@ -113,7 +113,7 @@ def test_certified_training_writes_the_text_of_the_chosen_trial_alone(conversion
     model = classifier(certified=True, clean_loss=None, budget=0.02)
     model.fit(*problems.two_classes())
     assert len(model.training_report_.trials) > 6
-    assert any(trial.refit for trial in model.training_report_.trials)
+    assert any(trial.parameters["refit"] for trial in model.training_report_.trials)
     assert +conversions == ONCE
 
 

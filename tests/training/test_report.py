@@ -6,27 +6,26 @@ import json
 
 import pytest
 
-from carvegbm.training.report import TrainingReport
-from carvegbm.training.trial import ClassifierTrial, RegressorTrial
+from carvegbm.training.report import TrainingReport, Trial
 
 
 def trial(parameters, note="", **figures):
     size = {"trees": 3, "leaves": 12, "seconds": 0.25, "model": None}
-    kind = RegressorTrial if "error" in figures else ClassifierTrial
-    return kind(parameters=parameters, note=note, **size, **figures)
+    measures = {name.replace("_", " "): value for name, value in figures.items()}
+    return Trial(parameters=parameters, note=note, measures=measures, **size)
 
 
 @pytest.fixture(name="report")
 def a_report():
-    scout = trial({"pull": 0.001}, note="scout", accuracy=0.9, robustness=0.6)
-    best = trial({"pull": 0.01, "n_members": 4}, accuracy=0.85, robustness=0.7)
+    scout = trial({"leaf_l2": 0.001}, note="scout", accuracy=0.9, robustness=0.6)
+    best = trial({"leaf_l2": 0.01, "n_members": 4}, accuracy=0.85, robustness=0.7)
     return TrainingReport([scout, best], best, "the best", 0.8, 0.91)
 
 
 def test_parameters_become_columns_and_blanks_where_a_trial_has_none(report):
     heading, first, second = report.rows()
     assert heading == (
-        *("pull", "n_members", "trees", "leaves", "accuracy", "robustness", "seconds"),
+        *("leaf_l2", "n_members", "trees", "leaves", "accuracy", "robustness", "seconds"),
         "",
     )
     assert first == ("0.001", "", "3", "12", "0.9000", "0.6000", "0.2", "scout")
@@ -39,7 +38,7 @@ def test_values_are_plain_and_hold_no_model(report):
     assert plain["chosen"] == 1
     assert (plain["floor"], plain["plain_accuracy"]) == (0.8, 0.91)
     assert plain["trials"][0] == {
-        "pull": 0.001,
+        "leaf_l2": 0.001,
         "accuracy": 0.9,
         "robustness": 0.6,
         "trees": 3,
@@ -50,14 +49,14 @@ def test_values_are_plain_and_hold_no_model(report):
 
 
 def test_the_chosen_trial_is_the_chosen_one_and_not_its_equal():
-    one, other = (trial({"pull": 0.1}, accuracy=0.9, robustness=0.6) for _ in range(2))
+    one, other = (trial({"leaf_l2": 0.1}, accuracy=0.9, robustness=0.6) for _ in range(2))
     report = TrainingReport([one, other], other, "")
     assert report.to_dict()["chosen"] == 1
     assert [row[-1] for row in report.rows()] == ["", "", "chosen"]
 
 
 def test_regressors_report_errors():
-    found = trial({"pull": 0.1}, error=0.5, worst_error=0.75)
+    found = trial({"leaf_l2": 0.1}, error=0.5, worst_error=0.75)
     heading, row = TrainingReport([found], found, "").rows()
     assert heading[3:5] == ("error", "worst error")
     assert row[3:5] == ("0.5000", "0.7500")

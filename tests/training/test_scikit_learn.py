@@ -59,7 +59,7 @@ def test_scikit_learns_estimator_checks(estimator, check):
 
 @pytest.mark.parametrize(
     "model",
-    [classifier(path_smooth=0.5, random_state=3), robust_classifier(pull=0.01, random_state=3)],
+    [classifier(path_smooth=0.5, random_state=3), robust_classifier(leaf_l2=0.01, random_state=3)],
     ids=["large-spread", "robust"],
 )
 def test_clones_and_pickles_predict_the_same(model):

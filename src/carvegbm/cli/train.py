@@ -91,7 +91,7 @@ Robust = Annotated[
         "--robust", help="Grow trees against the attacker, without the large-spread condition."
     ),
 ]
-Quietness = Annotated[
+MaxCrowding = Annotated[
     str | None,
     typer.Option(
         metavar="T,…",
@@ -157,7 +157,7 @@ def train(
     bounds: options.Bounds = None,
     robust: Robust = False,
     certified: Certified = False,
-    quietness: Quietness = None,
+    max_crowding: MaxCrowding = None,
     clean_loss: CleanLoss = None,
     label: options.Label = None,
     zero_based: options.ZeroBased = None,
@@ -179,7 +179,7 @@ def train(
     against = attacking.attacker()
     read = inputs.files_read(data=data, label=label, valid=valid, attacking=attacking)
     out = check_model_path(out, read)
-    defence = defence_parameters(robust, certified, quietness, clean_loss)
+    defence = defence_parameters(robust, certified, max_crowding, clean_loss)
     validates = valid is not None or (not robust and (early_stopping is not None or certified))
     if metric is not None and robust:
         raise CarveError(f"--metric {metric} has no meaning with --robust; drop it")
@@ -294,25 +294,26 @@ def check_model_path(given: Path | None, read: dict[str, str]) -> Path:
 
 
 def defence_parameters(
-    robust: bool, certified: bool, quietness: str | None, clean_loss: float | None
+    robust: bool, certified: bool, max_crowding: str | None, clean_loss: float | None
 ) -> dict[str, Any]:
     """What robust and certified training are told; their options are refused without them."""
     if robust and certified:
         raise CarveError("--robust and --certified exclude each other; give one of them")
-    for option, given in (("--quietness", quietness), ("--clean-loss", clean_loss)):
+    for option, given in (("--max-crowding", max_crowding), ("--clean-loss", clean_loss)):
         if given is not None and not (robust or certified):
             raise CarveError(f"{option} has no meaning without --certified or --robust")
     found: dict[str, Any] = {} if robust else {"certified": certified}
     if clean_loss is not None:
         found["clean_loss"] = clean_loss
-    if quietness is not None:
+    if max_crowding is not None:
         try:
-            found["quietness"] = tuple(
-                None if part.strip() == "none" else float(part) for part in quietness.split(",")
+            found["max_crowding"] = tuple(
+                None if part.strip() == "none" else float(part) for part in max_crowding.split(",")
             )
         except ValueError:
             raise CarveError(
-                f"--quietness {quietness}: write shares from 0 to 1, or none, separated by commas"
+                f"--max-crowding {max_crowding}: write shares from 0 to 1, or none, separated by "
+                "commas"
             ) from None
     return found
 

@@ -46,7 +46,7 @@ def tune(
     ] = None,
     robust: training.Robust = False,
     certified: training.Certified = False,
-    quietness: training.Quietness = None,
+    max_crowding: training.MaxCrowding = None,
     clean_loss: training.CleanLoss = None,
     weight: Annotated[
         float | None,
@@ -103,7 +103,7 @@ def tune(
     out = training.check_model_path(out, read)
     if weight is not None and criterion != "tradeoff":
         raise CarveError("--weight has no meaning without --criterion tradeoff")
-    defence = training.defence_parameters(robust, certified, quietness, clean_loss)
+    defence = training.defence_parameters(robust, certified, max_crowding, clean_loss)
     from carvegbm.training.tuning import TuningTrial
     from carvegbm.training.tuning import tune as search
 

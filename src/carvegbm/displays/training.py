@@ -13,7 +13,7 @@ from carvegbm.displays import drawing
 from carvegbm.errors import CarveError, shown
 
 if TYPE_CHECKING:
-    from carvegbm.training.trial import Trial
+    from carvegbm.training.report import Trial
 
 __all__ = ["TrainingDisplay"]
 

@@ -1,16 +1,14 @@
-"""Training: robust ensembles, and large-spread ones with LightGBM as it comes from PyPI.
+"""Training of robust and of large-spread ensembles.
 
-In the order of the work:
-
-    inputs, columns, data            what a user gives, checked: rows, categories, labels
-    evaluation                       what to watch
-    parameters, parameterised        LightGBM's parameters, and how estimators hold them
-    growing                          trees, one after the other, and the model they make
-    refitting                        new leaf scores for fixed trees
-    certified                        large-spread and robust: quiet thresholds, refits, a choice
-    robust                           any ensemble, grown against the attacker
-    estimator, classifier, regressor what estimators share: the fit, the fitted model, its answers
-    large_spread, estimators         large-spread training as they do it; the four that users see
-    tuning                           a choice of parameters by trials
-    trial, report, reporting         a model that was tried; what users read of all, and meanwhile
+estimators, estimator, classifier, regressor, parameterised, parameters, inputs, columns
+the scikit-learn interface
+dataset, spec     labelled rows; the interface of the training methods
+binning           candidate thresholds, codes, crowding
+model             trees as arrays, ensembles, LightGBM's text
+evaluation        metrics per round, early stopping, proofs
+large_spread      boosting with LightGBM on thresholds that stay open
+robust            boosting against the attacker
+leaf_refit, robust_refit, score_writer
+new leaf scores for fixed trees
+search, report    trials, and the choice among them
 """

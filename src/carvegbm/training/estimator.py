@@ -22,14 +22,13 @@ from carvegbm.attacker import OPTIONS, Attacker
 from carvegbm.ensemble import Ensemble, Task
 from carvegbm.errors import CarveError, DataError
 from carvegbm.training import inputs
-from carvegbm.training.certified import plain_accuracy_of
 from carvegbm.training.columns import AUTO, Columns, categorical_positions, known_categories
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import EvalArguments
 from carvegbm.training.model import GBDTModel, ModelSpec, safe_names
 from carvegbm.training.parameterised import Parameterised
-from carvegbm.training.report import TrainingReport
-from carvegbm.training.reporting import print_line
+from carvegbm.training.report import TrainingReport, print_line
+from carvegbm.training.search import plain_accuracy_of
 from carvegbm.training.spec import FitResult, StopReason, TrainSpec
 
 __all__ = ["Estimator", "Told", "Trained"]
@@ -175,7 +174,7 @@ class Estimator(Parameterised):
         given = Attacker(self.norm, self.budget, **{name: getattr(self, name) for name in OPTIONS})
         return inputs.resolve_attacker(given, self.n_features_in_, names, categories)
 
-    def _log(self) -> Callable[[str], object]:
+    def _log(self) -> Callable[[str], None]:
         """Return the function that logs trials: it prints a line if `verbose`."""
         return print_line if self.verbose else lambda _: None
 

@@ -46,7 +46,7 @@ class LargeSpreadClassifier(LargeSpread, Classifier):
         Train for robustness as well: thresholds that training rows crowd around are left out, and
         the leaf scores are refitted against the attacker. The first evaluation set serves as
         validation data; without one, a stratified fifth is split off.
-    quietness : float or None, or a sequence of these, default (0.03, 0.06, 0.12, 0.25, None)
+    max_crowding : float or None, or a sequence of these, default (0.03, 0.06, 0.12, 0.25, None)
         Of certified training only, as `clean_loss`: without it, another value brings a warning.
         Certified training leaves out thresholds with more than this share of a class's rows within
         reach; None leaves out none. Of several, the one that does best with a few rounds is taken.
@@ -144,10 +144,10 @@ class RobustClassifier(Robust, Classifier):
     n_members : int, optional
         Models that differ in their seed alone, and share the rounds; the classifier is their
         average.
-    pull : float or sequence of float, optional
-        How strongly the fit of all leaf scores pulls them towards zero. Of several, the best on
+    leaf_l2 : float or sequence of float, optional
+        L2 penalty on the leaf scores when all of them are fitted. Of several values, the best on
         validation data is taken.
-    quietness : float, None or a sequence of these, default "auto"
+    max_crowding : float, None or a sequence of these, default "auto"
         Thresholds with more than this share of a class's rows within reach are left out; None
         leaves out none. Of several, the best on validation data is taken.
     clean_loss : float or None, default "auto"

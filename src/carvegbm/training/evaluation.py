@@ -46,16 +46,8 @@ class EvalResult(NamedTuple):
 class Evaluation:
     """What to evaluate after every round.
 
-    Attributes
-    ----------
-    sets : sequence of Dataset
-    metrics : sequence of Metric
-        Empty: the objective's own metric.
-    early_stopping_rounds : int, optional
-    callbacks : sequence of callables
-        Called with LightGBM's `CallbackEnv`.
-    transform : callable
-        From raw scores to what custom metrics take: probabilities, or predicted values.
+    Without `metrics`, the objective's own. `transform` maps raw scores to what custom metrics take:
+    probabilities, or predicted values.
     """
 
     sets: Sequence[Dataset] = ()
@@ -158,13 +150,8 @@ def _has(callback: Callback, attribute: str) -> bool:
 class Metrics:
     """Computes the metrics of an `Evaluation` and keeps their history.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-    objective : mapping
-        LightGBM's parameters of the objective.
-    robustness : callable
-        robustness(rows) returns the proven robustness of the model so far.
+    `objective` are LightGBM's parameters of the objective; `robustness(rows)` returns the proven
+    robustness of the model so far.
     """
 
     def __init__(

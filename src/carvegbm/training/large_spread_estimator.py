@@ -15,15 +15,18 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
 from carvegbm.spread import require_large_spread
 from carvegbm.training import inputs
-from carvegbm.training.certified import check_clean_loss, check_quietness
-from carvegbm.training.certified.job import Job
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.estimator import Estimator, Trained
 from carvegbm.training.evaluation import EvalArguments
-from carvegbm.training.large_spread.trainer import MAX_CROWDING, boost
+from carvegbm.training.large_spread.trainer import (
+    MAX_CROWDING,
+    Certified,
+    LargeSpreadTrainer,
+)
 from carvegbm.training.model import ModelSpec
 from carvegbm.training.parameterised import LEARNING
-from carvegbm.training.parameters import main_name
+from carvegbm.training.parameters import check_clean_loss, check_max_crowding, main_name
+from carvegbm.training.search import search
 from carvegbm.training.spec import TrainSpec
 
 __all__ = ["LargeSpread"]
@@ -62,7 +65,7 @@ class LargeSpread(Estimator):
         n_jobs: int | None = None,
         verbose: int = 0,
         certified: bool = False,
-        quietness: Any = MAX_CROWDING,
+        max_crowding: Any = MAX_CROWDING,
         clean_loss: float | None = 0.01,
         **lightgbm_parameters: Any,
     ) -> None:
@@ -93,7 +96,7 @@ class LargeSpread(Estimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.certified = certified
-        self.quietness = quietness
+        self.max_crowding = max_crowding
         self.clean_loss = clean_loss
         for name, value in lightgbm_parameters.items():
             setattr(self, name, value)
@@ -136,10 +139,12 @@ class LargeSpread(Estimator):
             evaluation=asked.evaluation(sets, self._transform),
             threads=inputs.thread_count(self.n_jobs),
             verbose=int(self.verbose),
+            log=self._log(),
         )
         if self.certified:
             return self._certify(spec, data, plain_accuracy)
-        return Trained(spec, data, boost(spec, data))
+        ((_, result),) = LargeSpreadTrainer(spec).fit_path({}, data, None)
+        return Trained(spec, data, result)
 
     def _n_rounds(self) -> int:
         return inputs.whole_number("n_estimators", self.n_estimators)
@@ -154,7 +159,7 @@ class LargeSpread(Estimator):
             return
         if plain_accuracy is not None:
             raise CarveError("plain_accuracy has no meaning without certified=True")
-        for name in ("quietness", "clean_loss"):
+        for name in ("max_crowding", "clean_loss"):
             if not self._is_default(name):
                 warnings.warn(
                     f"{name}={getattr(self, name)!r} has no effect without certified=True",
@@ -169,12 +174,18 @@ class LargeSpread(Estimator):
                 raise CarveError(
                     f"certified training cannot honour {name}; use class_weight instead"
                 )
-        quietness = check_quietness(self.quietness, spec.attacker.norm)
+        max_crowding = check_max_crowding(self.max_crowding, spec.attacker.norm)
         clean_loss = check_clean_loss(self.clean_loss)
         plain_accuracy = self._plain_accuracy(spec, data, clean_loss, plain_accuracy)
-        tell = self._log()
-        report, boosted = Job(spec, data, quietness, plain_accuracy, clean_loss, tell).run()
-        return Trained(spec, data, boosted, report)
+        certified = Certified(max_crowding, plain_accuracy, clean_loss)
+        report, result = search(
+            [LargeSpreadTrainer(spec, certified)],
+            data,
+            spec.evaluation.sets[0],
+            plain_accuracy=plain_accuracy,
+            clean_loss=clean_loss,
+        )
+        return Trained(spec, data, result, report)
 
     def _require(self, ensemble: Ensemble, attacker: Attacker) -> None:
         require_large_spread(ensemble, attacker)

@@ -58,49 +58,23 @@ class RefitSettings:
     """How to minimise the loss.
 
     Scores count by what they add to the raw score; for regression, in standard deviations of y.
-
-    Attributes
-    ----------
-    steps : int
-    epochs : int, optional
-        In place of steps: passes over all rows.
-    rate, falling : float, bool
-        Learning rate; whether it falls linearly to 0.
-    batch : int
-        Maximum number of rows per step.
-    shuffle : bool
-        Whether every epoch puts its batches together anew, from groups of 64 rows.
-    averaging : float
-        Weight of the past in the averaged iterate.
-    l2, anchor : float, array of the shape of the scores, optional
-        l2 / 2 times the sum of squares of scores - anchor is added to the mean loss.
-    check_every : int, optional
-        Steps between evaluations on the validation rows; None means an epoch.
-    loss_weight : float
-        Weight of the loss against the share of robust rows in these evaluations.
-    patience : int, optional
-        Steps without a better iterate before the end.
-    floor : float, optional
-        The smallest acceptable accuracy on the validation rows.
-    seed, threads, progress
-        0 threads means all cores.
     """
 
     steps: int = 120
-    epochs: int | None = None
+    epochs: int | None = None  # in place of steps: passes over all rows
     rate: float = 0.01
-    falling: bool = True
+    falling: bool = True  # linearly to 0
     batch: int = 4096
-    shuffle: bool = False
-    averaging: float = 0.9
-    l2: float = 0.0
+    shuffle: bool = False  # new batches in every epoch, from groups of 64 rows
+    averaging: float = 0.9  # weight of the past in the averaged iterate
+    l2: float = 0.0  # l2 / 2 times the sum of squares of scores - anchor is added to the loss
     anchor: Floats | None = None
-    check_every: int | None = 5
-    loss_weight: float = 0.0
-    patience: int | None = 30
-    floor: float | None = None
+    check_every: int | None = 5  # steps between validations; None means an epoch
+    loss_weight: float = 0.0  # against the share of robust rows, in a validation
+    patience: int | None = 30  # steps without a better iterate
+    floor: float | None = None  # smallest acceptable accuracy on the validation rows
     seed: int = 0
-    threads: int = 0
+    threads: int = 0  # all cores
     progress: Progress = False
 
 

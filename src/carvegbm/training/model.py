@@ -73,22 +73,19 @@ class GrownTree:
 
     Attributes
     ----------
-    feature, position : int array (n_splits,)
-        The split's threshold is number `position` of the feature's candidates; one past the last
-        separates missing values from all numbers.
-    threshold : array (n_splits,)
-        x goes left iff x <= threshold, a code c iff c <= position. Of a split by categories: the
-        number of its set.
+    feature, position, threshold : array (n_splits,)
+        x goes left iff x <= threshold, number `position` of the feature's candidates (one past the
+        last: x is not missing), a code c iff c <= position. Of categories: the number of the set.
     left, right : int array (n_splits,)
         A child: number of a split, or ~i for leaf i.
     value : array (n_leaves,)
     decision_type : int array (n_splits,)
         As LightGBM defines it.
     statistics : mapping from str to array
-        Gains, hessians, row counts: what LightGBM's text has for information, by its keys.
+        Gains, hessians and row counts, by the keys of LightGBM's text.
     sets : mapping from split to CategorySet
     missing_code : mapping from split to int
-        The code of missing values, where it is known and there is one.
+        The code of missing values, if known.
     """
 
     feature: Ints
@@ -327,19 +324,9 @@ def _bit_words(members: Ints) -> npt.NDArray[np.uint32]:
 class ModelSpec:
     """The task and the features of a model.
 
-    Attributes
-    ----------
-    task : {"binary", "multiclass", "regression"}
-    n_outputs : int
-        Number of classes for multiclass, else 1.
-    feature_names : sequence of str
-        Names that LightGBM's text can hold, see `safe_names`.
-    classes : array, optional
-        Labels in the order of the outputs; None for regression.
-    categories : mapping
-        Label of every category seen, by categorical feature and code.
-    category_labels : sequence of sequences
-        Labels of every column of the training frame that held categories, in column order.
+    `n_outputs` is 1 except for multiclass, `feature_names` are those of `safe_names`, `categories`
+    has the label of every category seen, by feature and code, and `category_labels` the labels of
+    every column of the training frame that held categories, in column order.
     """
 
     task: Task
@@ -375,15 +362,8 @@ class ModelSpec:
 class GBDTModel:
     """A trained model.
 
-    Attributes
-    ----------
-    trees : sequence of GrownTree
-        Of outputs 0, 1, … in turn.
-    spec : ModelSpec
-    header : str
-        LightGBM's text of a model trained with the same parameters: header and parameters of
-        `text` come from it.
-    bins : BinMapper
+    `trees` belong to outputs 0, 1, … in turn; `header` is LightGBM's text of any model trained with
+    the same parameters.
     """
 
     trees: Sequence[GrownTree]

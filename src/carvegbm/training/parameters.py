@@ -9,15 +9,17 @@ from __future__ import annotations
 import ctypes
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from carvegbm.errors import CarveError
 
-__all__ = ["REGRESSION_OBJECTIVES", "check_parameters", "main_name", "unknown_parameter"]
+__all__ = ["REGRESSION_OBJECTIVES", "check_clean_loss", "check_max_crowding", "check_parameters"]
+__all__ += ["main_name", "unknown_parameter"]
 
 REGRESSION_OBJECTIVES = {
     "regression": "regression",
@@ -190,6 +192,30 @@ def _check_values(checked: Mapping[str, Any], source: Mapping[str, str]) -> None
             f"{source['bagging_freq']} must be 0 or 1, got {checked['bagging_freq']!r}: a bag that "
             "serves several trees would miss the thresholds closed between them"
         )
+
+
+def check_max_crowding(given: Any, norm: float) -> tuple[float | None, ...]:
+    """Return the values of max_crowding to try: one, or several; norm 0 does not use it."""
+    several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    values = tuple(given) if several else (given,)
+    for value in values:
+        if value is not None and not (_is_number(value) and 0 < value <= 1):
+            raise CarveError(f"max_crowding must be None or a share in (0, 1], got {value!r}")
+    if not values:
+        raise CarveError("max_crowding must hold at least one value; None closes no threshold")
+    numbers = (None if value is None else float(value) for value in values)
+    return (None,) if norm == 0 else tuple(dict.fromkeys(numbers))
+
+
+def check_clean_loss(given: Any) -> float | None:
+    """Return the accuracy that may be given up; None means all of it."""
+    if given is not None and not (_is_number(given) and 0 <= given <= 1):
+        raise CarveError(f"clean_loss must be None or from 0 to 1, got {given!r}")
+    return None if given is None else float(given)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def main_name(name: str) -> str:

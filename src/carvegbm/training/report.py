@@ -1,39 +1,97 @@
-"""What training tried, what it chose, and why: as values, and as a table.
-
-Comes in: trials of any kind. Goes out: `TrainingReport`, which `fit` leaves behind.
-"""
+"""What training tried and chose, as values and as a table, and its progress meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from carvegbm.training.reporting import aligned
-from carvegbm.training.trial import Trial
+from carvegbm.ensemble import Ensemble
+from carvegbm.progress import Bar, is_shown
+from carvegbm.training.evaluation import EvalResult
+from carvegbm.training.model import GBDTModel
 
 if TYPE_CHECKING:
     from carvegbm.displays import TrainingDisplay
 
-__all__ = ["TrainingReport"]
+__all__ = ["Reporter", "TrainingReport", "Trial", "aligned", "print_line", "shown"]
+
+_ROUNDS_PER_LINE = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A model that training tried, measured on the validation rows.
+
+    `measures` are "accuracy" and "robustness"; for regression "error" and "worst error", root mean
+    squares of which the second is at the worse end of the range within the attacker's reach.
+    `seconds` count from the start of its fit. A `note` is for example "scout": a small model,
+    trained to choose parameters.
+    """
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    measures: Mapping[str, float]
+    trees: int
+    leaves: int
+    seconds: float
+    note: str = ""
+    model: GBDTModel = field(repr=False)
+
+    @property
+    def accuracy(self) -> float:
+        """Accuracy on the validation rows."""
+        return self.measures["accuracy"]
+
+    @property
+    def robustness(self) -> float:
+        """Share of the validation rows proven robust."""
+        return self.measures["robustness"]
+
+    @property
+    def error(self) -> float:
+        """Root mean squared error."""
+        return self.measures["error"]
+
+    @property
+    def worst_error(self) -> float:
+        """The same at the worse end of the range within reach."""
+        return self.measures["worst error"]
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The model, ready to be verified."""
+        return self.model.ensemble
+
+    @property
+    def text(self) -> str:
+        """The model as LightGBM's text."""
+        return self.model.text()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the trial as plain values, without the model."""
+        size = {"trees": self.trees, "leaves": self.leaves, "seconds": self.seconds}
+        return {**self.parameters, **self.measures, **size, "note": self.note}
+
+    def columns(self) -> dict[str, str]:
+        """Return the trial as text, by heading."""
+        return {
+            **{name: shown(value) for name, value in self.parameters.items()},
+            "trees": str(self.trees),
+            "leaves": str(self.leaves),
+            **{name: f"{value:.4f}" for name, value in self.measures.items()},
+            "seconds": f"{self.seconds:.1f}",
+        }
 
 
 @dataclass(frozen=True)
 class TrainingReport:
     """Every trial of robust or certified training, what was chosen, and why.
 
-    Attributes
-    ----------
-    trials : sequence of Trial
-        In the order they were trained; what they measure is measured on validation data.
-    chosen : Trial
-        One of them.
-    why : str
-        A sentence.
-    floor : float or None
-        The smallest accuracy that was acceptable; None: any.
-    plain_accuracy : float or None
-        Accuracy of plain LightGBM on the validation data, where it was trained.
+    `trials` are in the order they were trained, `why` is a sentence. `floor` is the smallest
+    accuracy that was acceptable (None: any), `plain_accuracy` that of plain LightGBM on the
+    validation data, if it was trained.
     """
 
     trials: Sequence[Trial]
@@ -43,9 +101,9 @@ class TrainingReport:
     plain_accuracy: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values, without the models."""
+        """Return the report as plain values, without the models."""
         return {
-            "chosen": self._position,
+            "chosen": next(i for i, trial in enumerate(self.trials) if trial is self.chosen),
             "why": self.why,
             "floor": self.floor,
             "plain_accuracy": self.plain_accuracy,
@@ -53,12 +111,15 @@ class TrainingReport:
         }
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The report as a table of text, a heading first; the chosen trial is marked.
-
-        A trial without some parameter has an empty cell there.
-        """
+        """Return a table of text with a heading; trials have empty cells for missing parameters."""
         found = [trial.columns() for trial in self.trials]
-        headings = _merged([list(columns) for columns in found])
+        headings: list[str] = []
+        for columns in found:  # a new heading comes after its predecessor
+            place = 0
+            for name in columns:
+                if name not in headings:
+                    headings.insert(place, name)
+                place = headings.index(name) + 1
         marks = ["chosen" if trial is self.chosen else trial.note for trial in self.trials]
         lines = [
             (*(columns.get(heading, "") for heading in headings), mark)
@@ -80,25 +141,70 @@ class TrainingReport:
     def __str__(self) -> str:
         return "\n".join([*aligned(self.rows()), self.why])
 
-    @property
-    def _position(self) -> int:
-        """Of the chosen trial, which others may equal."""
-        return next(i for i, trial in enumerate(self.trials) if trial is self.chosen)
+
+def print_line(text: str) -> None:
+    """Print a line of progress to standard error."""
+    print(text, file=sys.stderr, flush=True)
 
 
-def _merged(lists: Sequence[Sequence[str]]) -> list[str]:
-    """All names, each list in its own order: a new one comes after its predecessor.
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines, every column aligned on its right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
-    Examples
-    --------
-    >>> _merged([["pull", "trees"], ["pull", "members", "trees"]])
-    ['pull', 'members', 'trees']
-    """
-    found: list[str] = []
-    for names in lists:
-        place = 0
-        for name in names:
-            if name not in found:
-                found.insert(place, name)
-            place = found.index(name) + 1
-    return found
+
+def shown(value: Any) -> str:
+    """Return the value of a parameter as tables show it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+class Reporter:
+    """Shows round, first metric and share of open thresholds: a bar on a terminal, or lines."""
+
+    def __init__(self, n_rounds: int, n_open: int, verbose: int) -> None:
+        self._n_rounds = n_rounds
+        self._n_open = max(1, n_open)
+        self._verbose = verbose
+        self._bar: Bar | None = None
+        self._last = ""
+
+    def __enter__(self) -> Reporter:
+        if self._verbose and is_shown():
+            self._bar = Bar(self._n_rounds).start()
+        return self
+
+    def show(self, done: int, results: Sequence[EvalResult], n_open: int) -> None:
+        """Report that `done` rounds are finished."""
+        if not self._verbose:
+            return
+        parts = [f"{metric} {value:.5g} ({name})" for name, metric, value, _ in results[:1]]
+        parts.append(f"{100 * n_open / self._n_open:.0f} % of thresholds open")
+        self._last = ", ".join(parts)
+        if self._bar is not None:
+            self._bar.update(done, self._last)
+        elif done % _ROUNDS_PER_LINE == 0:
+            print_line(f"round {done}: {self._last}")
+
+    def finish(self, reason: str, done: int, kept: int) -> None:
+        """Report how training ended."""
+        if not self._verbose:
+            return
+        if self._bar is not None:
+            self._bar.stop()
+        kept_text = f", kept the first {kept}" if kept != done else ""
+        last = f"; {self._last}" if self._last else ""
+        print_line(f"stopped after {done} rounds ({reason}){kept_text}{last}")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

@@ -193,7 +193,7 @@ def prove_refit(
         options: dict[str, Any] = {"threads": settings.threads or None, "timeout": timeout}
         if trial.task == "regression":
             errors = worst_errors(trial, valid, problem.attacker, **options)
-            return {"worst_error": float(errors.mean())}
+            return {"worst_squared_error": float(errors.mean())}
         found = prove(trial, valid, problem.attacker, **options)
         return {"accuracy": found.accuracy, "robustness": float(found.robustness[0])}
 
@@ -203,7 +203,7 @@ def prove_refit(
         better = ensemble.with_scores(stored(refit.scores))
         end = measure(better)
         is_better = (
-            end["worst_error"] < start["worst_error"]
+            end["worst_squared_error"] < start["worst_squared_error"]
             if ensemble.task == "regression"
             else end["robustness"] >= start["robustness"]
         )

@@ -25,22 +25,9 @@ StopReason = Literal["rounds", "early stopping", "no thresholds left", "time lim
 class TrainSpec:
     """What to train, against whom and how.
 
-    Attributes
-    ----------
-    attacker : Attacker
-        With features by position.
-    model : ModelSpec
-    params : mapping
-        LightGBM's parameters by main names, with the objective.
-    n_rounds : int
-        Maximum number of boosting rounds.
-    evaluation : Evaluation
-        The first evaluation set, if any, serves as validation rows.
-    threads, verbose : int
-    deadline : float, optional
-        Value of `time.monotonic()` at which training stops.
-    log : callable
-        Receives one line per trial.
+    The attacker has features by position. `params` are LightGBM's under main names, with the
+    objective. The first evaluation set, if any, serves as validation rows. Training stops when
+    `time.monotonic()` reaches `deadline`. `log` receives one line per trial.
     """
 
     attacker: Attacker

@@ -12,12 +12,17 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.training import inputs
-from carvegbm.training.certified import accuracy_floor, check_quietness
-from carvegbm.training.certified.choosing import choose
-from carvegbm.training.certified.report import CertifiedTrial
 from carvegbm.training.large_spread.trainer import MAX_CROWDING
+from carvegbm.training.parameters import check_max_crowding
+from carvegbm.training.report import Trial
+from carvegbm.training.search import accuracy_floor, best_trial
 from training import problems
 from training.certified_fits import ATTACKERS, classifier, fitted, same_report, split
+
+
+def crowding(trial):
+    return trial.parameters["max_crowding"]
+
 
 # ── the report and the choice ────────────────────────────────────────────────────────────────
 
@@ -34,7 +39,7 @@ def test_the_report_says_of_every_trial_what_the_verifier_proves(problem, norm, 
         assert (c.accuracy, c.robustness) == (proven.accuracy, proven.robustness[0])
         read = cg.load(lightgbm.Booster(model_str=c.text))
         assert (c.trees, c.leaves) == (read.n_trees, read.n_leaves)
-        assert c.num_leaves == 6
+        assert c.parameters["num_leaves"] == 6
         assert cg.is_large_spread(read, model.attacker_)
     assert model.robust_score(X, y) == report.chosen.robustness
     assert model.score(X, y) == report.chosen.accuracy
@@ -66,7 +71,7 @@ def test_the_most_robust_trial_above_the_floor_is_chosen(norm, budget, clean_los
 def test_a_smaller_clean_loss_never_gives_a_more_robust_model_of_the_same_trials():
     found = fitted(clean_loss=None)[0].training_report_.trials
     floors = [None, 0.0, 0.5, *sorted(c.accuracy for c in found)]
-    chosen = [choose(found, floor).robustness for floor in floors]
+    chosen = [best_trial(found, floor).robustness for floor in floors]
     assert chosen == sorted(chosen, reverse=True)
 
 
@@ -100,17 +105,23 @@ def test_plain_lightgbm_is_not_trained_where_its_accuracy_is_known_or_does_not_c
     assert fitted(clean_loss=None)[0].training_report_.plain_accuracy is None
 
 
-def test_every_quietness_is_scouted_and_the_best_one_grown_in_full():
+def test_every_max_crowding_is_scouted_and_the_best_one_grown_in_full():
     model, *_ = fitted(n=400, n_estimators=45, budget=0.005)
     found = model.training_report_.trials
-    assert list(dict.fromkeys(c.quietness for c in found if c.scout)) == [0.12, 0.25, None]
-    assert len({c.quietness for c in found if not c.scout}) == 1
-    assert {c.refit for c in found} == {False, True}
-    for quietness in (0.12, 0.25, None):
-        refits = [c.refit for c in found if c.scout and c.quietness == quietness]
+    assert list(
+        dict.fromkeys(c.parameters["max_crowding"] for c in found if c.note == "scout")
+    ) == [0.12, 0.25, None]
+    assert len({c.parameters["max_crowding"] for c in found if c.note != "scout"}) == 1
+    assert {c.parameters["refit"] for c in found} == {False, True}
+    for max_crowding in (0.12, 0.25, None):
+        refits = [
+            c.parameters["refit"]
+            for c in found
+            if c.note == "scout" and c.parameters["max_crowding"] == max_crowding
+        ]
         assert refits in ([False], [False, True])
-    assert all(c.trees <= 30 for c in found if c.scout)
-    assert all(c.trees > 30 for c in found if not c.scout)
+    assert all(c.trees <= 30 for c in found if c.note == "scout")
+    assert all(c.trees > 30 for c in found if c.note != "scout")
     assert all(c.seconds >= 0 for c in found)
 
 
@@ -118,11 +129,14 @@ def test_a_refitted_trial_is_no_less_robust_than_the_same_before():
     refits = 0
     for norm, budget in ATTACKERS:
         found = fitted(norm=norm, budget=budget)[0].training_report_.trials
-        pairs = [(a, b) for a, b in pairwise(found) if b.refit]
+        pairs = [(a, b) for a, b in pairwise(found) if b.parameters["refit"]]
         refits += len(pairs)
         for before, after in pairs:
-            assert not before.refit
-            assert (before.quietness, before.scout) == (after.quietness, after.scout)
+            assert not before.parameters["refit"]
+            assert (before.parameters["max_crowding"], before.note == "scout") == (
+                after.parameters["max_crowding"],
+                after.note == "scout",
+            )
             assert after.robustness >= before.robustness
             one, other = (
                 cg.load(lightgbm.Booster(model_str=c.text)).nodes for c in (before, after)
@@ -135,7 +149,9 @@ def test_a_refitted_trial_is_no_less_robust_than_the_same_before():
 def test_certified_training_is_more_robust_than_large_spread_alone():
     gained = 0.0
     for seed in range(3):
-        model, (X, y), (Xv, yv) = fitted(n=450, seed=seed, clean_loss=0.2, quietness=MAX_CROWDING)
+        model, (X, y), (Xv, yv) = fitted(
+            n=450, seed=seed, clean_loss=0.2, max_crowding=MAX_CROWDING
+        )
         plain = classifier(certified=False).fit(X, y)
         gained += model.robust_score(Xv, yv) - plain.robust_score(Xv, yv)
     assert gained > 0.02
@@ -148,7 +164,7 @@ def test_the_report_reads_as_a_table_and_as_plain_values():
     assert len(plain["trials"]) == len(report.trials)
     chosen = plain["trials"][plain["chosen"]]
     assert chosen["robustness"] == report.chosen.robustness
-    assert chosen["quietness"] == report.chosen.quietness
+    assert chosen["max_crowding"] == report.chosen.parameters["max_crowding"]
     assert plain["why"] == report.why
     table = report.rows()
     assert len(table) == 1 + len(report.trials)
@@ -160,29 +176,19 @@ def test_the_report_reads_as_a_table_and_as_plain_values():
     assert "chosen" in lines[1 + plain["chosen"]]
 
 
-def trained(accuracy, robustness, leaves=10, scout=False):
-    return CertifiedTrial(
-        num_leaves=6,
-        quietness=None,
-        scout=scout,
-        refit=True,
-        accuracy=accuracy,
-        robustness=robustness,
-        trees=2,
-        leaves=leaves,
-        seconds=0.1,
-        model=None,
-    )
+def trained(accuracy, robustness, leaves=10):
+    measures = {"accuracy": accuracy, "robustness": robustness}
+    return Trial(measures=measures, trees=2, leaves=leaves, seconds=0.1, model=None)
 
 
 def test_choice_between_equals_falls_on_accuracy_then_on_the_smaller_model():
     low, high = trained(0.8, 0.5), trained(0.9, 0.5)
-    assert choose([low, high], None) is high
+    assert best_trial([low, high], None) is high
     small, large = trained(0.9, 0.5, leaves=5), trained(0.9, 0.5, leaves=9)
-    assert choose([large, small], 0.5) is small
+    assert best_trial([large, small], 0.5) is small
     bold = trained(0.7, 0.7)
-    assert choose([high, bold], 0.8) is high
-    assert choose([high, bold], 0.7) is bold
+    assert best_trial([high, bold], 0.8) is high
+    assert best_trial([high, bold], 0.7) is bold
 
 
 @pytest.mark.parametrize("clean_loss", [0.0, 0.01, 0.02, 0.05, 0.1])
@@ -255,7 +261,7 @@ def test_weights_reach_the_refit_and_the_trees():
     X, y = problems.two_classes(300)
     rng = np.random.default_rng(0)
     y = np.where(rng.random(300) < 0.3, 1 - y, y)
-    options = {"clean_loss": None, "quietness": None}
+    options = {"clean_loss": None, "max_crowding": None}
     for parameters, fit in (
         ({}, {"sample_weight": np.where(y == 1, 9.0, 1.0)}),
         ({"class_weight": {0: 1, 1: 9}}, {}),
@@ -264,29 +270,29 @@ def test_weights_reach_the_refit_and_the_trees():
         assert model.predict(X).mean() > classifier(**options).fit(X, y).predict(X).mean() + 0.1
 
 
-def test_norm_0_has_no_use_for_quietness():
+def test_norm_0_has_no_use_for_max_crowding():
     model, *_ = fitted(norm=0, budget=1)
     found = model.training_report_.trials
-    assert {c.quietness for c in found} == {None}
-    assert not any(c.scout for c in found)
+    assert {c.parameters["max_crowding"] for c in found} == {None}
+    assert not any(c.note == "scout" for c in found)
     assert 1 <= len(found) <= 2
 
 
-@pytest.mark.parametrize("quietness", [None, 0.2, [0.2], (None,), np.array([0.2])])
-def test_a_single_quietness_needs_no_scouts(quietness):
-    model, *_ = fitted(quietness=quietness)
+@pytest.mark.parametrize("max_crowding", [None, 0.2, [0.2], (None,), np.array([0.2])])
+def test_a_single_max_crowding_needs_no_scouts(max_crowding):
+    model, *_ = fitted(max_crowding=max_crowding)
     found = model.training_report_.trials
-    assert not any(c.scout for c in found)
-    assert [c.refit for c in found] in ([False], [False, True])
-    wanted = None if quietness is None or quietness == (None,) else 0.2
-    assert {c.quietness for c in found} == {wanted}
+    assert not any(c.note == "scout" for c in found)
+    assert [c.parameters["refit"] for c in found] in ([False], [False, True])
+    wanted = None if max_crowding is None or max_crowding == (None,) else 0.2
+    assert {c.parameters["max_crowding"] for c in found} == {wanted}
 
 
-def test_quietness_may_come_in_any_order_and_twice():
-    assert check_quietness([0.25, None, 0.25, 0.1], 1) == (0.25, None, 0.1)
-    assert check_quietness(1, 1) == (1,)
-    assert check_quietness([0.1, None], 0) == (None,)
-    assert check_quietness(MAX_CROWDING, float("inf")) == MAX_CROWDING
+def test_max_crowding_may_come_in_any_order_and_twice():
+    assert check_max_crowding([0.25, None, 0.25, 0.1], 1) == (0.25, None, 0.1)
+    assert check_max_crowding(1, 1) == (1,)
+    assert check_max_crowding([0.1, None], 0) == (None,)
+    assert check_max_crowding(MAX_CROWDING, float("inf")) == MAX_CROWDING
 
 
 def test_early_stopping_and_frames_work_with_it():
@@ -301,7 +307,7 @@ def test_early_stopping_and_frames_work_with_it():
     )
     assert model.booster_.feature_name() == names
     assert model.attacker_.features == ("age", "income")
-    full = [c for c in model.training_report_.trials if not c.scout]
+    full = [c for c in model.training_report_.trials if c.note != "scout"]
     assert full[0].trees < 100
     assert model.stopped_because_ == "early stopping"
 

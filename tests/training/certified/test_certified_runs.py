@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import carvegbm as cg
-from carvegbm.training.certified import job
+from carvegbm.training.large_spread import trainer as trainers
 from carvegbm.training.model import GBDTModel
 from training import problems
 from training.certified_fits import classifier, fitted, same_report, split
@@ -35,9 +35,9 @@ def test_it_is_deterministic_for_a_random_state_and_any_number_of_threads(proble
 
 @pytest.mark.filterwarnings("ignore:.*has no effect without certified")
 def test_clones_and_pickles_keep_it():
-    model, (X, y), (Xv, yv) = fitted(quietness=(0.2, None), clean_loss=0.03)
+    model, (X, y), (Xv, yv) = fitted(max_crowding=(0.2, None), clean_loss=0.03)
     assert model.get_params()["certified"] is True
-    assert model.get_params()["quietness"] == (0.2, None)
+    assert model.get_params()["max_crowding"] == (0.2, None)
     assert model.get_params()["clean_loss"] == 0.03
     copy = clone(model)
     assert copy.get_params() == model.get_params()
@@ -48,13 +48,13 @@ def test_clones_and_pickles_keep_it():
     assert restored.ensemble_ == model.ensemble_
     assert same_report(restored.training_report_, model.training_report_)
     assert restored.robust_score(Xv, yv) == model.robust_score(Xv, yv)
-    changed = clone(model).set_params(certified=False, quietness=None, clean_loss=None)
+    changed = clone(model).set_params(certified=False, max_crowding=None, clean_loss=None)
     assert not hasattr(changed.fit(X, y), "training_report_")
 
 
 @pytest.mark.filterwarnings("ignore:.*has no effect without certified")
 def test_a_report_does_not_outlive_its_model():
-    model, (X, y), _ = fitted(quietness=None)
+    model, (X, y), _ = fitted(max_crowding=None)
     model.set_params(certified=False).fit(X, y)
     assert not hasattr(model, "training_report_")
 
@@ -62,7 +62,7 @@ def test_a_report_does_not_outlive_its_model():
 def test_it_works_within_scikit_learns_validation():
     X, y = problems.two_classes(300)
     scores = cross_val_score(
-        classifier(quietness=0.2, clean_loss=None),
+        classifier(max_crowding=0.2, clean_loss=None),
         X,
         y,
         cv=3,
@@ -94,18 +94,22 @@ def test_an_interrupt_while_the_last_trial_grows_keeps_all_there_is():
     report = model.training_report_
     assert model.stopped_because_ == "interrupted"
     assert report.trials[-1].trees == 4
-    assert not report.trials[-1].scout
-    assert len([c for c in report.trials if not c.scout]) == 1
-    assert {c.quietness for c in report.trials if c.scout} == {0.12, 0.25, None}
+    assert report.trials[-1].note == ""
+    assert len([c for c in report.trials if c.note != "scout"]) == 1
+    assert {c.parameters["max_crowding"] for c in report.trials if c.note == "scout"} == {
+        0.12,
+        0.25,
+        None,
+    }
     assert report.chosen in report.trials
     assert cg.is_large_spread(model.ensemble_, model.attacker_)
     assert model.robust_score(*valid) == report.chosen.robustness
 
 
 def test_an_interrupt_during_a_scouts_descent_ends_the_search(monkeypatch):
-    from carvegbm.training.leaf_refit import BoundBatches as Batches
+    from carvegbm.training.leaf_refit import BoundBatches
 
-    original, calls = Batches.slope, []
+    original, calls = BoundBatches.slope, []
 
     def slope(self, *arguments):
         calls.append(None)
@@ -113,18 +117,18 @@ def test_an_interrupt_during_a_scouts_descent_ends_the_search(monkeypatch):
             raise KeyboardInterrupt
         return original(self, *arguments)
 
-    monkeypatch.setattr(Batches, "slope", slope)
+    monkeypatch.setattr(BoundBatches, "slope", slope)
     (X, y), valid = split()
     model = classifier().fit(X, y, eval_set=valid)
     assert model.stopped_because_ == "interrupted"
     assert len(calls) == 70
-    assert {c.quietness for c in model.training_report_.trials} == {0.12, 0.25}
+    assert {c.parameters["max_crowding"] for c in model.training_report_.trials} == {0.12, 0.25}
     assert model.robust_score(*valid) == model.training_report_.chosen.robustness
 
 
 @pytest.mark.parametrize("where", ["prove", "prove_refit", "with_scores", "crowding"])
 def test_an_interrupt_anywhere_between_keeps_the_trials_that_are_finished(monkeypatch, where):
-    owner = GBDTModel if where == "with_scores" else job
+    owner = GBDTModel if where == "with_scores" else trainers
     original, calls = getattr(owner, where), []
 
     def interrupted(*arguments, **options):
@@ -136,14 +140,14 @@ def test_an_interrupt_anywhere_between_keeps_the_trials_that_are_finished(monkey
     monkeypatch.setattr(owner, where, interrupted)
     (X, y), valid = split()
     try:
-        model = classifier(quietness=(None, 0.25)).fit(X, y, eval_set=valid)
+        model = classifier(max_crowding=(None, 0.25)).fit(X, y, eval_set=valid)
     except KeyboardInterrupt:  # would end the whole test run
         pytest.fail("the finished trial is lost")
     assert model.stopped_because_ == "interrupted"
     report = model.training_report_
     assert report.trials
-    assert report.trials[0].quietness is None
-    assert not any(c for c in report.trials if not c.scout)
+    assert report.trials[0].parameters["max_crowding"] is None
+    assert not any(c for c in report.trials if c.note != "scout")
     assert model.robust_score(*valid) == report.chosen.robustness
 
 
@@ -151,7 +155,7 @@ def test_an_interrupt_before_the_first_trial_is_an_interrupt(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job, "prove", interrupted)
+    monkeypatch.setattr(trainers, "prove", interrupted)
     (X, y), valid = split(n=120)
     with pytest.raises(KeyboardInterrupt):
         classifier().fit(X, y, eval_set=valid)
@@ -163,13 +167,13 @@ def test_an_interrupt_before_the_first_trial_is_an_interrupt(monkeypatch):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"quietness": 0}, "quietness must be None or a share"),
-        ({"quietness": -0.1}, "quietness must be"),
-        ({"quietness": 1.5}, "quietness must be"),
-        ({"quietness": float("nan")}, "quietness must be"),
-        ({"quietness": "low"}, "quietness must be"),
-        ({"quietness": [0.1, "low"]}, "quietness must be .* got 'low'"),
-        ({"quietness": []}, "at least one value"),
+        ({"max_crowding": 0}, "max_crowding must be None or a share"),
+        ({"max_crowding": -0.1}, "max_crowding must be"),
+        ({"max_crowding": 1.5}, "max_crowding must be"),
+        ({"max_crowding": float("nan")}, "max_crowding must be"),
+        ({"max_crowding": "low"}, "max_crowding must be"),
+        ({"max_crowding": [0.1, "low"]}, "max_crowding must be .* got 'low'"),
+        ({"max_crowding": []}, "at least one value"),
         ({"clean_loss": -0.1}, "clean_loss must be None or from 0 to 1, got -0.1"),
         ({"clean_loss": 1.1}, "clean_loss must be"),
         ({"clean_loss": float("nan")}, "clean_loss must be"),
@@ -216,7 +220,13 @@ def test_tuning_and_training_compare_with_the_same_plain_model():
     rare = np.flatnonzero((y == 0) | (np.arange(len(y)) % 6 == 0))
     options = {"class_weight": {0: 1.0, 1: 30.0}, "num_leaves": 6, "n_estimators": 15}
     alone = cg.LargeSpreadClassifier(
-        norm="inf", budget=0.02, certified=True, quietness=None, random_state=0, n_jobs=1, **options
+        norm="inf",
+        budget=0.02,
+        certified=True,
+        max_crowding=None,
+        random_state=0,
+        n_jobs=1,
+        **options,
     ).fit(X[rare], y[rare], eval_set=valid)
     tuned = tune(
         X[rare],
@@ -225,7 +235,7 @@ def test_tuning_and_training_compare_with_the_same_plain_model():
         norm="inf",
         budget=0.02,
         certified=True,
-        grid={"num_leaves": [6], "quietness": [None]},
+        grid={"num_leaves": [6], "max_crowding": [None]},
         early_stopping_rounds=None,
         n_estimators=15,
         class_weight=options["class_weight"],

@@ -99,7 +99,7 @@ def test_the_check_knows_what_every_objective_makes_of_a_score(objective, sqrt):
         {"monotone_constraints": [1, -1, 0, 0, 0, 0, 0, 0]},
         {"max_delta_step": 0.3, "path_smooth": 1.0},
         {"colsample_bytree": 0.1, "min_split_gain": 12.0},
-        {"certified": True, "quietness": None},
+        {"certified": True, "max_crowding": None},
     ],
     ids=lambda parameters: next(iter(parameters)),
 )

@@ -76,17 +76,17 @@ def test_thresholds_keep_out_of_the_zone_that_lightgbm_reads_as_zero():
 
 
 @pytest.mark.parametrize("most", [1, 4, 10_000])
-@pytest.mark.parametrize("quietness", [0.05, 0.3, None])
-def test_choice_keeps_to_its_limits(most, quietness):
+@pytest.mark.parametrize("max_crowding", [0.05, 0.3, None])
+def test_choice_keeps_to_its_limits(most, max_crowding):
     rng = np.random.default_rng(3)
     X, y = np.round(rng.random((500, 2)), 3), rng.integers(0, 2, 500)
     found = ends_of(X, y, cg.Attacker("inf", 0.05))
-    chosen = found.choose(most, quietness)
+    chosen = found.choose(most, max_crowding)
     for f in range(2):
         everything, crowded = found.bins.thresholds[f], found.crowding[f]
         kept = np.isin(everything, chosen.thresholds[f])
         assert kept.sum() == len(chosen.thresholds[f]) <= most
-        open_ones = crowded <= (1 if quietness is None else quietness)
+        open_ones = crowded <= (1 if max_crowding is None else max_crowding)
         assert not (kept & ~open_ones).any()
         assert len(chosen.thresholds[f]) == min(most, open_ones.sum()) or most == 4
 

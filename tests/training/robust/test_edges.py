@@ -47,7 +47,7 @@ def test_a_regressors_worst_error_is_no_smaller_than_exact_where_numbers_are_far
 @pytest.mark.parametrize(("norm", "n"), [("inf", 200), ("inf", 2200), (2, 100)])
 def test_early_stopping_without_validation_rows_keeps_as_many_rounds_as_with_them(norm, n):
     X, y = problems.two_classes(n)
-    given = {**GIVEN, "norm": norm, "n_members": 1, "pull": 1e-3, "n_estimators": 8}
+    given = {**GIVEN, "norm": norm, "n_members": 1, "leaf_l2": 1e-3, "n_estimators": 8}
     all_of_them = cg.RobustClassifier(**given).fit(X, y)
     patient = cg.RobustClassifier(**given).fit(X, y, early_stopping_rounds=50)
     assert patient.n_iter_ > 0.5 * all_of_them.n_iter_ > 1

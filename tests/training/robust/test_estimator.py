@@ -68,8 +68,8 @@ def test_what_is_set_reaches_robust_training(told):
         reg_lambda=0.6,
         max_bin=16,
         n_members=3,
-        pull=[1e-3, 1e-2, 1e-3],
-        quietness=(0.1, None),
+        leaf_l2=[1e-3, 1e-2, 1e-3],
+        max_crowding=(0.1, None),
         clean_loss=0.05,
         random_state=5,
         n_jobs=1,
@@ -81,8 +81,8 @@ def test_what_is_set_reaches_robust_training(told):
         colsample_bynode=0.7,
         max_bin=16,
         n_members=3,
-        pull=(1e-3, 1e-2),
-        quietness=(0.1, None),
+        leaf_l2=(1e-3, 1e-2),
+        max_crowding=(0.1, None),
         clean_loss=0.05,
         early_stopping_rounds=9,
         least_rows_given=True,
@@ -140,9 +140,9 @@ def test_plain_lightgbm_is_trained_only_where_its_accuracy_counts(told, monkeypa
         assert named["plain_accuracy"] == plain
 
 
-def test_norm_0_has_no_use_for_quietness(told):
-    model = robust_classifier(norm=0, budget=1, quietness=(0.1, 0.2))
-    assert told(model, *problems.two_classes(60))[1].quietness == (None,)
+def test_norm_0_has_no_use_for_max_crowding(told):
+    model = robust_classifier(norm=0, budget=1, max_crowding=(0.1, 0.2))
+    assert told(model, *problems.two_classes(60))[1].max_crowding == (None,)
 
 
 # ── what comes back ──────────────────────────────────────────────────────────────────────────
@@ -151,7 +151,7 @@ def test_norm_0_has_no_use_for_quietness(told):
 @pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
 def test_the_report_says_of_the_chosen_trial_what_the_verifier_proves(problem):
     X, y = problem()
-    model = robust_classifier(budget=0.02, n_estimators=10, pull=(1e-3, 1e-2), random_state=0)
+    model = robust_classifier(budget=0.02, n_estimators=10, leaf_l2=(1e-3, 1e-2), random_state=0)
     model.fit(X[:300], y[:300], eval_set=(X[300:], y[300:]))
     report = model.training_report_
     assert report.chosen in report.trials
@@ -200,8 +200,8 @@ def test_a_failed_fit_leaves_the_model_of_the_last_one():
     X, y = problems.two_classes(100)
     model = robust_classifier(n_estimators=5).fit(X, y)
     before, report = model.predict_proba(X), model.training_report_
-    with pytest.raises(cg.CarveError, match="pull"):
-        model.set_params(pull=-1).fit(X, y)
+    with pytest.raises(cg.CarveError, match="leaf_l2"):
+        model.set_params(leaf_l2=-1).fit(X, y)
     assert np.array_equal(model.predict_proba(X), before)
     assert model.training_report_ is report
 
@@ -214,11 +214,11 @@ def test_a_failed_fit_leaves_the_model_of_the_last_one():
     [
         ({}, problems.two_classes),
         ({"norm": 1, "budget": 0.05, "random_state": 3}, problems.three_classes),
-        ({"num_leaves": 5, "quietness": None, "clean_loss": None}, problems.two_classes),
+        ({"num_leaves": 5, "max_crowding": None, "clean_loss": None}, problems.two_classes),
         ({"random_state": np.random.RandomState(1)}, problems.two_classes),
         ({"path_smooth": 0.5, "colsample_bynode": 0.5, "max_bin": 20}, problems.two_classes),
     ],
-    ids=["defaults", "L1", "quietness", "generator", "lightgbm"],
+    ids=["defaults", "L1", "max_crowding", "generator", "lightgbm"],
 )
 def test_large_spread_is_certified_large_spread_training(given, problem):
     X, y = problem(300)
@@ -239,7 +239,7 @@ def test_large_spread_is_certified_large_spread_training(given, problem):
 def test_each_kind_of_training_has_its_own_defaults():
     """What is left alone is not passed on: no value is mistaken for a default."""
     X, y = problems.two_classes(200)
-    given = {"budget": 0.03, "n_jobs": 1, "quietness": None, "random_state": 0}
+    given = {"budget": 0.03, "n_jobs": 1, "max_crowding": None, "random_state": 0}
     by_default = cg.RobustClassifier(large_spread=True, **given).fit(X, y)
     theirs = cg.LargeSpreadClassifier(certified=True, **given).fit(X, y)
     assert by_default.ensemble_ == theirs.ensemble_
@@ -258,6 +258,6 @@ def test_defaults_go_by_the_norm_however_it_is_written(norm):
 
 def test_a_fit_with_large_spread_leaves_nothing_behind_in_the_next():
     X, y = problems.two_classes(100)
-    model = cg.RobustClassifier(large_spread=True, n_estimators=5, quietness=None, n_jobs=1)
+    model = cg.RobustClassifier(large_spread=True, n_estimators=5, max_crowding=None, n_jobs=1)
     assert hasattr(model.fit(X, y), "n_open_thresholds_")
     assert not hasattr(model.set_params(large_spread=False).fit(X, y), "n_open_thresholds_")

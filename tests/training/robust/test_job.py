@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.certified.job import Job
-from carvegbm.training.certified.report import CertifiedTrial
+from carvegbm.training.large_spread.trainer import LargeSpreadTrainer
 from carvegbm.training.robust import ground as grounds
 from carvegbm.training.robust import growing, job
 from carvegbm.training.robust.witness_ground import WitnessGround
@@ -71,17 +70,17 @@ def test_the_same_seed_gives_the_same_model_with_any_number_of_threads(problem, 
 
 def test_scouts_differ_in_how_they_grow_and_the_rest_in_their_pull():
     train, valid = halves()
-    report = fitted(train, valid, pull=[1e-3, 1e-2], quietness=[0.2, None]).training_report_
+    report = fitted(train, valid, leaf_l2=[1e-3, 1e-2], max_crowding=[0.2, None]).training_report_
     scouts = [t.parameters for t in report.trials if t.note == "scout"]
     others = [t.parameters for t in report.trials if t.note != "scout"]
-    assert {(p["quietness"], p["ordered"]) for p in scouts} == {
+    assert {(p["max_crowding"], p["ordered"]) for p in scouts} == {
         (q, o) for q in (0.2, None) for o in (False, True)
     }
     assert {p["budget_share"] for p in scouts} == {1.0, 0.75}
     assert {p["rounds"] for p in scouts} == {3, 12}
     assert all(p["members"] == 1 for p in scouts)
-    assert {p["pull"] for p in others} == {None, 1e-3, 1e-2}
-    assert len({(p["quietness"], p["ordered"], p["members"]) for p in others}) == 1
+    assert {p["leaf_l2"] for p in others} == {None, 1e-3, 1e-2}
+    assert len({(p["max_crowding"], p["ordered"], p["members"]) for p in others}) == 1
 
 
 def test_few_rows_are_judged_by_cross_validation_and_all_of_them_are_trained_on():
@@ -136,7 +135,7 @@ def test_a_plain_accuracy_that_is_given_is_not_measured_again():
 
 def test_early_stopping_keeps_the_best_round_and_says_so():
     train, valid = halves(n=200)
-    model = cg.RobustClassifier(budget=0.04, n_estimators=300, n_members=1, pull=0.0, n_jobs=1)
+    model = cg.RobustClassifier(budget=0.04, n_estimators=300, n_members=1, leaf_l2=0.0, n_jobs=1)
     model.fit(*train, eval_set=[valid], early_stopping_rounds=5)
     losses = model.evals_result_["valid_0"]["worst_loss"]
     assert model.stopped_because_ == "early stopping"
@@ -179,7 +178,7 @@ def test_early_stopping_of_members_that_stop_at_different_rounds():
     train, valid = halves(n=200)
     for seed in range(5):
         model = cg.RobustClassifier(
-            budget=0.04, n_estimators=90, n_members=3, pull=0.0, n_jobs=1, random_state=seed
+            budget=0.04, n_estimators=90, n_members=3, leaf_l2=0.0, n_jobs=1, random_state=seed
         )
         model.fit(*train, eval_set=[valid], early_stopping_rounds=1)
         assert model.best_score_ in model.evals_result_["valid_0"]["worst_loss"]
@@ -195,12 +194,12 @@ def test_a_model_without_a_split_has_no_rounds_and_brings_a_warning():
 def test_weights_count():
     (X, y), valid = halves()
     weight = np.where(y == 1, 1.0, 0.05)
-    even = fitted((X, y), valid, quietness=None)
+    even = fitted((X, y), valid, max_crowding=None)
     given = {"budget": 0.04, "n_estimators": 24, "num_leaves": 8, "n_jobs": 1, "random_state": 0}
-    uneven = cg.RobustClassifier(**given, quietness=None)
+    uneven = cg.RobustClassifier(**given, max_crowding=None)
     uneven.fit(X, y, sample_weight=weight, eval_set=[valid])
     assert (uneven.predict(valid[0]) == 1).mean() > (even.predict(valid[0]) == 1).mean() + 0.05
-    by_class = cg.RobustClassifier(**given, quietness=None, class_weight={0: 0.05, 1: 1.0})
+    by_class = cg.RobustClassifier(**given, max_crowding=None, class_weight={0: 0.05, 1: 1.0})
     by_class.fit(X, y, eval_set=[valid])
     assert by_class.booster_.model_to_string() == uneven.booster_.model_to_string()
 
@@ -270,8 +269,8 @@ def test_certified_training_is_a_rival_for_norms_other_than_inf():
     given = {"norm": 1, "budget": 0.05, "n_estimators": 12, "n_jobs": 1, "random_state": 0}
     model = cg.RobustClassifier(**given).fit(*train, eval_set=[valid])
     report = model.training_report_
-    certified = [t for t in report.trials if isinstance(t, CertifiedTrial)]
-    others = [t for t in report.trials if not isinstance(t, CertifiedTrial)]
+    certified = [t for t in report.trials if "refit" in t.parameters]
+    others = [t for t in report.trials if "refit" not in t.parameters]
     assert certified
     assert others
     assert report.chosen.robustness == max(t.robustness for t in report.trials)
@@ -293,25 +292,25 @@ def test_the_rival_wins_iff_it_is_better(monkeypatch, ours):
     given = {"norm": 1, "budget": 0.05, "n_estimators": 12, "n_jobs": 1, "random_state": 0}
     model = cg.RobustClassifier(**given).fit(*train, eval_set=[valid])
     chosen = model.training_report_.chosen
-    assert isinstance(chosen, CertifiedTrial) == (ours == 0.0)
+    assert ("refit" in chosen.parameters) == (ours == 0.0)
     assert cg.is_large_spread(model.ensemble_, model.attacker_) or ours == 1.0
 
 
 @pytest.mark.parametrize("ours", [0.0, 1.0])
 def test_an_interrupt_of_the_rival_ends_training(monkeypatch, ours):
     monkeypatch.setattr(job, "FEW_ROWS", 0)
-    true_measures, true_train = WitnessGround.measures, Job._train
+    true_measures, fit_path = WitnessGround.measures, LargeSpreadTrainer.fit_path
 
     def pretended(self, *given):
         return {**true_measures(self, *given), "robustness": ours}
 
-    def impatient(self, quietness, scout):
-        yield next(true_train(self, quietness, scout))
+    def impatient(self, *arguments):
+        yield next(fit_path(self, *arguments))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(WitnessGround, "measures", pretended)
-    monkeypatch.setattr(Job, "_train", impatient)
+    monkeypatch.setattr(LargeSpreadTrainer, "fit_path", impatient)
     model = fitted(halves()[0], norm=1, n_estimators=12)
     assert model.stopped_because_ == "interrupted"
-    assert isinstance(model.training_report_.chosen, CertifiedTrial) == (ours == 0.0)
+    assert ("refit" in model.training_report_.chosen.parameters) == (ours == 0.0)
     assert "all rows" not in model.training_report_.why

@@ -8,7 +8,6 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.training.binning import even_bins
-from carvegbm.training.certified.report import CertifiedTrial
 from carvegbm.training.robust import job, witness_growth
 from training import problems
 
@@ -125,12 +124,12 @@ def test_a_trial_has_the_accuracy_and_the_robustness_that_verification_finds():
 
 def test_what_a_user_settles_is_tried_alone():
     train, valid = halves()
-    model = fitted(train, valid, quietness=[0.3], pull=[1e-3], n_members=2, max_bin=7)
+    model = fitted(train, valid, max_crowding=[0.3], leaf_l2=[1e-3], n_members=2, max_bin=7)
     trials = model.training_report_.trials
-    ours = [trial for trial in trials if not isinstance(trial, CertifiedTrial)]
-    assert {trial.parameters["pull"] for trial in ours} == {1e-3}
+    ours = [trial for trial in trials if "refit" not in trial.parameters]
+    assert {trial.parameters["leaf_l2"] for trial in ours} == {1e-3}
     assert {trial.parameters["members"] for trial in ours} == {1, 2}
-    assert {trial.parameters["quietness"] for trial in trials} == {0.3}
+    assert {trial.parameters["max_crowding"] for trial in trials} == {0.3}
     for trial in ours:
         nodes = trial.ensemble.nodes
         for feature in range(20):

@@ -25,7 +25,7 @@ OPTIONS = {
     "min_child_samples": 5,
     "n_jobs": 1,
 }
-ROBUST = {"robust": True, "pull": 1e-3, "n_members": 1, "quietness": None}
+ROBUST = {"robust": True, "leaf_l2": 1e-3, "n_members": 1, "max_crowding": None}
 KINDS = {"large-spread": {}, "certified": {"certified": True}, "robust": ROBUST}
 
 
@@ -95,7 +95,7 @@ def test_the_estimator_has_every_attribute_that_fit_sets(problem, given, kind, s
     X, y = (X[:200], y[:200]) if given else (X, y)
     options = {**OPTIONS, "grid": {"num_leaves": [4]}, "learning_rate": 0.5, **KINDS[kind]}
     if kind == "certified":
-        options["grid"]["quietness"] = [(0.25, None)]
+        options["grid"]["max_crowding"] = [(0.25, None)]
     folder = tmp_path if stored else None
     result = tune(X, y, valid=valid, folder=folder, **options)
     if stored:
@@ -287,7 +287,7 @@ def test_names_beside_a_frame_of_numbered_columns_tell(data, tmp_path, monkeypat
 @pytest.mark.parametrize("certified", [False, True])
 def test_trials_of_another_version_are_not_taken(data, tmp_path, monkeypatch, certified):
     X, y, valid = data
-    grid = {"num_leaves": [3], **({"quietness": [None]} if certified else {})}
+    grid = {"num_leaves": [3], **({"max_crowding": [None]} if certified else {})}
     options = {**OPTIONS, "grid": grid, "folder": tmp_path}
     tune(X, y, valid=valid, certified=certified, **options)
     known = set(tmp_path.iterdir())
@@ -305,7 +305,7 @@ def test_a_record_that_was_changed_is_not_taken(data, tmp_path):
     first = tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
     for path in tmp_path.glob("*.json"):
         record = json.loads(path.read_text())
-        path.write_text(json.dumps({**record, "accuracy": 1 - record["accuracy"]}))
+        path.write_text(json.dumps({**record, "trees": 1 + record["trees"]}))
     again = tune(X, y, valid=valid, folder=tmp_path, **OPTIONS)
     assert [c.accuracy for c in again.trials] == [c.accuracy for c in first.trials]
     assert again.best.parameters == first.best.parameters
@@ -383,8 +383,8 @@ def test_validation_data_is_split_off_and_frames_keep_their_names():
         ({"n_trials": 3}, "n_trials has no meaning without search='optuna'"),
         ({"search": "optuna", "n_trials": 0}, "n_trials must be a whole number >= 1, got 0"),
         ({"clean_loss": None}, "clean_loss has no meaning without certified=True"),
-        ({"quietness": None}, "quietness has no meaning without certified=True"),
-        ({"grid": {"quietness": [0.1]}}, "quietness has no meaning without certified=True"),
+        ({"max_crowding": None}, "max_crowding has no meaning without certified=True"),
+        ({"grid": {"max_crowding": [0.1]}}, "max_crowding has no meaning without certified=True"),
         ({"certified": True, "robust": True}, "certified and robust exclude each other"),
         ({"robust": True, "grid": {"path_smooth": [1.0]}}, "path_smooth cannot be honoured: rob"),
         ({"robust": True, "large_spread": True}, "large_spread has no meaning here: give certif"),
@@ -434,7 +434,7 @@ def test_optuna_is_guided_towards_accurate_enough_trials(data, monkeypatch):
         return tell(self, trial, value, **rest)
 
     monkeypatch.setattr(optuna.study.Study, "tell", spy)
-    options = {**OPTIONS, "grid": {"num_leaves": [3, 6], "quietness": [0.02, None]}}
+    options = {**OPTIONS, "grid": {"num_leaves": [3, 6], "max_crowding": [0.02, None]}}
     options |= {"certified": True, "clean_loss": 0.05, "n_trials": 6}
     result = tune(X, y, valid=valid, search="optuna", **options)
     assert {value < 0 for value in told} == {True, False}

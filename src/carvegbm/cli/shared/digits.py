@@ -42,7 +42,7 @@ SIZES = (2, 4)
 """Leaves per tree to choose from, for plain and certified models; larger trees did worse on
 validation images."""
 
-QUIETNESS = (0.12, 0.25, None)
+MAX_CROWDING = (0.12, 0.25, None)
 """For certified training to choose from; of few training rows a smaller one leaves next to none."""
 
 CLEAN_LOSS = 0.03
@@ -204,7 +204,7 @@ def _certified(train: Sample, valid: Sample, attacker: Attacker) -> Any:
         valid=valid,
         certified=True,
         clean_loss=CLEAN_LOSS,
-        quietness=QUIETNESS,
+        max_crowding=MAX_CROWDING,
         grid={"num_leaves": SIZES},
         early_stopping_rounds=None,
         n_jobs=1,

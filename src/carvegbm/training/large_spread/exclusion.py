@@ -43,20 +43,9 @@ Bools = npt.NDArray[np.bool_]
 class ExclusionRule:
     """How far apart the thresholds of different trees must be.
 
-    Attributes
-    ----------
-    norm, budget : float
-    scale, scale_up : array (n_features,)
-        Unit of the attacker's cost downwards and upwards; 0 means that direction is impossible.
-    changeable : array (n_features,) of bool
-    lower, upper : array (n_features,)
-        Bounds of the attacker.
-    step : mapping from feature to Fraction
-        Features whose values are multiples of a step.
-    categorical : mapping from feature to bool
-        Whether the attacker can change this categorical feature at all.
-    one_hot : sequence of groups
-        The groups that the attacker can change.
+    The attacker's limits per feature: `scale` and `scale_up` are its unit of cost downwards and
+    upwards (0: that direction is impossible), `categorical` says whether it can change a
+    categorical feature, `one_hot` are the groups it can change.
     """
 
     norm: float

@@ -1,19 +1,25 @@
-"""Large-spread training: boosting rounds of LightGBM on thresholds that stay open."""
+"""Large-spread training: boosting rounds of LightGBM on thresholds that stay open.
+
+Certified training also leaves out crowded thresholds and refits the leaf scores against the
+attacker. Which crowding suits the data, models of 20 rounds show.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from carvegbm.training.binning import BinMapper, quantile_bins
+from carvegbm.training.binning import BinMapper, crowding, quantile_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import (
     EarlyStopping,
     EvalResult,
+    Evaluation,
     Metrics,
     is_early_stopping,
     prove,
@@ -21,16 +27,24 @@ from carvegbm.training.evaluation import (
 from carvegbm.training.large_spread.exclusion import OpenThresholds
 from carvegbm.training.large_spread.lightgbm_c import BinLayout, CodeTable, check_scores
 from carvegbm.training.large_spread.rounds import Rounds, start_rounds
-from carvegbm.training.model import GBDTModel, GrownTree, ModelSpec
+from carvegbm.training.leaf_refit import RefitProblem, RefitSettings
+from carvegbm.training.model import GBDTModel, GrownTree, ModelSpec, stored_scores
 from carvegbm.training.parameters import check_parameters
-from carvegbm.training.reporting import Reporter
-from carvegbm.training.spec import FitResult, StopReason, TrainSpec
+from carvegbm.training.report import Reporter
+from carvegbm.training.robust_refit import prove_refit
+from carvegbm.training.search import accuracy_floor
+from carvegbm.training.spec import FitResult, Params, StopReason, TrainSpec
 
-__all__ = ["MAX_CROWDING", "boost", "candidate_bins"]
+__all__ = ["MAX_CROWDING", "Certified", "LargeSpreadTrainer", "boost", "candidate_bins"]
 
 MAX_CROWDING = (0.03, 0.06, 0.12, 0.25, None)
 """Largest crowding of a candidate threshold, to be tried in turn; None leaves none out."""
 
+Floats = npt.NDArray[np.float64]
+
+_FEW_ROUNDS = 20
+_SMALL_REFIT = RefitSettings(steps=50, patience=20)
+_REFIT_L2 = 0.1  # divided by the number of trees
 _BIN_PARAMETERS = {
     "max_bin": "max_bin",
     "min_data_in_bin": "min_data_in_bin",
@@ -48,6 +62,103 @@ _OBJECTIVE_PARAMETERS = (
     "multi_error_top_k",
     "auc_mu_weights",
 )
+
+
+@dataclass(frozen=True)
+class Certified:
+    """Options of certified training.
+
+    Attributes
+    ----------
+    max_crowding : sequence of float or None
+        Values to try, see `parameters.check_max_crowding`.
+    plain_accuracy, clean_loss : float, optional
+        Refits keep the accuracy of plain LightGBM (or of the best trial) less `clean_loss`.
+    """
+
+    max_crowding: Sequence[float | None] = MAX_CROWDING
+    plain_accuracy: float | None = None
+    clean_loss: float | None = None
+
+
+class LargeSpreadTrainer:
+    """Trains large-spread models; without `certified`, one with all candidate thresholds."""
+
+    def __init__(self, spec: TrainSpec, certified: Certified | None = None) -> None:
+        self.spec = spec
+        self._certified = certified
+        self._bins: tuple[Dataset, BinMapper] | None = None
+        self._crowding: list[Floats] | None = None
+        self._best_accuracy = 0.0
+
+    def search_space(self, n_rows: int) -> Sequence[Params]:  # noqa: ARG002
+        """Return one fit per value of max_crowding; of several, fits with few rounds."""
+        if self._certified is None:
+            return [{}]
+        values = self._certified.max_crowding
+        n_rounds = min(_FEW_ROUNDS, self.spec.n_rounds)
+        small: Params = {} if len(values) == 1 else {"n_rounds": n_rounds}
+        return [{"max_crowding": value, **small} for value in values]
+
+    def full_params(self, params: Params) -> Params | None:
+        """Return the parameters of the fit with all rounds, or None if this is it."""
+        full = {name: value for name, value in params.items() if name != "n_rounds"}
+        return full if len(full) < len(params) else None
+
+    def fit_path(
+        self, params: Params, train: Dataset, valid: Dataset | None
+    ) -> Iterator[tuple[Params, FitResult]]:
+        """Yield the model; in certified training, then the refitted one if it is no worse."""
+        spec, is_small = self.spec, "n_rounds" in params
+        if self._certified is None or valid is None:
+            yield params, boost(spec, train)
+            return
+        if is_small:
+            n_rounds = params["n_rounds"]
+            spec = replace(spec, n_rounds=n_rounds, evaluation=Evaluation(), verbose=0)
+        result = boost(spec, train, self._uncrowded(params["max_crowding"], train))
+        ensemble = result.model.ensemble
+        found = prove(ensemble, valid, spec.attacker, spec.threads)
+        start = {"accuracy": found.accuracy, "robustness": float(found.robustness[0])}
+        self._best_accuracy = max(self._best_accuracy, found.accuracy)
+        named = {
+            "max_crowding": params["max_crowding"],
+            "num_leaves": int(spec.params["num_leaves"]),
+        }
+        yield {**named, "refit": False}, replace(result, measures=start)
+        settings = replace(
+            _SMALL_REFIT if is_small else RefitSettings(),
+            l2=_REFIT_L2 / max(1, ensemble.n_trees),
+            floor=self._floor(found.accuracy if is_small else self._best_accuracy),
+            threads=spec.threads,
+        )
+        problem = RefitProblem(spec.attacker, train.dense(), valid.dense())
+        refit = prove_refit(ensemble, problem, settings, start=start, stored=stored_scores)
+        if refit.changed:
+            self._best_accuracy = max(self._best_accuracy, refit.end["accuracy"])
+            model = result.model.with_scores(refit.ensemble.scores)
+            yield {**named, "refit": True}, replace(result, model=model, measures=refit.end)
+        if refit.refit.interrupted:
+            raise KeyboardInterrupt
+
+    def _floor(self, reached: float) -> float | None:
+        """Return the accuracy that a refit has to keep."""
+        certified = self._certified
+        if certified is None or certified.plain_accuracy is None or certified.clean_loss is None:
+            return None
+        return accuracy_floor(certified.plain_accuracy, reached, certified.clean_loss)
+
+    def _uncrowded(self, max_crowding: float | None, train: Dataset) -> BinMapper:
+        """Return the candidate thresholds whose crowding is at most `max_crowding`."""
+        if self._bins is None or self._bins[0] is not train:
+            self._bins, self._crowding = (train, candidate_bins(self.spec, train)), None
+        bins = self._bins[1]
+        if max_crowding is None:
+            return bins
+        if self._crowding is None:
+            rule = self.spec.exclusion_rule()
+            self._crowding = crowding(bins, train, rule, self.spec.threads)
+        return bins.keep([crowded <= max_crowding for crowded in self._crowding])
 
 
 def candidate_bins(spec: TrainSpec, train: Dataset) -> BinMapper:

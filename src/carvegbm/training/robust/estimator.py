@@ -39,8 +39,8 @@ from carvegbm.training.spec import TrainSpec
 
 __all__ = ["Robust"]
 
-_SETTINGS = ("colsample_bynode", "max_bin", "n_members", "pull", "quietness", "clean_loss")
-_OURS = ("n_members", "pull", "large_spread")  # what large-spread training does not know
+_SETTINGS = ("colsample_bynode", "max_bin", "n_members", "leaf_l2", "max_crowding", "clean_loss")
+_OURS = ("n_members", "leaf_l2", "large_spread")  # what large-spread training does not know
 _LEARNT = ("n_features_in_", "feature_names_in_", "_columns", "classes_", "n_classes_")  # by fit
 
 
@@ -73,8 +73,8 @@ class Robust(Estimator):
         reg_lambda: float | None = None,
         max_bin: int | None = None,
         n_members: int | None = None,
-        pull: Any = None,
-        quietness: Any = AUTO,
+        leaf_l2: Any = None,
+        max_crowding: Any = AUTO,
         clean_loss: Any = AUTO,
         class_weight: Any = None,
         random_state: Any = None,
@@ -106,8 +106,8 @@ class Robust(Estimator):
         self.reg_lambda = reg_lambda
         self.max_bin = max_bin
         self.n_members = n_members
-        self.pull = pull
-        self.quietness = quietness
+        self.leaf_l2 = leaf_l2
+        self.max_crowding = max_crowding
         self.clean_loss = clean_loss
         self.class_weight = class_weight
         self.random_state = random_state
@@ -198,6 +198,7 @@ class Robust(Estimator):
             evaluation=asked.evaluation(sets, self._transform),
             threads=inputs.thread_count(self.n_jobs),
             verbose=int(self.verbose),
+            log=self._log(),
         )
         stop = asked.early_stopping_rounds
         settings = replace(
@@ -248,14 +249,14 @@ class Robust(Estimator):
         return (
             f"no split helps against an attacker of norm {self.norm} and budget {self.budget:g}; "
             "lower the budget, scale the data, name the features it can change, or, if you gave "
-            "quietness, raise it"
+            "max_crowding, raise it"
         )
 
     # ── certified large-spread training ──────────────────────────────────────────────────────
 
     def _twin(self) -> LargeSpread:
         """The certified large-spread estimator with the parameters that were set here."""
-        for name in ("n_members", "pull"):
+        for name in ("n_members", "leaf_l2"):
             if getattr(self, name) is not None:
                 warnings.warn(
                     f"{name}={getattr(self, name)!r} has no effect with large_spread=True",
@@ -280,6 +281,6 @@ class Robust(Estimator):
 
 def _is_left_alone(name: str, value: Any) -> bool:
     """Whether a parameter has the value that stands for nothing said."""
-    if name in ("quietness", "clean_loss"):
+    if name in ("max_crowding", "clean_loss"):
         return isinstance(value, str) and value == AUTO
     return value is None

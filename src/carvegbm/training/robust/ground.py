@@ -97,7 +97,7 @@ class Ground(GroundBase[Menu]):
 
     def grow(self, plan: Plan) -> Grown:
         """The model of a plan."""
-        refits = plan.pull is not None and self._menu.stage is None
+        refits = plan.leaf_l2 is not None and self._menu.stage is None
         members = []
         for number in range(plan.members):
             grown = self._grow(plan, number)
@@ -130,8 +130,8 @@ class Ground(GroundBase[Menu]):
 
     def _key(self, plan: Plan, number: int) -> tuple[Any, ...]:
         """What a member's trees depend on."""
-        way = (plan.quietness, plan.ordered, plan.budget_share, plan.least_rows)
-        return (*way, number) if self._menu.stage is None else (*way, number, plan.pull)
+        way = (plan.max_crowding, plan.ordered, plan.budget_share, plan.least_rows)
+        return (*way, number) if self._menu.stage is None else (*way, number, plan.leaf_l2)
 
     def _grow(self, plan: Plan, number: int) -> Grown:
         """A member, as many rounds of it as the plan says."""
@@ -213,7 +213,7 @@ class Ground(GroundBase[Menu]):
         staged = self._menu.stage is not None
         settings = replace(
             _STAGE_REFIT if staged else _REFIT,
-            l2=plan.pull or 0.0,
+            l2=plan.leaf_l2 or 0.0,
             anchor=grown.anchor(),
             seed=self._growth.seed,
             threads=self._boosting.threads,
@@ -228,14 +228,14 @@ class Ground(GroundBase[Menu]):
     # ── what plans share ─────────────────────────────────────────────────────────────────────
 
     def _codes(self, plan: Plan) -> _Coded:
-        key = plan.quietness, plan.budget_share
+        key = plan.max_crowding, plan.budget_share
         if key not in self._coded:
             attacker, threads = self._attacker(plan), self._boosting.threads
             if plan.budget_share not in self._ends:
                 rule = ExclusionRule.against(attacker, self._blank)
                 self._ends[plan.budget_share] = reach_bins(self.train, rule, threads)
             ends = self._ends[plan.budget_share]
-            candidates = ends.choose(self._menu.thresholds, plan.quietness)
+            candidates = ends.choose(self._menu.thresholds, plan.max_crowding)
             train = CodedRows.of(self.train.X, candidates, attacker, threads, self._blank)
             valid = None
             if self.valid is not None:

@@ -4,7 +4,7 @@ Comes in: an ensemble to be trained, with validation rows. Goes out: the chosen 
 of every trial.
 
     many rows   scout every way of growing with one member; grow the best with all members, as it
-                is and refitted with every pull; the validation rows choose, and where these were
+                is and refitted with every leaf_l2; the validation rows choose, and where these were
                 split off from the training rows, the chosen plan is trained on all of them
     few rows    every plan is tried by cross-validation, and trained on all rows
     norms 0, 1, 2, … with many rows: certified large-spread training is tried, too
@@ -21,11 +21,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
 
-from carvegbm.training.certified.choosing import accuracy_floor, plain_accuracy_of, reason
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.model import GBDTModel
-from carvegbm.training.report import TrainingReport
-from carvegbm.training.reporting import shown
+from carvegbm.training.report import TrainingReport, Trial, shown
 from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.grounds import (
     SomeGround,
@@ -34,11 +32,11 @@ from carvegbm.training.robust.grounds import (
     ground_for,
     menu_for,
 )
-from carvegbm.training.robust.judging import is_better, mean, trial_of
+from carvegbm.training.robust.judging import is_better, mean
 from carvegbm.training.robust.rival import has_rival, with_rival
 from carvegbm.training.robust.settings import RobustSettings
+from carvegbm.training.search import accuracy_floor, describe_choice, plain_accuracy_of
 from carvegbm.training.spec import FitResult
-from carvegbm.training.trial import ClassifierTrial, Trial
 
 __all__ = ["FEW_ROWS", "RobustJob"]
 
@@ -98,7 +96,7 @@ class RobustJob:
         del ground
         try:
             if has_rival(self.boosting):
-                given = self.boosting, self.settings, self.tell
+                given = self.boosting, self.settings
                 report, boosted = with_rival(report, boosted, *given)
             stops = boosted.stopped_because == "interrupted"
             if self.settings.split_off and report.chosen is written and not stops:
@@ -211,7 +209,7 @@ class RobustJob:
         best = None
         for each in self._found:
             trial = each[0]
-            if floor is not None and isinstance(trial, ClassifierTrial) and trial.accuracy < floor:
+            if floor is not None and trial.accuracy < floor:
                 continue
             if best is None or is_better(trial, best[0]):
                 best = each
@@ -226,19 +224,10 @@ class RobustJob:
 
     @property
     def _accuracies(self) -> list[float]:
-        return [t.accuracy for t, _, _ in self._found if isinstance(t, ClassifierTrial)]
+        return [t.accuracy for t, _, _ in self._found]
 
     def _report(self, trials: Sequence[Trial], chosen: Trial) -> TrainingReport:
-        if isinstance(chosen, ClassifierTrial):
-            reached = max(self._accuracies)
-            why = reason(
-                chosen.robustness, self._accuracies, self._floor, self.plain_accuracy, reached
-            )
-        else:
-            worst = chosen.measures["worst error"]
-            why = (
-                f"the smallest worst error on validation data, {worst:.4g}, of {len(trials)} trials"
-            )
+        why = describe_choice(chosen, trials, self._floor, self.plain_accuracy)
         if self._few_rows:
             why = f"{why}, by cross-validation"
         return TrainingReport(trials, chosen, why, self._floor, self.plain_accuracy)
@@ -301,8 +290,8 @@ def _trial(
     note: str = "",
 ) -> Trial:
     """A model that was trained by a plan."""
-    return trial_of(
-        measures,
+    return Trial(
+        measures=measures,
         parameters=plan.parameters(),
         trees=model.ensemble.n_trees,
         leaves=model.ensemble.n_leaves,

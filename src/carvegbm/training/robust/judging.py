@@ -17,11 +17,11 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.training.dataset import Dataset
+from carvegbm.training.report import Trial
 from carvegbm.training.robust_refit import worst_errors
-from carvegbm.training.trial import ClassifierTrial, RegressorTrial, Trial
 from carvegbm.verification import verify
 
-__all__ = ["PROOF_SECONDS", "Judge", "is_better", "mean", "trial_of"]
+__all__ = ["PROOF_SECONDS", "Judge", "is_better", "mean"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -52,9 +52,9 @@ class Judge:
                     timeout=PROOF_SECONDS,
                     threads=self.threads,
                 )
-                return {"error": error, "worst_error": float(np.sqrt(squares.mean()))}
+                return {"error": error, "worst error": float(np.sqrt(squares.mean()))}
             distances = np.abs(margins) + _rounding(ensemble)
-            return {"error": error, "worst_error": _root_mean(distances)}
+            return {"error": error, "worst error": _root_mean(distances)}
         right = np.zeros(len(self.rows), dtype=bool)
         if len(self.rows):
             right = ensemble.decide(self.rows.X) == ensemble.classes[self.rows.y]
@@ -77,12 +77,6 @@ class Judge:
         return {"accuracy": float(right.mean()), "robustness": float(robust.mean())}
 
 
-def trial_of(measures: Mapping[str, float], **others: Any) -> Trial:
-    """A trial with these measures: of a classifier, or of a regressor."""
-    kind: type[Trial] = RegressorTrial if "worst_error" in measures else ClassifierTrial
-    return kind(**{**measures, **others})
-
-
 def is_better(one: Trial, other: Trial) -> bool:
     """Whether one trial did better than another, at the attacker's best and then without it."""
     return _rank(one) > _rank(other)
@@ -94,9 +88,8 @@ def mean(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _rank(trial: Trial) -> tuple[float, ...]:
-    if isinstance(trial, RegressorTrial):
-        return -trial.worst_error, -trial.error, -trial.leaves
-    assert isinstance(trial, ClassifierTrial)
+    if "worst error" in trial.measures:
+        return -trial.measures["worst error"], -trial.measures["error"], -trial.leaves
     return trial.robustness, trial.accuracy, -trial.leaves
 
 

@@ -15,11 +15,11 @@ from carvegbm.training.robust.settings import RobustSettings
 
 __all__ = ["Menu", "Plan", "menu_of"]
 
-_QUIETNESS = (None,)
-_STAGED_QUIETNESS = (0.35,)
+_MAX_CROWDING = (None,)
+_STAGED_MAX_CROWDING = (0.35,)
 _BUDGET_SHARES = (1.0, 0.75)
-_PULLS = (1e-4, 1e-3, 3e-3)  # two classes, and numbers
-_STAGED_PULLS = (5e-4,)
+_LEAF_L2S = (1e-4, 1e-3, 3e-3)  # two classes, and numbers
+_STAGED_LEAF_L2S = (5e-4,)
 _NODE_SHARE = 0.5  # of the features, looked at per split
 _MANY_FEATURES = 100
 _THRESHOLDS = (255, 31)  # per feature: of few features, and of many
@@ -35,7 +35,7 @@ class Plan:
 
     Attributes
     ----------
-    quietness : float or None
+    max_crowding : float or None
         Largest crowding of a candidate threshold.
     ordered : bool
         Whether scores below a split agree with its orientation all the way down.
@@ -49,17 +49,17 @@ class Plan:
         Models with seeds of their own; the model is their average.
     rounds : int
         Of every member.
-    pull : float or None
+    leaf_l2 : float or None
         Of the refit towards zero; None: scores stay as they were grown.
     """
 
-    quietness: float | None
+    max_crowding: float | None
     ordered: bool
     budget_share: float
     least_rows: int
     members: int
     rounds: int
-    pull: float | None
+    leaf_l2: float | None
 
     def parameters(self) -> dict[str, Any]:
         """By name, as a report has them."""
@@ -70,11 +70,11 @@ class Plan:
 class Menu:
     """What may be tried."""
 
-    quietness: tuple[float | None, ...]
+    max_crowding: tuple[float | None, ...]
     ordered: tuple[bool, ...]
     budget_shares: tuple[float, ...]
     least_rows: tuple[int, ...]
-    pulls: tuple[float, ...]
+    leaf_l2s: tuple[float, ...]
     members: int
     rounds: int
     stage: int | None
@@ -88,33 +88,33 @@ class Menu:
         """Models of one member, in every way of growing: which one suits the data?"""
         if self.stage is not None:
             for way in self._ways():
-                yield Plan(*way, 1, self.rounds, self._usual_pull)
+                yield Plan(*way, 1, self.rounds, self._usual_leaf_l2)
             return
         small = max(1, self.rounds // 4)
         for way in self._ways():
             yield Plan(*way, 1, small, None)
             yield Plan(*way, 1, self.rounds, None)
-            yield Plan(*way, 1, self.rounds, self._usual_pull)
+            yield Plan(*way, 1, self.rounds, self._usual_leaf_l2)
 
     def grown_as(self, scout: Plan) -> Iterator[Plan]:
         """All models that are grown in the way of a scout."""
         unfitted = () if self.stage is not None else (None,)
-        for pull in (*unfitted, *self.pulls):
-            yield replace(scout, members=self.members, pull=pull)
+        for leaf_l2 in (*unfitted, *self.leaf_l2s):
+            yield replace(scout, members=self.members, leaf_l2=leaf_l2)
 
     def small(self) -> Iterator[Plan]:
         """All models that few rows allow for: also smaller ones, and without a refit."""
         unfitted = () if self.stage is not None else (None,)
         sizes = sorted({max(1, self.rounds // part) for part in (4, 2, 1)})
-        for way, rounds, pull in product(self._ways(), sizes, (*unfitted, self._usual_pull)):
-            yield Plan(*way, self.members, rounds, pull)
+        for way, rounds, leaf_l2 in product(self._ways(), sizes, (*unfitted, self._usual_leaf_l2)):
+            yield Plan(*way, self.members, rounds, leaf_l2)
 
     def _ways(self) -> Iterator[tuple[float | None, bool, float, int]]:
-        return product(self.quietness, self.ordered, self.budget_shares, self.least_rows)
+        return product(self.max_crowding, self.ordered, self.budget_shares, self.least_rows)
 
     @property
-    def _usual_pull(self) -> float:
-        return self.pulls[len(self.pulls) // 2]
+    def _usual_leaf_l2(self) -> float:
+        return self.leaf_l2s[len(self.leaf_l2s) // 2]
 
 
 def menu_of(boosting: Boosting, settings: RobustSettings, few_rows: bool) -> Menu:
@@ -124,17 +124,17 @@ def menu_of(boosting: Boosting, settings: RobustSettings, few_rows: bool) -> Men
     members = settings.n_members
     if members is None:
         members = 1 if staged else max(1, min(_MEMBERS, boosting.n_rounds // _LEAST_ROUNDS))
-    quietness = _STAGED_QUIETNESS if staged and not few_rows else _QUIETNESS
-    pulls = _STAGED_PULLS if staged else _PULLS
+    max_crowding = _STAGED_MAX_CROWDING if staged and not few_rows else _MAX_CROWDING
+    leaf_l2s = _STAGED_LEAF_L2S if staged else _LEAF_L2S
     least_rows: tuple[int, ...] = (int(boosting.parameters["min_data_in_leaf"]),)
     if few_rows and not settings.least_rows_given:
         least_rows = _FEW_LEAST_ROWS
     return Menu(
-        quietness=quietness if settings.quietness is None else settings.quietness,
+        max_crowding=max_crowding if settings.max_crowding is None else settings.max_crowding,
         ordered=(False,) if staged else (True,) if few_rows else (False, True),
         budget_shares=(1.0,) if staged or few_rows or numbers else _BUDGET_SHARES,
         least_rows=least_rows,
-        pulls=pulls if settings.pull is None else settings.pull,
+        leaf_l2s=leaf_l2s if settings.leaf_l2 is None else settings.leaf_l2,
         members=members,
         rounds=max(1, boosting.n_rounds // members),
         stage=_STAGE if staged else None,

@@ -10,18 +10,21 @@ Comes in: the report of robust training. Goes out: the better of both, and a rep
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from math import isinf
 
-from carvegbm.training.certified.choosing import check_quietness
-from carvegbm.training.certified.job import Job
-from carvegbm.training.large_spread.trainer import MAX_CROWDING
+from carvegbm.training.large_spread.trainer import (
+    MAX_CROWDING,
+    Certified,
+    LargeSpreadTrainer,
+)
 from carvegbm.training.model import GBDTModel
+from carvegbm.training.parameters import check_max_crowding
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.robust.boosting import Boosting
 from carvegbm.training.robust.judging import is_better
 from carvegbm.training.robust.settings import RobustSettings
+from carvegbm.training.search import search
 from carvegbm.training.spec import FitResult
 
 __all__ = ["has_rival", "with_rival"]
@@ -37,14 +40,18 @@ def with_rival(
     boosted: FitResult,
     boosting: Boosting,
     settings: RobustSettings,
-    tell: Callable[[str], object],
 ) -> tuple[TrainingReport, FitResult]:
     """The better of robust training's choice and its rival's."""
-    quietness = check_quietness(settings.quietness or MAX_CROWDING, boosting.attacker.norm)
-    job = Job(
-        boosting.spec, boosting.data, quietness, report.plain_accuracy, settings.clean_loss, tell
+    max_crowding = check_max_crowding(settings.max_crowding or MAX_CROWDING, boosting.attacker.norm)
+    plain, clean_loss = report.plain_accuracy, settings.clean_loss
+    trainer = LargeSpreadTrainer(boosting.spec, Certified(max_crowding, plain, clean_loss))
+    theirs, their_boosted = search(
+        [trainer],
+        boosting.data,
+        boosting.evaluation.sets[0],
+        plain_accuracy=plain,
+        clean_loss=clean_loss,
     )
-    theirs, their_boosted = job.run()
     if their_boosted.stopped_because == "interrupted":
         boosted = replace(boosted, stopped_because="interrupted")
     trials = [*report.trials, *theirs.trials]

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from carvegbm.errors import CarveError
-from carvegbm.training.certified.choosing import check_clean_loss, check_quietness
 from carvegbm.training.inputs import whole_number
+from carvegbm.training.parameters import check_clean_loss, check_max_crowding
 
 __all__ = [
     "AUTO",
@@ -79,9 +79,9 @@ class RobustSettings:
         Largest number of candidate thresholds per feature.
     n_members : int or None
         Models that differ in their seed alone, and whose average is the model.
-    pull : tuple of float, or None
-        Strengths of the refit's pull towards zero to try.
-    quietness : tuple of float or None, or None
+    leaf_l2 : tuple of float, or None
+        Values of the L2 penalty on leaf scores to try.
+    max_crowding : tuple of float or None, or None
         Largest crowding of a candidate threshold, to be tried in turn: a None among them leaves
         none out.
     clean_loss : float or None
@@ -99,8 +99,8 @@ class RobustSettings:
     colsample_bynode: float | None = None
     max_bin: int | None = None
     n_members: int | None = None
-    pull: tuple[float, ...] | None = None
-    quietness: tuple[float | None, ...] | None = None
+    leaf_l2: tuple[float, ...] | None = None
+    max_crowding: tuple[float | None, ...] | None = None
     clean_loss: float | None = None
     early_stopping_rounds: int | None = None
     least_rows_given: bool = False
@@ -112,8 +112,9 @@ class RobustSettings:
 
         Examples
         --------
-        >>> of = {"colsample_bynode": None, "max_bin": 16, "n_members": None, "pull": 0.001}
-        >>> RobustSettings.of({**of, "quietness": "auto", "clean_loss": "auto"}, norm=2.0).pull
+        >>> of = {"colsample_bynode": None, "max_bin": 16, "n_members": None, "leaf_l2": 0.001}
+        >>> of |= {"max_crowding": "auto", "clean_loss": "auto"}
+        >>> RobustSettings.of(of, norm=2.0).leaf_l2
         (0.001,)
         """
         share, bins, members = (given[n] for n in ("colsample_bynode", "max_bin", "n_members"))
@@ -121,13 +122,13 @@ class RobustSettings:
             _check_range("colsample_bynode", share, (0, 1, False))
         if bins is not None and whole_number("max_bin", bins) > _MOST_THRESHOLDS:
             raise CarveError(f"max_bin must be at most {_MOST_THRESHOLDS}, got {bins!r}")
-        quietness, clean_loss = given["quietness"], given["clean_loss"]
+        max_crowding, clean_loss = given["max_crowding"], given["clean_loss"]
         return cls(
             colsample_bynode=None if share is None else float(share),
             max_bin=None if bins is None else int(bins),
             n_members=None if members is None else whole_number("n_members", members),
-            pull=_pulls(given["pull"]),
-            quietness=None if _is_auto(quietness) else check_quietness(quietness, norm),
+            leaf_l2=_leaf_l2s(given["leaf_l2"]),
+            max_crowding=None if _is_auto(max_crowding) else check_max_crowding(max_crowding, norm),
             clean_loss=None if _is_auto(clean_loss) else check_clean_loss(clean_loss),
         )
 
@@ -150,16 +151,16 @@ def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == AUTO
 
 
-def _pulls(given: Any) -> tuple[float, ...] | None:
-    """Strengths of the pull to try: one, or several in a sequence."""
+def _leaf_l2s(given: Any) -> tuple[float, ...] | None:
+    """Values of leaf_l2 to try: one, or several in a sequence."""
     if given is None:
         return None
     several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
     values = tuple(given) if several else (given,)
     if not values:
-        raise CarveError("pull must hold at least one number; 0 does not pull")
+        raise CarveError("leaf_l2 must hold at least one number; 0 is no penalty")
     for value in values:
-        _check_range("pull", value, (0, inf, True))
+        _check_range("leaf_l2", value, (0, inf, True))
     return tuple(dict.fromkeys(float(value) for value in values))
 
 

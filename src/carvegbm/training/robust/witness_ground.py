@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 
 # Of many rows, and of few.
 _RADII = ((1 / 8, 1 / 32), (1 / 32,))
-_PULLS = ((3e-4,), (3e-3, 1e-2))
+_LEAF_L2S = ((3e-4,), (3e-3, 1e-2))
 _MEMBERS = (1, 5)
 _STAGES = (60, 20)  # trees
 _LEAST_ROUNDS = 10  # of a member
@@ -48,8 +48,8 @@ class WitnessMenu:
     """What may be tried."""
 
     radii: tuple[float, ...]
-    quietness: tuple[float | None, ...]
-    pulls: tuple[float, ...]
+    max_crowding: tuple[float | None, ...]
+    leaf_l2s: tuple[float, ...]
     members: int
     rounds: int
     stage: int
@@ -62,8 +62,8 @@ class WitnessMenu:
     def scouts(self) -> Iterator[WitnessPlan]:
         """A small model of every way of growing: which one suits the data?"""
         rounds = min(self.rounds, _SCOUT_STAGES * self.stage)
-        for radius, quietness, pull in self._ways():
-            yield WitnessPlan(radius, quietness, 1, rounds, pull)
+        for radius, max_crowding, leaf_l2 in self._ways():
+            yield WitnessPlan(radius, max_crowding, 1, rounds, leaf_l2)
 
     def grown_as(self, scout: WitnessPlan) -> Iterator[WitnessPlan]:
         """Models that are grown in the way of a scout: half as long, or as it, and to the end."""
@@ -73,11 +73,11 @@ class WitnessMenu:
     def small(self) -> Iterator[WitnessPlan]:
         """All models that few rows allow for: also smaller ones."""
         sizes = sorted({max(1, self.rounds // 2), self.rounds})
-        for (radius, quietness, pull), rounds in product(self._ways(), sizes):
-            yield WitnessPlan(radius, quietness, self.members, rounds, pull)
+        for (radius, max_crowding, leaf_l2), rounds in product(self._ways(), sizes):
+            yield WitnessPlan(radius, max_crowding, self.members, rounds, leaf_l2)
 
     def _ways(self) -> Iterator[tuple[float, float | None, float]]:
-        return product(self.radii, self.quietness, self.pulls)
+        return product(self.radii, self.max_crowding, self.leaf_l2s)
 
 
 def witness_menu_of(boosting: Boosting, settings: RobustSettings, few_rows: bool) -> WitnessMenu:
@@ -87,8 +87,8 @@ def witness_menu_of(boosting: Boosting, settings: RobustSettings, few_rows: bool
     members = settings.n_members or min(_MEMBERS[few_rows], most)
     return WitnessMenu(
         radii=(0.0,) if boosting.attacker.norm == 0 else _RADII[few_rows],
-        quietness=settings.quietness or (None,),
-        pulls=settings.pull or _PULLS[few_rows],
+        max_crowding=settings.max_crowding or (None,),
+        leaf_l2s=settings.leaf_l2 or _LEAF_L2S[few_rows],
         members=members,
         rounds=max(1, boosting.n_rounds // members),
         stage=max(1, _STAGES[few_rows] // boosting.kind.n_outputs),
@@ -131,7 +131,7 @@ class WitnessGround(GroundBase[WitnessMenu]):
 
     def unfinished(self, plan: WitnessPlan) -> Grown | None:
         """What there is of the plan's first member; None: no tree."""
-        member = self._members.get((plan.radius, plan.quietness, plan.pull, 0))
+        member = self._members.get((plan.radius, plan.max_crowding, plan.leaf_l2, 0))
         return None if member is None or not member.growth.grown.trees else member.growth.grown
 
     def model(self, plan: WitnessPlan, grown: Grown) -> GBDTModel:
@@ -143,7 +143,7 @@ class WitnessGround(GroundBase[WitnessMenu]):
 
         A stage's rounds have the loss that the stage ends with.
         """
-        member = self._members[(plan.radius, plan.quietness, plan.pull, 0)]
+        member = self._members[(plan.radius, plan.max_crowding, plan.leaf_l2, 0)]
         counts = np.diff([0, *member.rounds])
         losses = [loss for loss, n in zip(member.losses, counts, strict=True) for _ in range(n)]
         return losses, member.reason
@@ -159,11 +159,11 @@ class WitnessGround(GroundBase[WitnessMenu]):
 
     def _grow(self, plan: WitnessPlan, number: int) -> Grown:
         """A member, as many rounds of it as the plan says."""
-        key = (plan.radius, plan.quietness, plan.pull, number)
+        key = (plan.radius, plan.max_crowding, plan.leaf_l2, number)
         scene = self._scene(plan)
         if key not in self._members:
             seed = self._growth.seed + number
-            self._members[key] = _Member(WitnessGrowth(scene, plan.pull, seed))
+            self._members[key] = _Member(WitnessGrowth(scene, plan.leaf_l2, seed))
         member = self._members[key]
         done = member.rounds[-1] if member.rounds else 0
         while done < plan.rounds and member.reason == "rounds":
@@ -198,12 +198,12 @@ class WitnessGround(GroundBase[WitnessMenu]):
         return float(np.average(found["loss"], weights=self.valid.weight))
 
     def _scene(self, plan: WitnessPlan) -> Scene:
-        key = (plan.radius, plan.quietness)
+        key = (plan.radius, plan.max_crowding)
         if key not in self._scenes:
             candidates = self._candidates
-            if plan.quietness is not None:
+            if plan.max_crowding is not None:
                 crowded = self._crowding(plan.radius)
-                candidates = candidates.keep([c <= plan.quietness for c in crowded])
+                candidates = candidates.keep([c <= plan.max_crowding for c in crowded])
             self._scenes[key] = Scene(
                 self._boosting, self.train, candidates, plan.radius, self._growth, self._template
             )

@@ -50,21 +50,21 @@ class WitnessPlan:
     ----------
     radius : float
         Of the attacker that splits see, in budgets; for norm 0, in scales.
-    quietness : float or None
+    max_crowding : float or None
         Largest crowding of a candidate threshold.
     members : int
         Models with seeds of their own; the model is their average.
     rounds : int
         Of every member.
-    pull : float
+    leaf_l2 : float
         Of the descent towards zero.
     """
 
     radius: float
-    quietness: float | None
+    max_crowding: float | None
     members: int
     rounds: int
-    pull: float
+    leaf_l2: float
 
     def parameters(self) -> dict[str, Any]:
         """By name, as a report has them."""
@@ -125,9 +125,9 @@ class WitnessGrowth:
         The trees so far, with the scores of the last descent.
     """
 
-    def __init__(self, scene: Scene, pull: float, seed: int) -> None:
+    def __init__(self, scene: Scene, leaf_l2: float, seed: int) -> None:
         self._scene = scene
-        self._pull = pull
+        self._leaf_l2 = leaf_l2
         self._seed = seed
         self._stage = 0
         self._points: Floats = scene.rows.X.astype(np.float64)
@@ -179,7 +179,7 @@ class WitnessGrowth:
             _DESCENT,
             epochs=min(_DESCENT.epochs or 1, max(1, _VISITS // n_rows)),
             batch=min(_DESCENT.batch, max(_STEPS, n_rows // _STEPS)),
-            l2=self._pull,
+            l2=self._leaf_l2,
             anchor=grown.anchor(),
             threads=boosting.threads,
         )

@@ -18,10 +18,11 @@ from carvegbm.attacker import Attacker
 from carvegbm.errors import CarveError, DataError
 from carvegbm.keeping.processes import in_processes
 from carvegbm.training import inputs
-from carvegbm.training.certified import accuracy_floor, check_clean_loss, check_quietness
 from carvegbm.training.estimators import LargeSpreadClassifier, RobustClassifier
-from carvegbm.training.reporting import aligned, shown
+from carvegbm.training.parameters import check_clean_loss, check_max_crowding
+from carvegbm.training.report import aligned, shown
 from carvegbm.training.robust.settings import AUTO
+from carvegbm.training.search import accuracy_floor
 from carvegbm.training.tuning.stored_trials import key
 from carvegbm.training.tuning.trial import Criterion, TuningTrial
 from carvegbm.training.tuning.trials import Trials, Tunable
@@ -171,7 +172,7 @@ def tune(
     categorical_feature : list of names or positions, default "auto"
         As for `fit`.
     certified : bool, default False
-        Certified training: the default grid is ``{"num_leaves": (8, 16, 32)}``, every quietness
+        Certified training: the default grid is ``{"num_leaves": (8, 16, 32)}``, every max_crowding
         is a trial of its own, and the criterion chooses among the trials whose accuracy is no
         more than `clean_loss` below that of plain LightGBM (the best `num_leaves`), or of the
         most accurate trial, where none gets that far.
@@ -180,8 +181,8 @@ def tune(
         chooses among all trials, or those that `clean_loss` leaves. Each trial is a fit of
         `RobustClassifier`, which tries several models itself.
     clean_loss : float or None, default "auto"
-        Of certified and robust training, as `quietness`: both are refused without them. "auto" is
-        0.01 for certified training, and None, any loss, for robust training.
+        Of certified and robust training, as `max_crowding`: both are refused without them. "auto"
+        is 0.01 for certified training, and None, any loss, for robust training.
 
     Examples
     --------
@@ -209,7 +210,7 @@ def tune(
         ("weight", weight is not None, "criterion='tradeoff'", criterion == "tradeoff"),
         ("n_trials", n_trials is not None, "search='optuna'", search == "optuna"),
         ("clean_loss", clean_loss not in (AUTO, _CLEAN_LOSS), _DEFENDED, certified or robust),
-        ("quietness", "quietness" in given, _DEFENDED, certified or robust),
+        ("max_crowding", "max_crowding" in given, _DEFENDED, certified or robust),
     ):
         if is_given and not holds:
             raise CarveError(f"{name} has no meaning without {remedy}")
@@ -276,18 +277,18 @@ def _said(given: Any, otherwise: Any) -> Any:
 def _values_to_try(
     fixed: Tunable, grid: Mapping[str, Sequence[Any]] | None
 ) -> dict[str, list[Any]]:
-    """The values of every parameter in the grid; of quietness too, in certified training."""
+    """The values of every parameter in the grid; of max_crowding too, in certified training."""
     is_robust = isinstance(fixed, RobustClassifier)
     certified = not is_robust and fixed.certified
     if grid is None:
         leaves = ROBUST_LEAVES if is_robust else CERTIFIED_LEAVES if certified else LEAVES
         grid = {"num_leaves": leaves}
     values = {name: _values(name, tried) for name, tried in grid.items()}
-    if certified and "quietness" not in values:
+    if certified and "max_crowding" not in values:
         norm = Attacker(fixed.norm, fixed.budget).norm
-        values["quietness"] = list(check_quietness(fixed.quietness, norm))
-    for tried in values.get("quietness", []):
-        check_quietness(tried, 1.0)
+        values["max_crowding"] = list(check_max_crowding(fixed.max_crowding, norm))
+    for tried in values.get("max_crowding", []):
+        check_max_crowding(tried, 1.0)
     if not all(values.values()):
         raise CarveError("every parameter of the grid needs at least one value")
     return values

@@ -20,15 +20,10 @@ from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.keeping.records import read_record, write_record, write_text
 from carvegbm.readers.checks import Classes
 from carvegbm.readers.lightgbm import from_text
-from carvegbm.training.certified.report import CertifiedTrial
-from carvegbm.training.report import TrainingReport
-from carvegbm.training.trial import ClassifierTrial, Trial
+from carvegbm.training.report import TrainingReport, Trial
 from carvegbm.training.tuning.trial import TuningTrial
 
 __all__ = ["key", "read_trial", "write_trial"]
-
-_KINDS = {kind.__name__: kind for kind in (CertifiedTrial, ClassifierTrial)}
-"""Of trials in a report."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +100,7 @@ def _report_to_record(report: TrainingReport) -> dict[str, Any]:
     def plain(trial: Trial) -> dict[str, Any]:
         given = {f.name: getattr(trial, f.name) for f in fields(trial) if f.init}
         given["parameters"] = json.loads(key(trial.parameters))
-        return {**given, "model": trial.text, "kind": type(trial).__name__}
+        return {**given, "model": trial.text}
 
     return {**report.to_dict(), "trials": [plain(trial) for trial in report.trials]}
 
@@ -117,7 +112,4 @@ def _report_of(record: Mapping[str, Any], classes: Classes) -> TrainingReport:
 
 
 def _trial_of(record: dict[str, Any], classes: Classes) -> Trial:
-    kind = _KINDS[record.pop("kind")]
-    known = {f.name for f in fields(kind) if f.init}
-    given = {name: value for name, value in record.items() if name in known}
-    return kind(**{**given, "model": StoredModel(record["model"], classes)})
+    return Trial(**{**record, "model": StoredModel(record["model"], classes)})

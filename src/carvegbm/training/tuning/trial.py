@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from carvegbm.training.report import Trial
 from carvegbm.training.spec import StopReason
-from carvegbm.training.trial import ClassifierTrial
 
 __all__ = ["Criterion", "TuningTrial"]
 
@@ -14,7 +14,7 @@ Criterion = Literal["accuracy", "robustness", "tradeoff"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuningTrial(ClassifierTrial):
+class TuningTrial(Trial):
     """A trial of tuning: parameters, and the model that was trained with them."""
 
     parameters: dict[str, Any]

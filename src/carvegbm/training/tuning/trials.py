@@ -23,11 +23,11 @@ from carvegbm.attacker import OPTIONS
 from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.keeping.records import make_folder, read_record, write_record
 from carvegbm.training import inputs
-from carvegbm.training.certified import plain_accuracy_of
 from carvegbm.training.columns import AUTO
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.estimators import LargeSpreadClassifier, RobustClassifier
 from carvegbm.training.model import GBDTModel
+from carvegbm.training.search import plain_accuracy_of
 from carvegbm.training.tuning.stored_trials import read_trial, write_trial
 from carvegbm.training.tuning.trial import TuningTrial
 
@@ -37,8 +37,8 @@ Tunable = LargeSpreadClassifier | RobustClassifier
 
 _FORMAT = 5  # of the files in a work folder
 _IGNORED = {"n_jobs", "verbose"}  # parameters that do not change a model
-_OURS = {"norm", "budget", *OPTIONS, "certified", "quietness", "clean_loss"}
-_OURS |= {"large_spread", "colsample_bynode", "n_members", "pull"}
+_OURS = {"norm", "budget", *OPTIONS, "certified", "max_crowding", "clean_loss"}
+_OURS |= {"large_spread", "colsample_bynode", "n_members", "leaf_l2"}
 # … and those that plain LightGBM is not told
 
 
@@ -130,8 +130,10 @@ class Trials:
         outcome, certified = model._outcome(), getattr(model, "certified", False)
         trial = TuningTrial(
             parameters=parameters,
-            accuracy=result.accuracy,
-            robustness=float(result.robustness[0]),
+            measures={
+                "accuracy": result.accuracy,
+                "robustness": float(result.robustness[0]),
+            },
             trees=model.ensemble_.n_trees,
             leaves=model.ensemble_.n_leaves,
             stopped_because=model.stopped_because_,
