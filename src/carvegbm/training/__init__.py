@@ -11,6 +11,6 @@ In the order of the work:
     robust                           any ensemble, grown against the attacker
     estimator, classifier, regressor what estimators share: the fit, the fitted model, its answers
     large_spread, estimators         large-spread training as they do it; the four that users see
-    tuning                           a choice of parameters by trials
+    tuning                           a choice of parameters by scikit-learn's searches
     trial, report, reporting         a model that was tried; what users read of all, and meanwhile
 """

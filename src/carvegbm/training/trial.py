@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from carvegbm.ensemble import Ensemble
-from carvegbm.training.growing.model import Model
+from carvegbm.errors import CarveError
+from carvegbm.training.growing.model import GrownModel
 from carvegbm.training.reporting import shown
 
 __all__ = ["ClassifierTrial", "RegressorTrial", "Trial"]
@@ -31,7 +32,8 @@ class Trial(ABC):
     """From the start of its training on."""
     note: str = ""
     """A word about it, such as "scout": trained in a small way, to see what suits the data."""
-    model: Model = field(repr=False)
+    model: GrownModel | None = field(default=None, repr=False)
+    """None in a `Tuning`, which keeps the estimator of the best trial only."""
 
     @property
     @abstractmethod
@@ -41,12 +43,18 @@ class Trial(ABC):
     @property
     def ensemble(self) -> Ensemble:
         """The model, ready to be verified."""
-        return self.model.ensemble
+        return self._model.ensemble
 
     @property
     def text(self) -> str:
         """The model as LightGBM's text, written when it is asked for."""
-        return self.model.text()
+        return self._model.text()
+
+    @property
+    def _model(self) -> GrownModel:
+        if self.model is None:
+            raise CarveError("the model of this trial is not kept; fit with its parameters")
+        return self.model
 
     def to_dict(self) -> dict[str, Any]:
         """The trial as plain values, without the model."""

@@ -6,7 +6,6 @@ text and a Booster when they are asked for, which is once, for a model that was 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,7 +30,7 @@ from carvegbm.training.growing.model_text import (
 from carvegbm.training.growing.thresholds import ZERO_ZONE, Candidates
 from carvegbm.training.inputs import blank_ensemble
 
-__all__ = ["GrownModel", "Kind", "Model", "StoredModel", "writable"]
+__all__ = ["GrownModel", "Kind", "writable"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -91,48 +90,9 @@ class Kind:
         )
 
 
-class Model(ABC):
-    """A trained model: `ensemble`, and LightGBM's text of the same trees."""
-
-    @property
-    @abstractmethod
-    def ensemble(self) -> Ensemble:
-        """The model's trees and scores."""
-
-    @abstractmethod
-    def text(self) -> str:
-        """LightGBM's text of the model."""
-
-    def booster(self, X: Any) -> Any:
-        """LightGBM's Booster of the model, which agrees with `ensemble` on rows of X."""
-        import lightgbm
-
-        text = self.text()
-        self._check(text)
-        booster = lightgbm.Booster(model_str=text)
-        rows = X[some_rows(X.shape[0])]
-        theirs = booster.predict(rows, raw_score=True, num_threads=1)
-        if not np.array_equal(theirs, self.ensemble.raw_score(rows, threads=1)):
-            raise ModelError(
-                f"LightGBM {lightgbm.__version__} has other raw scores than the trees that were "
-                "written for it; train with another version of LightGBM"
-            )
-        return booster
-
-    @abstractmethod
-    def _check(self, text: str) -> None:
-        """Refuse a text that does not hold the ensemble."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Model) and self.text() == other.text()
-
-    def __hash__(self) -> int:
-        return hash(self.text())
-
-
 @dataclass(frozen=True, eq=False)
-class GrownModel(Model):
-    """A model that was trained here.
+class GrownModel:
+    """A trained model: `ensemble`, and LightGBM's text and Booster of the same trees.
 
     Attributes
     ----------
@@ -185,7 +145,30 @@ class GrownModel(Model):
         names, infos = kind.feature_names, self.infos
         return write_model(self.template, self.trees, names, infos, kind.n_outputs, kind.labels)
 
+    def booster(self, X: Any) -> Any:
+        """Return LightGBM's Booster of the model; its raw scores on rows of X are checked."""
+        import lightgbm
+
+        text = self.text()
+        self._check(text)
+        booster = lightgbm.Booster(model_str=text)
+        rows = X[some_rows(X.shape[0])]
+        theirs = booster.predict(rows, raw_score=True, num_threads=1)
+        if not np.array_equal(theirs, self.ensemble.raw_score(rows, threads=1)):
+            raise ModelError(
+                f"LightGBM {lightgbm.__version__} has other raw scores than the trees that were "
+                "written for it; train with another version of LightGBM"
+            )
+        return booster
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GrownModel) and self.text() == other.text()
+
+    def __hash__(self) -> int:
+        return hash(self.text())
+
     def _check(self, text: str) -> None:
+        """Refuse a text that does not hold the ensemble."""
         found = from_text(text, self.kind.classes)
         theirs, ours = (
             {feature: sorted(known) for feature, known in each.categories.items()}
@@ -198,26 +181,6 @@ class GrownModel(Model):
                 "the text written for LightGBM does not hold the trees that were grown; train with "
                 "another version of LightGBM"
             )
-
-
-@dataclass(frozen=True, eq=False)
-class StoredModel(Model):
-    """A model that was trained before, and kept as text."""
-
-    written: str
-    classes: Classes
-
-    @cached_property
-    def ensemble(self) -> Ensemble:
-        """The model's trees and scores."""
-        return from_text(self.written, self.classes)
-
-    def text(self) -> str:
-        """LightGBM's text of the model."""
-        return self.written
-
-    def _check(self, text: str) -> None:
-        """The ensemble was read from the text."""
 
 
 def writable(scores: Floats) -> Floats:
