@@ -240,9 +240,8 @@ class Estimator(Parameterised):
         categories = self.ensemble_.categories
         self.attacker_ = inputs.resolve_attacker(attacker, count, names, categories, called)
 
-    @abstractmethod
     def _require(self, ensemble: Ensemble, attacker: Attacker) -> None:
-        """Refuse a model without the property that training promises."""
+        """Refuse a model without the property that training promises, if it promises one."""
 
     def _predict(self, X: Any, **options: Any) -> Floats:
         check_is_fitted(self, "booster_")
