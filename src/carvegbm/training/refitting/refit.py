@@ -99,9 +99,9 @@ def robust_refit(
     Returns
     -------
     Booster, estimator or Ensemble
-        A LightGBM model comes back as a LightGBM Booster; an XGBoost Booster, JSON or UBJSON file
-        as an XGBoost Booster, an XGBoost estimator as one of its kind; an estimator of carvegbm's
-        as one; any other model as an Ensemble. What was passed in is not changed. An estimator of
+        A LightGBM model comes back as a LightGBM Booster; an XGBoost Booster, estimator or JSON
+        file as an XGBoost Booster; an estimator of carvegbm's as one; any other model, XGBoost's
+        UBJSON among them, as an Ensemble. What was passed in is not changed. An estimator of
         carvegbm's is verified against the attacker it was refitted for from then on.
 
     Examples

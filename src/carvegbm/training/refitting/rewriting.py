@@ -1,8 +1,8 @@
 """Other leaf scores for a model of someone else's, which stays a model of its kind.
 
 Comes in: a model as `carvegbm.load` takes it, the ensemble that was read from it, other scores.
-Goes out: a copy of the model with these scores: a LightGBM Booster, an XGBoost Booster or
-estimator, a `LargeSpreadClassifier`; an `Ensemble` for whatever cannot be written. Each copy is
+Goes out: a copy of the model with these scores: a LightGBM or XGBoost Booster, an estimator of
+carvegbm's; an `Ensemble` for whatever cannot be written. Each copy is
 read again and must be the ensemble with the scores it was given.
 """
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import ModelError
-from carvegbm.readers import lightgbm_text, load, xgboost_bytes
+from carvegbm.readers import lightgbm_text, load, xgboost_json
 from carvegbm.training.growing.model import writable
 
 __all__ = ["Rewriter", "rewriter"]
@@ -56,9 +56,10 @@ def rewriter(model: Any, ensemble: Ensemble) -> Rewriter:
         text = lightgbm_text(path)
         if text is not None:
             return _LightGBMRewriter(text.replace("\r\n", "\n"), ensemble)
-        source: Any = xgboost_bytes(path)
+        source: Any = xgboost_json(path)
     else:
-        source = model if hasattr(model, "save_raw") or hasattr(model, "get_booster") else None
+        source = model.get_booster() if hasattr(model, "get_booster") else model
+        source = source if hasattr(source, "save_raw") else None
     if source is None:
         return Rewriter(ensemble, getattr(model, "loss", getattr(model, "criterion", "")))
     from carvegbm.training.refitting.rewriting_xgboost import XGBoostRewriter

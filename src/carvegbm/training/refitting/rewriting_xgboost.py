@@ -1,16 +1,14 @@
-"""Other leaf scores for an XGBoost model: in its own JSON, as float32 numbers.
+"""Write leaf scores into the JSON of an XGBoost model, as float32 numbers.
 
-Comes in: a Booster, a fitted estimator, or the bytes of a JSON or UBJSON file. Goes out: a Booster,
-or an estimator of the same kind, whose raw prediction is the ensemble's, bit for bit. All but the
-leaf scores stays as it is, base_score included; only the trees of a dart booster lose their
-weights, which the scores contain.
+The result is a Booster whose raw predictions equal the ensemble's bit for bit. All but the leaf
+scores stays as it is, base_score included; only the trees of a dart booster lose their weights,
+which the scores contain.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -32,17 +30,13 @@ class XGBoostRewriter(Rewriter):
 
     Parameters
     ----------
-    source : Booster, fitted estimator, or bytes of a model file
+    source : Booster, or bytes of a JSON file
     ensemble : Ensemble
         That was read from it.
     """
 
     def __init__(self, source: Any, ensemble: Ensemble) -> None:
-        self._estimator = source if hasattr(source, "get_booster") else None
-        if self._estimator is not None:
-            self._booster = source.get_booster()
-        else:
-            self._booster = _opened(source) if isinstance(source, bytes) else source
+        self._booster = _opened(source) if isinstance(source, bytes) else source
         config = json.loads(self._booster.save_config())
         super().__init__(ensemble, config["learner"]["objective"]["name"])
 
@@ -52,14 +46,22 @@ class XGBoostRewriter(Rewriter):
             return scores.astype(np.float32).astype(np.float64)
 
     def write(self, scores: Floats, X: npt.NDArray[Any]) -> Any:
-        """A copy of the model with these scores, checked on the rows of X."""
+        """Return a Booster with these scores, checked on the rows of X."""
+        import xgboost
+
         expected = self.ensemble.with_scores(scores)
-        written = self._copy(bytearray(self._rewritten(scores).encode()))
+        written = self._booster.copy()
+        written.load_model(bytearray(self._rewritten(scores).encode()))
+        if (used := self.ensemble.iterations) is not None:
+            # A Booster predicts with all its trees, also those after the best iteration.
+            written = written[: used.used]
         labels = None if expected.task == "regression" else expected.classes.tolist()
         if load(written, classes=labels) != expected:
             raise not_by_leaf()
         rows = X[some_rows(len(X))]
-        if not np.array_equal(self._margins(written, rows), expected.raw_score(rows)):
+        matrix = xgboost.DMatrix(rows, feature_names=written.feature_names)
+        margins = written.predict(matrix, output_margin=True).astype(np.float64)
+        if not np.array_equal(margins, expected.raw_score(rows)):
             raise ModelError(
                 "xgboost has other raw scores for the rewritten model than its trees; pass "
                 "carvegbm.load(model)"
@@ -90,32 +92,6 @@ class XGBoostRewriter(Rewriter):
                 tree["split_conditions"][node] = float(str(score))
             row += len(leaves)
         return json.dumps(document)
-
-    def _copy(self, document: bytearray) -> Any:
-        if self._estimator is None:
-            booster = self._booster.copy()
-            booster.load_model(document)
-            # A Booster predicts with all its trees, a file of one is read up to the best iteration.
-            used = self.ensemble.iterations
-            return booster if used is None else booster[: used.used]
-        from sklearn.base import clone
-
-        fitted = clone(self._estimator)
-        fitted.load_model(document)
-        return fitted.set_params(**self._estimator.get_params(deep=False))
-
-    def _margins(self, written: Any, rows: npt.NDArray[Any]) -> Floats:
-        """XGBoost's own raw scores, of the rounds that its own `predict` uses."""
-        import xgboost
-
-        missing, booster, rounds = np.nan, written, 0
-        if self._estimator is not None:
-            missing, booster = self._estimator.missing, written.get_booster()
-            with suppress(AttributeError):  # it did not stop early
-                rounds = int(written.best_iteration) + 1
-        matrix = xgboost.DMatrix(rows, missing=missing, feature_names=booster.feature_names)
-        margins = booster.predict(matrix, output_margin=True, iteration_range=(0, rounds))
-        return np.asarray(margins, dtype=np.float64)
 
 
 def _opened(data: bytes) -> Any:
