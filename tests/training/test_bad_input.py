@@ -305,7 +305,7 @@ def test_a_refit_takes_what_a_mask_hides_as_missing():
 def test_rows_to_predict_go_through_the_same_door():
     X, y = problems.two_classes(60)
     model = classifier().fit(X, y)
-    with pytest.raises(cg.DataError, match="X is an iterator"):
+    with pytest.raises(cg.DataError, match="iterator"):
         model.predict(iter(X))
     is_null = np.isclose(X, X[5, 1])
     nulls = pd.DataFrame(X, dtype="Float64").mask(is_null)
