@@ -12,7 +12,7 @@ import carvegbm as cg
 from carvegbm.readers import lightgbm as reader
 from carvegbm.training.growing import model as models
 from carvegbm.training.growing.boosting import Boosting
-from carvegbm.training.growing.model import GrownModel, StoredModel, writable
+from carvegbm.training.growing.model import GrownModel, writable
 from carvegbm.training.growing.thresholds import ZERO_ZONE
 from training import problems
 from training.estimators import ATTACKERS, classifier, regressor
@@ -78,15 +78,6 @@ def test_any_scores_are_written_and_read_back(kind, monkeypatch):
     assert (writable(scores) == scores).all()
 
 
-def test_a_stored_model_is_the_model_that_was_stored(monkeypatch):
-    model, X, estimator = grown("multiclass", monkeypatch)
-    stored = StoredModel(model.text(), estimator.classes_)
-    assert stored == model
-    assert stored.ensemble == model.ensemble
-    assert stored.booster(X).model_to_string() == estimator.booster_.model_to_string()
-    assert stored != model.with_scores(2 * model.ensemble.scores)
-
-
 # ── how often ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -130,26 +121,6 @@ def test_certified_training_writes_the_text_of_the_chosen_trial_alone(conversion
     assert len(model.training_report_.trials) > 6
     assert any(trial.refit for trial in model.training_report_.trials)
     assert +conversions == ONCE
-
-
-@pytest.mark.parametrize("certified", [False, True])
-def test_tuning_writes_the_text_of_the_best_trial_alone(certified, conversions):
-    X, y = problems.two_classes()
-    options = {"certified": True, "clean_loss": None} if certified else {}
-    result = cg.tune(X, y, budget=0.02, grid={"num_leaves": [4, 8]}, n_jobs=1, **options)
-    assert len(result.trials) > 1
-    assert +conversions == ONCE
-
-
-def test_tuning_in_a_folder_parses_no_trial_but_the_best(conversions, tmp_path):
-    X, y = problems.two_classes()
-    options = {"budget": 0.02, "grid": {"num_leaves": [4, 8, 12]}, "n_jobs": 1}
-    cg.tune(X, y, folder=tmp_path, **options)
-    assert +conversions == {"written": 3 + 1, "parsed": 1, "parsed by LightGBM": 1}
-    conversions.clear()
-    again = cg.tune(X, y, folder=tmp_path, **options)
-    assert +conversions == {"parsed": 1, "parsed by LightGBM": 1}
-    assert [trial.ensemble.n_trees for trial in again.trials] == [t.trees for t in again.trials]
 
 
 # ── a text that is wrong ─────────────────────────────────────────────────────────────────────
