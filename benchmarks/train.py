@@ -297,8 +297,8 @@ def measure_accuracy(options: argparse.Namespace) -> None:
             verified = result.estimator.verify(X_test, y_test)
             seconds = time.perf_counter() - started
             print(
-                f"{norm!s:>4} {budget:>7g} {result.best.parameters['num_leaves']:>6} "
-                f"{result.best.trees:>5} {verified.accuracy:>8.4f} "
+                f"{norm!s:>4} {budget:>7g} {result.chosen.parameters['num_leaves']:>6} "
+                f"{result.chosen.trees:>5} {verified.accuracy:>8.4f} "
                 f"{accuracy - verified.accuracy:>7.4f} {limit:>6.3f} "
                 f"{verified.robustness[0]:>7.4f} {seconds:>8.1f}   "
                 f"{paper_accuracy:.2f} {paper_robustness:.2f}",

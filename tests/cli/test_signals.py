@@ -116,19 +116,45 @@ def test_interrupts_that_the_caller_ignores_stay_ignored(tmp_path: Path) -> None
     assert child_processes.end(process)[0] == CODES[signal.SIGTERM]
 
 
-@with_proc
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_tuning_that_is_ended_leaves_no_process(
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_tuning_that_is_ended_keeps_the_best_finished_model(
     tmp_path: Path, data: str, number: signal.Signals
 ) -> None:
     shutil.copy(data, tmp_path / "data.csv")
-    out, work = tmp_path / "best.txt", tmp_path / "work"
+    out = tmp_path / "best.txt"
     out.write_text("earlier")
-    options = ["--trees", 10**7, "--early-stopping", 10**7, "--features", "0", "--threads", 2]
+    options = ["--trees", 10**7, "--early-stopping", 3, "--threads", 1]
+    slow = """
+from carvegbm.training.estimators import LargeSpreadClassifier
+fit = LargeSpreadClassifier.fit
+def endless(self, *arguments, **options):
+    if self.num_leaves == 4:
+        print("fitting", flush=True)
+        self.set_params(features=[0], subsample=0.5, subsample_freq=1)
+        options["early_stopping_rounds"] = 10**7
+    return fit(self, *arguments, **options)
+LargeSpreadClassifier.fit = endless
+"""
     process = child_processes.start(
         *["tune", tmp_path / "data.csv", "--budget", "0.02", "--leaves", "3,4", *options],
-        *["--folder", work, "-o", out],
+        *["-o", out],
+        before=slow,
     )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "fitting\n"
+    process.send_signal(number)
+    code, _, err = child_processes.end(process)
+    assert code == CODES[number], err
+    assert "best.txt.partial holds the best of 1 finished model" in err
+    assert "Traceback" not in err
+    assert out.read_text() == "earlier"
+    assert (tmp_path / "best.txt.partial").read_text().startswith("tree")
+
+
+@with_proc
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_worker_processes_end_with_the_command(number: signal.Signals) -> None:
+    process = child_processes.start("demo", "--threads", 2)
 
     def workers() -> list[int]:
         children = child_processes.descendants(process.pid)
@@ -142,7 +168,6 @@ def test_tuning_that_is_ended_leaves_no_process(
     assert code == CODES.get(number, -number), err
     assert "Traceback" not in err
     child_processes.wait_until(lambda: not any(map(child_processes.is_running, children)))
-    assert out.read_text() == "earlier"
 
 
 def _command(pid: int) -> bytes:

@@ -95,39 +95,31 @@ def test_lightgbm_says_the_same_of_every_category_and_of_none(attacker, n_classe
         assert np.array_equal(model.predict(rows), model.ensemble_.decide(rows))
 
 
-def table(frame_):
-    """The same as an Arrow table, where pyarrow is there."""
-    return pytest.importorskip("pyarrow").table(frame_)
-
-
-@pytest.mark.parametrize("to_frame", [lambda X: frame(X), lambda X: table(frame(X))])
-def test_columns_of_categories_are_categorical_features(to_frame):
+def test_columns_of_categories_are_categorical_features():
     X, y = problems.with_categories()
-    model = classifier(min_data_per_group=5, cat_smooth=2).fit(to_frame(X), y)
+    model = classifier(min_data_per_group=5, cat_smooth=2).fit(frame(X), y)
     labels = {2: dict(enumerate(WORDS)), 3: dict(enumerate(LETTERS))}
     assert {f: dict(own) for f, own in model.ensemble_.categories.items()} == labels
     assert cg.load(model.booster_) == model.ensemble_
     same = classifier(min_data_per_group=5, cat_smooth=2).fit(
         X[:, :4], y, categorical_feature=[2, 3], feature_names=["size", "weight", "colour", "kind"]
     )
-    assert np.array_equal(model.decision_function(to_frame(X)), same.decision_function(X[:, :4]))
+    assert np.array_equal(model.decision_function(frame(X)), same.decision_function(X[:, :4]))
     assert np.array_equal(
-        model.booster_.predict(frame(X), raw_score=True), model.decision_function(to_frame(X))
+        model.booster_.predict(frame(X), raw_score=True), model.decision_function(frame(X))
     )
 
 
-@pytest.mark.parametrize("kind", ["Categorical", "Enum"])
-def test_categories_of_polars_are_those_of_pandas(kind):
-    polars = pytest.importorskip("polars")
+@pytest.mark.parametrize("kind", ["polars", "pyarrow"])
+def test_categories_of_other_frames_than_those_of_pandas_are_refused(kind):
+    library = pytest.importorskip(kind)
     X, y = problems.with_categories()
-    letters = frame(X)[["size", "kind"]]
-    labels = letters["kind"].astype(str).tolist()
-    dtype = polars.Enum(LETTERS) if kind == "Enum" else polars.Categorical
-    given = polars.DataFrame({"size": X[:, 0], "kind": polars.Series(labels, dtype=dtype)})
-    model = classifier(min_data_per_group=5, cat_smooth=2).fit(given, y)
-    same = classifier(min_data_per_group=5, cat_smooth=2).fit(letters, y)
-    assert model.ensemble_ == same.ensemble_
-    assert np.array_equal(model.decision_function(given), same.decision_function(letters))
+    given = library.DataFrame(frame(X)) if kind == "polars" else library.table(frame(X))
+    with pytest.raises(cg.DataError, match=r"'colour', holds categories, .* X.to_pandas\(\)"):
+        classifier().fit(given, y)
+    model = classifier(min_data_per_group=5, cat_smooth=2).fit(frame(X), y)
+    with pytest.raises(cg.DataError, match=r"X.to_pandas\(\)"):
+        model.predict(given)
 
 
 def test_labels_are_mapped_as_lightgbm_maps_them():

@@ -37,6 +37,7 @@ def make_files(tmp_path):
 
 
 TRAIN = ["train", "data.csv", "--budget", "0.02", "--threads", "1", "--trees", "20"]
+ROBUST = ["--robust", "-p", "pull=0.001", "-p", "n_members=1", "-p", "min_child_samples=5"]
 TUNE = ["tune", "data.csv", "--budget", "0.02", "--threads", "1", "--trees", "5"]
 
 
@@ -79,19 +80,23 @@ def test_train_regression(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("files")
-def test_tune_keeps_the_best_and_goes_on_from_its_folder(tmp_path, capsys):
+@pytest.mark.parametrize("kind", ["plain", "certified", "robust"])
+def test_tune_writes_the_best_of_several(tmp_path, capsys, kind):
     command = ["tune", "data.csv", "--budget", "0.02", "--leaves", "3,6", "--trees", "15"]
     command += ["--criterion", "robustness", "--threads", "1", "-o", "best.txt"]
-    command += ["--valid", "valid.csv", "-p", "min_child_samples=5"]
+    command += ["--valid", "valid.csv", *{"plain": ["-p", "min_child_samples=5"]}.get(kind, [])]
+    command += {"certified": ["--certified"], "robust": ROBUST}.get(kind, [])
     assert run(command) == 0
     captured = capsys.readouterr()
-    assert "best of 2 by robustness" in captured.out
+    assert "the largest robustness on validation data" in captured.out
     assert len(captured.err.splitlines()) == 2
-    assert len(list((tmp_path / "best.txt.tuning").glob("*.json"))) == 2
     before = (tmp_path / "best.txt").read_text()
     assert run([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["criterion"] == "robustness"
+    assert [trial["num_leaves"] for trial in document["trials"]] == [3, 6]
+    best = document["trials"][document["chosen"]]
+    assert best["robustness"] == max(trial["robustness"] for trial in document["trials"])
     assert (tmp_path / "best.txt").read_text() == before
 
 
@@ -110,23 +115,6 @@ def test_certified_training_shows_its_trials_and_writes_the_chosen_one(files, ca
     captured = capsys.readouterr()
     assert "chosen" in captured.out
     assert captured.err == ""
-
-
-@pytest.mark.usefixtures("files")
-def test_certified_tuning_tries_every_max_crowding_and_goes_on_from_its_folder(tmp_path, capsys):
-    command = ["tune", "data.csv", "--budget", "0.02", "--leaves", "3,6", "--trees", "15"]
-    command += ["--certified", "--max-crowding", "0.2,none", "--threads", "1", "-o", "best.txt"]
-    command += ["--valid", "valid.csv", "-p", "min_child_samples=5", "--json"]
-    assert run(command) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["criterion"] == "robustness"
-    assert len(document["trials"]) == 4
-    kept = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("best.txt.tuning/*")}
-    assert len(kept) == 4 * 2 + 1  # records, models, and plain LightGBM's accuracy
-    assert run(command) == 0
-    assert json.loads(capsys.readouterr().out) == document
-    again = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("best.txt.tuning/*")}
-    assert again == kept
 
 
 ROBUST = ["--robust", "-p", "leaf_l2=0.001", "-p", "n_members=1", "-p", "min_child_samples=5"]
@@ -230,45 +218,27 @@ def test_robust_training_of_a_regressor(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("files")
-def test_robust_tuning_tries_sizes_and_goes_on_from_its_folder(tmp_path, capsys):
-    command = ["tune", "data.csv", "--budget", "0.02", "--leaves", "3,6", "--trees", "15"]
-    command += [*ROBUST, "--threads", "1", "-o", "best.txt", "--valid", "valid.csv", "--json"]
-    assert run(command) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["criterion"] == "robustness"
-    assert [trial["num_leaves"] for trial in document["trials"]] == [3, 6]
-    best = document["trials"][document["best"]]
-    assert best["robustness"] == max(trial["robustness"] for trial in document["trials"])
-    kept = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("best.txt.tuning/*")}
-    assert len(kept) == 2 * 2  # records and models
-    assert run(command) == 0
-    assert json.loads(capsys.readouterr().out) == document
-    again = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("best.txt.tuning/*")}
-    assert again == kept
+def test_an_interrupted_tuning_keeps_the_best_finished_model(tmp_path, monkeypatch, capsys):
+    fit = cg.LargeSpreadClassifier.fit
 
-
-@pytest.mark.usefixtures("files")
-def test_an_interrupted_tuning_says_what_is_kept(tmp_path, monkeypatch, capsys):
-    from carvegbm.training.tuning import trials
-
-    train = trials.Trials.run
-
-    def interrupted(self, parameters, threads):
-        if parameters["num_leaves"] == 6:
+    def interrupted(self, *arguments, **options):
+        if self.num_leaves == 6:
             raise KeyboardInterrupt
-        return train(self, parameters, threads)
+        return fit(self, *arguments, **options)
 
     command = ["tune", "data.csv", "--budget", "0.02", "--leaves", "3,6", "--trees", "5"]
     command += ["--threads", "1", "-q", "-o", "best.txt"]
     (tmp_path / "best.txt").write_text("earlier")
     with monkeypatch.context() as patch:
-        patch.setattr(trials.Trials, "run", interrupted)
+        patch.setattr(cg.LargeSpreadClassifier, "fit", interrupted)
         assert run(command) == 130
     (line,) = capsys.readouterr().err.splitlines()
-    assert "1 finished trial kept in best.txt.tuning; best.txt is unchanged" in line
+    assert "best.txt.partial holds the best of 1 finished model; best.txt is unchanged" in line
     assert (tmp_path / "best.txt").read_text() == "earlier"
+    assert lightgbm.Booster(model_file=tmp_path / "best.txt.partial").num_trees() == 5
     assert run(command) == 0
     assert lightgbm.Booster(model_file=tmp_path / "best.txt").num_trees() == 5
+    assert not (tmp_path / "best.txt.partial").exists()
 
 
 @pytest.mark.usefixtures("files")
@@ -289,8 +259,6 @@ def test_an_interrupted_tuning_says_what_is_kept(tmp_path, monkeypatch, capsys):
         (["train", "words.csv", "--budget", "1"], "name it with --categorical"),
         (["tune", "data.csv", "--budget", "1", "--leaves", "a"], "--leaves a"),
         ([*TRAIN, "--metric", "auc"], "--metric auc needs validation data; add --valid DATA"),
-        (["tune", "data.csv", "--budget", "1", "--weight", "1"], "without --criterion tradeoff"),
-        (["tune", "data.csv", "--budget", "1", "--optuna", "0"], "--optuna"),
         ([*TRAIN, "--max-crowding", "0.1"], "--max-crowding has no meaning without --certified"),
         ([*TRAIN, "--clean-loss", "0.1"], "--clean-loss has no meaning without --certified"),
         ([*TRAIN, "--certified", "--max-crowding", "much"], "--max-crowding much: write shares"),

@@ -117,26 +117,6 @@ def test_certified_training_writes_the_text_of_the_chosen_trial_alone(conversion
     assert +conversions == ONCE
 
 
-@pytest.mark.parametrize("certified", [False, True])
-def test_tuning_writes_the_text_of_the_best_trial_alone(certified, conversions):
-    X, y = problems.two_classes()
-    options = {"certified": True, "clean_loss": None} if certified else {}
-    result = cg.tune(X, y, budget=0.02, grid={"num_leaves": [4, 8]}, n_jobs=1, **options)
-    assert len(result.trials) > 1
-    assert +conversions == ONCE
-
-
-def test_tuning_in_a_folder_parses_no_trial_but_the_best(conversions, tmp_path):
-    X, y = problems.two_classes()
-    options = {"budget": 0.02, "grid": {"num_leaves": [4, 8, 12]}, "n_jobs": 1}
-    cg.tune(X, y, folder=tmp_path, **options)
-    assert +conversions == {"written": 3 + 1, "parsed": 1, "parsed by LightGBM": 1}
-    conversions.clear()
-    again = cg.tune(X, y, folder=tmp_path, **options)
-    assert +conversions == {"parsed by LightGBM": 1}
-    assert [trial.ensemble.n_trees for trial in again.trials] == [t.trees for t in again.trials]
-
-
 # ── a text that is wrong ─────────────────────────────────────────────────────────────────────
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import joblib
 
 import carvegbm as cg
 from carvegbm.keeping.processes import in_processes
-from carvegbm_experiments.compute import plain
+from carvegbm.training.certified import accuracy_floor, check_quietness
+from carvegbm_experiments.compute import large_spread, plain
 from carvegbm_experiments.compute.data import Data, Parts
 from carvegbm_experiments.compute.frames import framed
 from carvegbm_experiments.compute.robust_data import Part, divide
@@ -26,7 +26,6 @@ from carvegbm_experiments.store.folder import Store
 
 if TYPE_CHECKING:
     from carvegbm.datasets import Dataset, Split
-    from carvegbm.training.tuning import TuningTrial
 
 __all__ = ["Bench", "Earlier", "attacker_of"]
 
@@ -117,7 +116,7 @@ class Bench:
         """Plain LightGBM, tuned on validation accuracy; the smaller model on a tie."""
         shared = _training(setting) | {"early_stopping": setting["early_stopping"]}
         grid = [{**shared, "num_leaves": leaves} for leaves in setting["leaves"]]
-        found = self._trained(setting, grid)
+        found = self._trained(setting, grid, "plain", plain.train)
         best = max(found, key=lambda c: (c.validation_accuracy, -c.ensemble.n_leaves))
         return Trials(found, best)
 
@@ -131,7 +130,7 @@ class Bench:
         num_leaves = max(2, round(model.n_leaves / trees))
         size = {"trees": trees, "num_leaves": num_leaves, "early_stopping": None}
         settings = _training(setting) | size
-        return self._trained(setting, [settings])[0].ensemble
+        return self._trained(setting, [settings], "plain", plain.train)[0].ensemble
 
     def large_spread(self, setting: Configuration, criterion: str = "accuracy") -> Trials:
         """Large-spread models, tuned by a criterion; both criteria share their trials."""
@@ -145,48 +144,52 @@ class Bench:
         return self._tuned(setting, "robustness", options)
 
     def _tuned(self, setting: Configuration, criterion: str, options: Mapping[str, Any]) -> Trials:
-        from carvegbm.training.tuning import tune
-
-        split = self.split(setting)
+        grid = [
+            {
+                **_training(setting),
+                **{name: setting[name] for name in ("norm", "budget")},
+                "early_stopping": setting.get("early_stopping"),
+                **options,
+                "num_leaves": leaves,
+            }
+            for leaves in setting.get("leaves") or [setting["num_leaves"]]
+        ]
+        plain_accuracy = floor = None
+        if options:
+            norm = cg.Attacker(setting["norm"], setting["budget"]).norm
+            tried = check_quietness(options["quietness"], norm)
+            if options["clean_loss"] is not None:
+                self.detail("training plain LightGBM")
+                plain_accuracy = large_spread.plain_accuracy(
+                    self.split(setting), grid, self.threads
+                )
+            own = {"plain_accuracy": plain_accuracy}
+            grid = [{**each, **own, "quietness": value} for each in grid for value in tried]
         kind = "certified" if options else "large-spread"
-        folder = self.store.models / kind / setting["dataset"]
-        known = _stamps(folder)
-        finished: list[TuningTrial] = []
+        trials = self._trained(setting, grid, kind, large_spread.train)
+        if plain_accuracy is not None:
+            reached = max(trial.validation_accuracy for trial in trials)
+            floor = accuracy_floor(plain_accuracy, reached, options["clean_loss"])
+        able = [t for t in trials if floor is None or t.validation_accuracy >= floor]
 
-        def report(tried: TuningTrial) -> None:
-            finished.append(tried)
-            self.detail(f"{len(finished)} models")
+        def rank(trial: Trial) -> tuple[float, float, int]:
+            accuracy, robustness = trial.validation_accuracy, trial.validation_robustness or 0.0
+            score = robustness if criterion == "robustness" else accuracy
+            return score, accuracy + robustness, -trial.ensemble.n_leaves
 
-        tuning = tune(
-            split.X_train,
-            split.y_train,
-            valid=(split.X_valid, split.y_valid),
-            norm=setting["norm"],
-            budget=setting["budget"],
-            grid={"num_leaves": setting.get("leaves") or [setting["num_leaves"]]},
-            criterion="robustness" if criterion == "robustness" else "accuracy",
-            n_estimators=setting["trees"],
-            early_stopping_rounds=setting.get("early_stopping"),
-            random_state=setting["seed"],
-            n_jobs=self.threads,
-            folder=folder,
-            on_trial=report,
-            learning_rate=setting["learning_rate"],
-            min_child_samples=setting["min_child_samples"],
-            **options,
-        )
-        # Those that are stored are reported before any other.
-        found_again = finished[: len(finished) - len(_stamps(folder) - known)]
-        self._count(found_again, len(finished))
-        tried = tuning.trials
-        trials = [_trial(each) for each in tried]
-        return Trials(trials, trials[tried.index(tuning.best)], tuning.floor, tuning.plain_accuracy)
+        return Trials(trials, max(able, key=rank), floor, plain_accuracy)
 
-    def _trained(self, setting: Configuration, grid: Sequence[Configuration]) -> list[Trial]:
-        """A plain model per entry of the grid: found in the folder, or trained and kept there."""
+    def _trained(
+        self,
+        setting: Configuration,
+        grid: Sequence[Configuration],
+        kind: str,
+        train: Callable[..., None],
+    ) -> list[Trial]:
+        """A model per entry of the grid: found in the folder, or trained and kept there."""
         parts = self._parts(setting)
         split, digest = parts.split, parts.training
-        folder = self.store.models / "plain" / setting["dataset"]
+        folder = self.store.models / kind / setting["dataset"]
         paths = [folder / f"{key({**settings, 'data': digest})}.json" for settings in grid]
         found = [plain.find(path, split) for path in paths]
         left = [i for i, trial in enumerate(found) if trial is None]
@@ -195,7 +198,7 @@ class Bench:
         # The largest first: they take longest, and the small ones fill the gaps.
         calls = [(split, grid[i], paths[i], self.threads // workers) for i in reversed(left)]
         done = len(grid) - len(left)
-        for _ in in_processes(plain.train, calls, workers):
+        for _ in in_processes(train, calls, workers):
             done += 1
             self.detail(f"{done} of {len(grid)} models")
         for i in left:
@@ -218,21 +221,3 @@ def attacker_of(setting: Configuration) -> cg.Attacker:
 def _training(setting: Configuration) -> dict[str, Any]:
     names = ("seed", "trees", "learning_rate", "min_child_samples")
     return {name: setting[name] for name in names}
-
-
-def _trial(tried: TuningTrial) -> Trial:
-    """A model that tuning tried, whether it is large-spread only or certified."""
-    return Trial(
-        num_leaves=tried.parameters["num_leaves"],
-        ensemble=tried.ensemble,
-        seconds=tried.seconds,
-        validation_accuracy=tried.accuracy,
-        validation_robustness=tried.robustness,
-        quietness=tried.parameters.get("max_crowding"),
-        refit=tried.refit,
-    )
-
-
-def _stamps(folder: Path) -> set[tuple[str, int]]:
-    """The stored trials, and when each was written."""
-    return {(path.name, path.stat().st_mtime_ns) for path in folder.glob("trial-*.json")}

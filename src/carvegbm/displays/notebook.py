@@ -104,7 +104,7 @@ def verification_html(totals: VerificationTotals) -> str:
 def training_html(report: Any) -> str:
     """A training report or a tuning: a row per trial, the chosen one in bold, and why it was."""
     headings, *rows = report.rows()
-    bold = [i for i, row in enumerate(rows) if row[-1] in ("chosen", "best")]
+    bold = [i for i, row in enumerate(rows) if row[-1] == "chosen"]
     shown = list(range(min(len(rows), _TRIALS)))
     shown += [i for i in bold if i >= _TRIALS]
     note = "" if len(shown) == len(rows) else _line(f"{len(shown):,} of {len(rows):,} trials")

@@ -85,7 +85,7 @@ class TrainingDisplay:
     def of(cls, report: Any) -> TrainingDisplay:
         """The display of a training report, or of a tuning, not drawn yet."""
         trials: Sequence[Trial] | None = getattr(report, "trials", None)
-        chosen = getattr(report, "chosen", getattr(report, "best", None))
+        chosen = getattr(report, "chosen", None)
         if not trials or chosen is None:
             raise CarveError(
                 f"a TrainingReport or a Tuning is needed, got {shown(report)}; fit leaves one in "

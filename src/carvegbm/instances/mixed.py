@@ -62,6 +62,8 @@ class Mixed:
 
     def __getitem__(self, which: Any) -> Mixed:
         """Some of the rows, or [:, some of the columns]."""
+        if isinstance(which, tuple) and which[1] is Ellipsis:  # as scikit-learn takes rows
+            which = which[0]
         if isinstance(which, tuple):
             rows, columns = which
             some: Sequence[int] = columns

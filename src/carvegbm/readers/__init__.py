@@ -32,7 +32,7 @@ from carvegbm.readers.checks import Classes
 from carvegbm.readers.ubjson import decode, is_ubjson
 from carvegbm.trees.iterations import IterationRange, checked_range, refuse_range
 
-__all__ = ["lightgbm_text", "load", "xgboost_bytes"]
+__all__ = ["lightgbm_text", "load", "xgboost_json"]
 
 _FORMATS = (
     "LightGBM text or JSON, XGBoost JSON, UBJSON or binary, CatBoost JSON or .cbm, ONNX, a "
@@ -202,12 +202,12 @@ def lightgbm_text(name: str) -> str | None:
     return _text(data) if data.startswith(_LIGHTGBM_TEXT) else None
 
 
-def xgboost_bytes(name: str) -> bytes | None:
-    """An XGBoost JSON or UBJSON file, also a gzipped one; None for a file of another kind."""
+def xgboost_json(name: str) -> bytes | None:
+    """Return the content of an XGBoost JSON file, also a gzipped one; None for any other file."""
     data = _bytes(name)
     try:
-        document = decode(data) if is_ubjson(data) else json.loads(data)
-    except (ModelError, ValueError, RecursionError):
+        document = json.loads(data)
+    except (ValueError, RecursionError):
         return None
     return data if isinstance(document, dict) and "learner" in document else None
 

@@ -6,8 +6,7 @@ against the attacker the model was trained for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -25,7 +24,6 @@ from carvegbm.training.columns import AUTO
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.estimator import Estimator, Told
 from carvegbm.training.evaluation import EvalArguments, Metric
-from carvegbm.training.model import GBDTModel
 from carvegbm.trees.link import class_indices
 from carvegbm.verification import Verification, verify
 
@@ -128,23 +126,6 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         counts = dict(zip(self.classes_.tolist(), rows.tolist(), strict=True))
         weight = inputs.weigh_classes(y, self.class_weight, weight, counts)
         return Dataset(X, self._encode(y, "y"), weight)
-
-    def _restore(
-        self: Self, X: Any, y: Any, model: GBDTModel, outcome: Mapping[str, Any], names: Any
-    ) -> Self:
-        """Take over a model trained before on X and y, and its `_outcome`, instead of training."""
-        X, y = inputs.check_pair(self, X, y, reset=True)
-        self.classes_ = np.unique(y)
-        self.n_classes_ = len(self.classes_)
-        self._columns = replace(self._columns, categorical=frozenset(model.ensemble.categories))
-        attacker = self._attacker(self._names(names), model.ensemble.categories)
-        self._adopt(model, attacker, X)
-        self._set_outcome(outcome)
-        if self.n_iter_ == 0:
-            n_outputs = model.ensemble.n_outputs
-            parameters = self._lightgbm_parameters(n_outputs)
-            self._warn_of_constant(len(y), parameters["min_data_in_leaf"])
-        return self
 
     @property
     def _task(self) -> Task:

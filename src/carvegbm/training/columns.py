@@ -1,8 +1,8 @@
 """Columns with categories: their labels as codes, as LightGBM writes them into a matrix.
 
-Comes in: frames of pandas, polars or pyarrow, or columns of a file, which may hold categories, and
-`categorical_feature` as LightGBM takes it. Goes out: the same with codes in these columns, and
-which features are categorical.
+Comes in: pandas frames, or columns of a file, which may hold categories, and `categorical_feature`
+as LightGBM takes it. Goes out: the same with codes in these columns, and which features are
+categorical.
 
 The code of a label is its position among the labels that the column had in training. A value that
 is none of them is no category of a categorical feature (-1: an attacker may change it, as the model
@@ -82,7 +82,7 @@ class Columns:
             if position >= len(names):
                 continue
             column = encoded.get(position)
-            values = _as_list(_column(X, position, names) if column is None else column)
+            values = (_column(X, position, names) if column is None else column).tolist()
             if column is None and not any(isinstance(value, str) for value in values):
                 raise DataError(
                     f"{what}, column {names[position]!r}, held categories in training and holds "
@@ -90,7 +90,7 @@ class Columns:
                 )
             unknown = -1.0 if position in self.categorical else np.nan
             codes = _codes(values, self.labels[position], unknown)
-            X = _with_column(X, position, names, codes)
+            X = _with_column(X, position, codes)
         is_numbers = isinstance(X, Mixed) and not _encoded(X)
         return np.column_stack(X.values).astype(np.float64) if is_numbers else X
 
@@ -195,27 +195,21 @@ def _kinds(X: Any) -> list[str]:
 
 
 def _column(X: Any, position: int, names: Sequence[str]) -> Any:
-    if hasattr(X, "iloc"):  # pandas
-        return X.iloc[:, position]
-    if hasattr(X, "to_series"):  # polars
-        return X.to_series(position)
-    return X.column(position) if hasattr(X, "column") else X[names[position]]
+    if isinstance(X, Mixed):
+        return X.column(position)
+    if not hasattr(X, "iloc"):
+        raise DataError(
+            f"X, column {names[position]!r}, holds categories, which training takes from pandas "
+            "frames only; give X.to_pandas()"
+        )
+    return X.iloc[:, position]
 
 
 def _labels(column: Any) -> tuple[list[Any], bool]:
     """The labels of a column that holds categories, and whether they have an order."""
     if isinstance(column, np.ndarray):  # of a file
         return sorted({label for label in column.tolist() if label is not None}, key=str), False
-    if hasattr(column, "unify_dictionaries"):  # pyarrow
-        chunks = column.unify_dictionaries().chunks
-        known = chunks[0].dictionary.to_pylist() if chunks else []
-        return known, bool(column.type.ordered)
-    if hasattr(column.dtype, "ordered") and hasattr(column.dtype, "categories"):  # pandas
-        return column.dtype.categories.tolist(), bool(column.dtype.ordered)
-    if hasattr(getattr(column.dtype, "categories", None), "to_list"):  # an Enum of polars
-        return column.dtype.categories.to_list(), False
-    # Other categoricals of polars may share labels with columns that are not of this frame.
-    return sorted(column.drop_nulls().unique().to_list()), False
+    return column.dtype.categories.tolist(), bool(column.dtype.ordered)
 
 
 def _label(label: Any, name: str) -> Label:
@@ -226,14 +220,6 @@ def _label(label: Any, name: str) -> Label:
         f"X, column {name!r}, has the category {shown(label)}, which LightGBM's text cannot hold; "
         "name categories by texts or numbers"
     )
-
-
-def _as_list(column: Any) -> list[Any]:
-    for way in ("to_pylist", "to_list", "tolist"):  # pyarrow; pandas and polars; numpy
-        if hasattr(column, way):
-            values: list[Any] = getattr(column, way)()
-            return values
-    return list(column)
 
 
 def _codes(values: Sequence[Any], labels: Sequence[Label], unknown: float) -> Floats:
@@ -250,22 +236,15 @@ def _codes(values: Sequence[Any], labels: Sequence[Label], unknown: float) -> Fl
     return np.array([code(value) for value in values], dtype=np.float64)
 
 
-def _with_column(X: Any, position: int, names: Sequence[str], values: Floats) -> Any:
+def _with_column(X: Any, position: int, values: Floats) -> Any:
     """The same frame with other values in one column."""
     if isinstance(X, Mixed):
         columns = [*X.values]
         columns[position] = values
         return Mixed(X.columns, tuple(columns))
-    if hasattr(X, "iloc"):
-        copy = X.copy(deep=False)
-        copy.isetitem(position, values)
-        return copy
-    if hasattr(X, "to_series"):
-        copy = X.clone()
-        return copy.replace_column(position, type(X.to_series(position))(names[position], values))
-    from pyarrow import array
-
-    return X.set_column(position, names[position], array(values))
+    copy = X.copy(deep=False)
+    copy.isetitem(position, values)
+    return copy
 
 
 def category_numbers(column: Floats) -> npt.NDArray[np.int64]:

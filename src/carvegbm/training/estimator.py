@@ -35,7 +35,6 @@ __all__ = ["Estimator", "Told", "Trained"]
 
 Floats = npt.NDArray[np.float64]
 
-_ALWAYS = ("n_iter_", "best_iteration_", "best_score_", "evals_result_", "stopped_because_")
 _SOMETIMES = ("n_open_thresholds_", "training_report_")
 
 
@@ -121,7 +120,10 @@ class Estimator(Parameterised):
         trained = self._trained(data, asked, kind, names, plain_accuracy)
         spec, data = trained.spec, trained.data
         self._adopt(trained.result.model, spec.attacker, data.X)
-        self._set_outcome(trained.outcome())
+        for name in _SOMETIMES:  # of an earlier fit
+            self.__dict__.pop(name, None)
+        for name, value in trained.outcome().items():
+            setattr(self, name, value)
         if self.n_iter_ == 0:
             self._warn_of_constant(len(data), spec.params["min_data_in_leaf"])
 
@@ -195,7 +197,7 @@ class Estimator(Parameterised):
         )
 
     def _warn_of_constant(self, n_rows: int, min_child_samples: int) -> None:
-        """Say why the model has no split; called by what `fit` or `tune` call."""
+        """Say why the model has no split."""
         if n_rows < 2 * min_child_samples:
             reason = (
                 f"{n_rows} rows are fewer than two leaves of min_child_samples={min_child_samples}"
@@ -223,7 +225,7 @@ class Estimator(Parameterised):
     def _adopt(self, model: GBDTModel, attacker: Attacker, X: Any) -> None:
         """Take over a trained model, unless it is not what it should be; X are training rows."""
         self._require(model.ensemble, attacker)
-        self._write(model, X)
+        self.booster_ = model.booster(X)
         self.ensemble_ = model.ensemble
         self._set_attacker(attacker)
 
@@ -234,24 +236,8 @@ class Estimator(Parameterised):
         categories = self.ensemble_.categories
         self.attacker_ = inputs.resolve_attacker(attacker, count, names, categories, called)
 
-    @abstractmethod
     def _require(self, ensemble: Ensemble, attacker: Attacker) -> None:
-        """Refuse a model without the property that training promises."""
-
-    def _write(self, model: GBDTModel, X: Any) -> None:
-        self.booster_ = model.booster(X)
-
-    def _outcome(self) -> dict[str, Any]:
-        """How training went: what `fit` sets beside the model."""
-        names = [*_ALWAYS, *(name for name in _SOMETIMES if hasattr(self, name))]
-        return {name: getattr(self, name) for name in names}
-
-    def _set_outcome(self, outcome: Mapping[str, Any]) -> None:
-        """Take over what `_outcome` returned, and nothing of a fit before."""
-        for name in _SOMETIMES:
-            self.__dict__.pop(name, None)
-        for name, value in outcome.items():
-            setattr(self, name, value)
+        """Refuse a model without the property that training promises, if it promises one."""
 
     def _predict(self, X: Any, **options: Any) -> Floats:
         check_is_fitted(self, "booster_")

@@ -7,8 +7,6 @@ grow trees that can be checked at once, whatever their number.
 
 from __future__ import annotations
 
-from typing import Any
-
 from carvegbm.errors import CarveError
 from carvegbm.training.classifier import Classifier
 from carvegbm.training.large_spread_estimator import LargeSpread
@@ -159,12 +157,8 @@ class RobustClassifier(Robust, Classifier):
         Threads; all cores by default. The model does not depend on their number.
     verbose : int, default 0
         1: a progress bar on a terminal, and a line per trial.
-    large_spread : bool, default False
-        Train as ``LargeSpreadClassifier(certified=True)`` does, with the parameters given here and
-        with its own defaults for the others: the model can then be verified in a moment at any
-        size, and is less accurate and less robust.
     **lightgbm_parameters
-        Other parameters of LightGBM, with ``large_spread=True`` only; refused by name without it.
+        Other parameters of LightGBM are refused by name.
 
     Attributes
     ----------
@@ -198,16 +192,13 @@ class RobustClassifier(Robust, Classifier):
 
     _for_numbers = "RobustRegressor"
 
-    def _large_spread(self, **parameters: Any) -> LargeSpread:
-        return LargeSpreadClassifier(**parameters)
-
 
 class RobustRegressor(Robust, Regressor):
     """A gradient-boosted regressor that is trained for the worse end of what an attacker reaches.
 
     Its loss is the squared error at the lowest or the highest prediction within the attacker's
     reach, whichever is further from the truth. The parameters and attributes are those of
-    `RobustClassifier`; `clean_loss`, `class_weight` and `large_spread` have no meaning here.
+    `RobustClassifier`; `clean_loss` and `class_weight` have no meaning here.
 
     Examples
     --------
@@ -217,13 +208,3 @@ class RobustRegressor(Robust, Regressor):
     >>> 0.8 < model.fit(X, X[:, 0] ** 2).robust_score(X, X[:, 0] ** 2) < 1
     True
     """
-
-    def _check_regression(self) -> None:
-        if self.large_spread:
-            raise CarveError(
-                "large_spread=True defends classes; for numbers leave it out, or use "
-                "LargeSpreadRegressor"
-            )
-
-    def _large_spread(self, **parameters: Any) -> LargeSpread:
-        return LargeSpreadRegressor(**parameters)

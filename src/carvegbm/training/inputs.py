@@ -8,7 +8,7 @@ encoded labels; an attacker with features by position; or one line that says wha
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from numbers import Real
 from typing import Any
@@ -50,11 +50,10 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     `reset`: remember the number and names of features, and the labels of categories, in the
     estimator, instead of checking them.
     """
-    _require_values(X, "X")
     X = _coded(estimator, _unmasked(X), reset, "X")
     try:
         rows = _by_row(_validate(estimator, X, reset=reset))
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         _refuse_texts(X, "")
         raise DataError(_one_line(error)) from None
     _refuse_infinity(rows, getattr(estimator, "feature_names_in_", None), "X")
@@ -67,12 +66,11 @@ def check_pair(
 ) -> tuple[Any, npt.NDArray[Any]]:
     """X as `check_rows` returns it, and y as an array with as many entries."""
     where = "" if what == "X" else f"{what}: "
-    _require_values(X, f"{where}X")
     require_labels(y, f"{where}y")
     X = _coded(estimator, _unmasked(X), reset, what)
     try:
         rows, labels = _validate(estimator, X, y, reset=reset, multi_output=False, y_numeric=False)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         _refuse_texts(X, where)
         raise DataError(where + _one_line(error)) from None
     rows = _by_row(rows)
@@ -126,14 +124,6 @@ def _refuse_texts(X: Any, where: str) -> None:
         pass
 
 
-def _require_values(values: Any, what: str) -> None:
-    """Refuse what could be read only once."""
-    if isinstance(values, Iterator):
-        raise DataError(
-            f"{what} is an iterator ({type(values).__name__}); give an array, a frame or a list"
-        )
-
-
 def _unmasked(X: Any) -> Any:
     """Masked entries as what they are, missing values: scikit-learn would look under the mask."""
     return as_rows(X) if holds_masks(X) else X
@@ -150,8 +140,7 @@ def _require_numbers(X: Any, where: str) -> None:
 
 
 def require_labels(y: Any, what: str = "y") -> None:
-    """Refuse labels that can be read only once, or that are masked."""
-    _require_values(y, what)
+    """Refuse masked labels, whose mask scikit-learn ignores."""
     if np.ma.is_masked(y):
         row = int(np.argmax(np.ma.getmaskarray(y)))
         raise DataError(f"{what} row {row} is masked; drop the row or fill it")

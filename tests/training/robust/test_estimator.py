@@ -1,4 +1,4 @@
-"""Robust estimators: what reaches robust training, what comes back, and large_spread=True."""
+"""Robust estimators: what reaches robust training, and what comes back."""
 
 from __future__ import annotations
 
@@ -206,58 +206,8 @@ def test_a_failed_fit_leaves_the_model_of_the_last_one():
     assert model.training_report_ is report
 
 
-# ── large_spread=True ────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({}, problems.two_classes),
-        ({"norm": 1, "budget": 0.05, "random_state": 3}, problems.three_classes),
-        ({"num_leaves": 5, "max_crowding": None, "clean_loss": None}, problems.two_classes),
-        ({"random_state": np.random.RandomState(1)}, problems.two_classes),
-        ({"path_smooth": 0.5, "colsample_bynode": 0.5, "max_bin": 20}, problems.two_classes),
-    ],
-    ids=["defaults", "L1", "max_crowding", "generator", "lightgbm"],
-)
-def test_large_spread_is_certified_large_spread_training(given, problem):
-    X, y = problem(300)
-    common = {"budget": 0.03, "n_estimators": 12, "min_child_samples": 5, "n_jobs": 1}
-    given = {**common, "random_state": 0, **given}
-    drawn = given["random_state"]
-    state = drawn.get_state() if isinstance(drawn, np.random.RandomState) else None
-    ours = cg.RobustClassifier(large_spread=True, **given).fit(X, y)
-    if state is not None:
-        drawn.set_state(state)
-    theirs = cg.LargeSpreadClassifier(certified=True, **given).fit(X, y)
-    assert ours.booster_.model_to_string() == theirs.booster_.model_to_string()
-    assert ours.training_report_.why == theirs.training_report_.why
-    assert ours.n_open_thresholds_ == theirs.n_open_thresholds_
-    assert cg.is_large_spread(ours.ensemble_, ours.attacker_)
-
-
-def test_each_kind_of_training_has_its_own_defaults():
-    """What is left alone is not passed on: no value is mistaken for a default."""
-    X, y = problems.two_classes(200)
-    given = {"budget": 0.03, "n_jobs": 1, "max_crowding": None, "random_state": 0}
-    by_default = cg.RobustClassifier(large_spread=True, **given).fit(X, y)
-    theirs = cg.LargeSpreadClassifier(certified=True, **given).fit(X, y)
-    assert by_default.ensemble_ == theirs.ensemble_
-    robust_values = dict(LEARNING_DEFAULTS)
-    said = cg.RobustClassifier(large_spread=True, **given, **robust_values).fit(X, y)
-    theirs = cg.LargeSpreadClassifier(certified=True, **given, **robust_values).fit(X, y)
-    assert said.ensemble_ == theirs.ensemble_ != by_default.ensemble_
-
-
 @pytest.mark.parametrize("norm", ["inf", "Inf", "infinity", float("inf")])
 def test_defaults_go_by_the_norm_however_it_is_written(norm):
     model = cg.RobustClassifier(norm=norm)
     assert model._n_rounds() == LEARNING_DEFAULTS["n_estimators"]
     assert model._lightgbm_parameters(1)["num_leaves"] == LEARNING_DEFAULTS["num_leaves"]
-
-
-def test_a_fit_with_large_spread_leaves_nothing_behind_in_the_next():
-    X, y = problems.two_classes(100)
-    model = cg.RobustClassifier(large_spread=True, n_estimators=5, max_crowding=None, n_jobs=1)
-    assert hasattr(model.fit(X, y), "n_open_thresholds_")
-    assert not hasattr(model.set_params(large_spread=False).fit(X, y), "n_open_thresholds_")

@@ -197,7 +197,7 @@ def _certified(train: Sample, valid: Sample, attacker: Attacker) -> Any:
     """A large-spread model that is trained to be robust, of the size that is the most robust."""
     from carvegbm.training.tuning import tune
 
-    return tune(
+    tuning = tune(
         *train,
         norm=attacker.norm,
         budget=attacker.budget,
@@ -209,7 +209,10 @@ def _certified(train: Sample, valid: Sample, attacker: Attacker) -> Any:
         early_stopping_rounds=None,
         n_jobs=1,
         **LEARNING,
-    ).estimator
+    )
+    if tuning.interrupted:
+        raise KeyboardInterrupt
+    return tuning.estimator
 
 
 def _robust(train: Sample, valid: Sample, attacker: Attacker) -> Any:

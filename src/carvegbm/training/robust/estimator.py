@@ -1,27 +1,19 @@
-"""Robust training as an estimator does it: parameters, and the fit.
-
-Comes in: checked rows and labels. Goes out: the model that robust training chose, or, on request,
-the one of certified large-spread training.
-"""
+"""Base class of the estimators that robust training fits: parameters, and the fit."""
 
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isinf
 from typing import Any
 
-from carvegbm.attacker import Attacker, check_norm
-from carvegbm.ensemble import Ensemble
+from carvegbm.attacker import check_norm
 from carvegbm.errors import CarveError, DataError
-from carvegbm.spread import require_large_spread
 from carvegbm.training import inputs
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.estimator import Estimator, Trained
 from carvegbm.training.evaluation import EvalArguments
-from carvegbm.training.large_spread_estimator import LargeSpread
 from carvegbm.training.model import ModelSpec
 from carvegbm.training.parameterised import LEARNING
 from carvegbm.training.parameters import main_name, unknown_parameter
@@ -40,8 +32,6 @@ from carvegbm.training.spec import TrainSpec
 __all__ = ["Robust"]
 
 _SETTINGS = ("colsample_bynode", "max_bin", "n_members", "leaf_l2", "max_crowding", "clean_loss")
-_OURS = ("n_members", "leaf_l2", "large_spread")  # what large-spread training does not know
-_LEARNT = ("n_features_in_", "feature_names_in_", "_columns", "classes_", "n_classes_")  # by fit
 
 
 class Robust(Estimator):
@@ -80,7 +70,6 @@ class Robust(Estimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-        large_spread: bool = False,
         **lightgbm_parameters: Any,
     ) -> None:
         self.norm = norm
@@ -113,13 +102,10 @@ class Robust(Estimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.large_spread = large_spread
         for name, value in lightgbm_parameters.items():
             setattr(self, name, value)
 
     def _lightgbm_parameters(self, n_outputs: int) -> dict[str, Any]:
-        if self.large_spread:
-            return self._twin()._lightgbm_parameters(n_outputs)
         for name in self._other_parameters():
             raise CarveError(self._why_not(name))
         given = {name: self._value(name) for name in LEARNING}
@@ -150,7 +136,8 @@ class Robust(Estimator):
             return f"{name} cannot be honoured: it is called {ours[main]} here"
         return (
             f"{name} cannot be honoured: robust training grows its own trees, and knows the "
-            "parameters of its signature alone; drop it, or train with large_spread=True"
+            "parameters of its signature alone; drop it, or use LargeSpreadClassifier("
+            "certified=True)"
         )
 
     # ── the fit ──────────────────────────────────────────────────────────────────────────────
@@ -163,14 +150,11 @@ class Robust(Estimator):
         names: Sequence[str] | None,
         plain_accuracy: float | None,
     ) -> Trained:
-        if self.large_spread:
-            twin = self._twin()
-            return twin._trained(data, asked, kind, names, plain_accuracy)
         for name in ("eval_metric", "callbacks"):
             if getattr(asked, name) is not None:
                 raise CarveError(
                     f"{name} cannot be honoured: robust training watches worst cases, and chooses "
-                    "by proven robustness; drop it, or train with large_spread=True"
+                    "by proven robustness; drop it, or use LargeSpreadClassifier(certified=True)"
                 )
         parameters = self._lightgbm_parameters(kind.n_outputs)
         n_rounds = self._n_rounds()
@@ -210,8 +194,6 @@ class Robust(Estimator):
         return self._run(Boosting(spec, data), settings, plain_accuracy)
 
     def _n_rounds(self) -> int:
-        if self.large_spread:
-            return self._twin()._n_rounds()
         return inputs.whole_number("n_estimators", self._value("n_estimators"))
 
     def _run(
@@ -241,46 +223,9 @@ class Robust(Estimator):
             )
             return data, replace(data, name="valid_0")
 
-    def _require(self, ensemble: Ensemble, attacker: Attacker) -> None:
-        if self.large_spread:
-            require_large_spread(ensemble, attacker)
-
     def _why_constant(self) -> str:
         return (
             f"no split helps against an attacker of norm {self.norm} and budget {self.budget:g}; "
             "lower the budget, scale the data, name the features it can change, or, if you gave "
             "max_crowding, raise it"
         )
-
-    # ── certified large-spread training ──────────────────────────────────────────────────────
-
-    def _twin(self) -> LargeSpread:
-        """The certified large-spread estimator with the parameters that were set here."""
-        for name in ("n_members", "leaf_l2"):
-            if getattr(self, name) is not None:
-                warnings.warn(
-                    f"{name}={getattr(self, name)!r} has no effect with large_spread=True",
-                    UserWarning,
-                    stacklevel=5,
-                )
-        given = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if name not in _OURS and not _is_left_alone(name, value)
-        }
-        twin = self._large_spread(certified=True, **given)
-        for name in _LEARNT:
-            if hasattr(self, name):
-                setattr(twin, name, getattr(self, name))
-        return twin
-
-    @abstractmethod
-    def _large_spread(self, **parameters: Any) -> LargeSpread:
-        """The large-spread estimator of the same kind."""
-
-
-def _is_left_alone(name: str, value: Any) -> bool:
-    """Whether a parameter has the value that stands for nothing said."""
-    if name in ("max_crowding", "clean_loss"):
-        return isinstance(value, str) and value == AUTO
-    return value is None
