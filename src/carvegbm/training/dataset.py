@@ -48,9 +48,11 @@ class Dataset:
             self.name if name is None else name,
         )
 
-    def split(self, seed: int | None, stratify: bool = True) -> tuple[Dataset, Dataset]:
-        """Split off a fifth of the rows for validation; return training and validation rows."""
-        train, valid = split_off(self.y, seed, stratify)
+    def split(
+        self, seed: int | None, stratify: bool = True, most: int | None = None
+    ) -> tuple[Dataset, Dataset]:
+        """Split off a fifth of the rows, at most `most`, for validation; return both parts."""
+        train, valid = split_off(self.y, seed, stratify, most)
         return self.take(train), self.take(valid, "valid_0")
 
     def folds(

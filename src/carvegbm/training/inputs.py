@@ -232,9 +232,9 @@ def evaluation_pairs(eval_set: Any) -> list[tuple[Any, Any]]:
 
 
 def split_off(
-    labels: npt.NDArray[Any], seed: int | None, stratify: bool = True
+    labels: npt.NDArray[Any], seed: int | None, stratify: bool = True, most: int | None = None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Positions of training and validation rows: a fifth of the rows is split off."""
+    """Positions of training and validation rows: a fifth, at most `most` rows, is split off."""
     from sklearn.model_selection import train_test_split
 
     values, counts = np.unique(labels, return_counts=True)
@@ -248,7 +248,7 @@ def split_off(
     try:
         rows, rest = train_test_split(
             np.arange(len(labels)),
-            test_size=0.2,
+            test_size=0.2 if most is None or len(labels) <= 5 * most else most,
             stratify=labels if stratify else None,
             random_state=seed,
         )

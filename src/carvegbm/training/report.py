@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ class Trial:
     leaves: int
     seconds: float
     note: str = ""
-    model: GBDTModel = field(repr=False)
+    model: GBDTModel | None = field(default=None, repr=False)
 
     @property
     def accuracy(self) -> float:
@@ -99,6 +99,12 @@ class TrainingReport:
     why: str
     floor: float | None = None
     plain_accuracy: float | None = None
+
+    def with_model(self, model: GBDTModel) -> TrainingReport:
+        """Return the report with another model of the chosen trial, such as one with row counts."""
+        chosen = replace(self.chosen, model=model)
+        trials = [chosen if trial is self.chosen else trial for trial in self.trials]
+        return replace(self, trials=trials, chosen=chosen)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, without the models."""

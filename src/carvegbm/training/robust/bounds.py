@@ -15,10 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm import _core
+from carvegbm.attacker import Attacker
 from carvegbm.training.binning import BinMapper, reach_bins
 from carvegbm.training.dataset import Dataset
+from carvegbm.training.large_spread.exclusion import ExclusionRule
 from carvegbm.training.robust.booster import CodedRows, Coder, RobustTrees, margins
-from carvegbm.training.robust.trainer import FEW_ROWS, Growth, RobustSettings, RobustTrainer
+from carvegbm.training.robust.settings import RobustSettings
+from carvegbm.training.robust.trainer import FEW_ROWS, Growth, RobustTrainer
 from carvegbm.training.spec import FitResult, Params, TrainSpec
 
 __all__ = ["BoundTrainer"]
@@ -66,7 +69,7 @@ class BoundTrainer(RobustTrainer):
         crowding = settings.max_crowding
         if crowding is None:
             crowding = (_STAGE_CROWDING,) if staged and n_rows >= FEW_ROWS else (None,)
-        min_rows = settings.min_child_samples or (int(self.spec.params["min_data_in_leaf"]),)
+        min_rows = (int(self.spec.params["min_data_in_leaf"]),)
         if settings.min_child_samples is None and n_rows < FEW_ROWS:
             min_rows = (5, 20)
         names = ("n_members", "ordered", "budget_share", "max_crowding", "min_child_samples")
@@ -81,35 +84,40 @@ class BoundTrainer(RobustTrainer):
         With several outputs, yield after every stage: a few rounds, and a refit of all trees so
         far. `params` may fix "rounds" and "leaf_l2".
         """
-        members = int(params["n_members"])
-        n_rounds = int(params.get("rounds", max(1, self.spec.n_rounds // members)))
         bins, coded, coded_valid = self._code(params, train, valid)
+        members = int(params["n_members"])
         growths = [self._start(params, coded, coded_valid, number) for number in range(members)]
-        strengths = self._strengths(params, len(train))
+        for found, trees in self._grow_path(params, growths, coded):
+            yield found, self._finished(found, trees, bins, growths[0], coded)
+            if growths[0].stopped_because in ("interrupted", "time limit"):
+                return
+
+    def _grow_path(
+        self, params: Params, growths: Sequence[Growth], coded: CodedRows
+    ) -> Iterator[tuple[Params, RobustTrees]]:
+        """Yield the trees of every model along the path, with their parameters."""
+        n_rounds = int(params.get("rounds", max(1, self.spec.n_rounds // len(growths))))
+        n = len(coded.data)
+        strengths = self._strengths(params, n)
         if self.n_outputs > 1 and strengths[0] is not None:
-            yield from self._stages(params, growths, (bins, coded, coded_valid), n_rounds)
+            yield from self._stages(params, growths, coded, n_rounds)
             return
         sizes = {n_rounds}
-        if "rounds" not in params and strengths[0] is not None:
-            sizes.add(max(1, n_rounds // (2 if len(train) < FEW_ROWS else _SCREENING)))
+        if "rounds" not in params and not _is_plain(params):
+            sizes.add(max(1, n_rounds // (2 if n < FEW_ROWS else _SCREENING)))
         for size in sorted(sizes):
             for growth in growths:
                 self.grow(growth, size)
             grown = [self.kept(growth) for growth in growths]
             for strength in strengths if size == n_rounds else strengths[:1]:
-                trees = RobustTrees.average(
-                    [self._refit(member, coded, strength) for member in grown]
-                )
+                trees = [self._refit(member, coded, strength) for member in grown]
                 found = {**params, "rounds": size, "leaf_l2": strength}
-                yield found, self._judged(found, trees, bins, growths[0])
-            if growths[0].stopped_because in ("interrupted", "time limit"):
-                return
+                yield found, RobustTrees.average(trees)
 
     def _stages(
-        self, params: Params, growths: Sequence[Growth], rows: Coded, n_rounds: int
-    ) -> Iterator[tuple[Params, FitResult]]:
-        """Yield the model after every stage; growing goes on from the refitted scores."""
-        bins, coded, valid = rows
+        self, params: Params, growths: Sequence[Growth], coded: CodedRows, n_rounds: int
+    ) -> Iterator[tuple[Params, RobustTrees]]:
+        """Yield the trees after every stage; growing goes on from the refitted scores."""
         (strength,) = self._strengths(params, len(coded.data))[:1]
         for end in sorted({*range(_STAGE, n_rounds, _STAGE), n_rounds}):
             for growth in growths:
@@ -117,13 +125,26 @@ class BoundTrainer(RobustTrainer):
                 growth.trees = self._refit(growth.trees, coded, strength)
                 low, high = coded.worst_scores(growth.trees)
                 growth.booster.set_scores(low.ravel(), high.ravel())
-                if valid is not None:
-                    growth.low, growth.high = valid.worst_scores(growth.trees)
+                if growth.valid is not None:
+                    growth.low, growth.high = growth.valid.worst_scores(growth.trees)
             found = {**params, "rounds": end, "leaf_l2": strength}
-            trees = RobustTrees.average([growth.trees for growth in growths])
-            yield found, self._judged(found, trees, bins, growths[0])
+            yield found, RobustTrees.average([growth.trees for growth in growths])
             if growths[0].stopped_because != "rounds":
                 return
+
+    def _finished(
+        self,
+        params: Params,
+        trees: RobustTrees,
+        bins: BinMapper,
+        growth: Growth,
+        coded: CodedRows,  # noqa: ARG002
+    ) -> FitResult:
+        """Return the model of the trees, with its bounds on the validation rows."""
+        found = None
+        if growth.valid is not None and not _is_plain(params):
+            found = margins(growth.valid.data, self.task, *growth.valid.worst_scores(trees))
+        return self.result(trees, bins, growth, found, int(params["n_members"]))
 
     # ── parts of a path ──────────────────────────────────────────────────────────────────────
 
@@ -132,21 +153,29 @@ class BoundTrainer(RobustTrainer):
         if self._coded_rows is not train:
             self._coded.clear()
             self._coded_rows = train
-        share, crowding = float(params["budget_share"]), params.get("max_crowding")
-        if (share, crowding) not in self._coded:
+        attacker, crowding = self._growing_attacker(params), params.get("max_crowding")
+        if (attacker.budget, crowding) not in self._coded:
             spec, blank = self.spec, self.spec.model.blank()
-            bins = self._bins(train, share, crowding)
-            attackers = (
-                replace(spec.attacker, budget=share * spec.attacker.budget),
-                spec.attacker if share > 0 else replace(spec.attacker, budget=0.0),
+            bins = self._bins(train, attacker, crowding)
+            judged = attacker if _is_plain(params) else self._judging_attacker(params)
+            own, whole = (
+                Coder(bins, each, blank, self.task, spec.threads) for each in (attacker, judged)
             )
-            own, whole = (Coder(bins, a, blank, self.task, spec.threads) for a in attackers)
             coded_valid = None if valid is None else whole.code(valid)
-            self._coded[share, crowding] = bins, own.code(train, self.seed), coded_valid
-        return self._coded[share, crowding]
+            self._coded[attacker.budget, crowding] = bins, own.code(train, self.seed), coded_valid
+        return self._coded[attacker.budget, crowding]
 
-    def _bins(self, train: Dataset, share: float, crowding: float | None) -> BinMapper:
-        rule = self.spec.exclusion_rule().with_budget_share(share)
+    def _growing_attacker(self, params: Params) -> Attacker:
+        """Return the attacker of norm inf that trees are grown and refitted against."""
+        attacker = self.spec.attacker
+        return attacker.with_norm("inf", float(params["budget_share"]) * attacker.budget)
+
+    def _judging_attacker(self, params: Params) -> Attacker:  # noqa: ARG002
+        """Return the attacker that the bounds of validation rows account for."""
+        return self.spec.attacker
+
+    def _bins(self, train: Dataset, attacker: Attacker, crowding: float | None) -> BinMapper:
+        rule = ExclusionRule.against(attacker, self.spec.model.blank())
         rows = train
         if len(train) > _SAMPLE:
             drawn = np.random.default_rng(self.seed).choice(len(train), _SAMPLE, replace=False)
@@ -177,7 +206,7 @@ class BoundTrainer(RobustTrainer):
 
     def _strengths(self, params: Params, n_rows: int) -> list[float | None]:
         """Return the L2 strengths of the refit, the usual one first; None: no refit."""
-        if params["budget_share"] == 0:
+        if _is_plain(params):
             return [None]
         if "leaf_l2" in params:
             return [params["leaf_l2"]]
@@ -206,10 +235,6 @@ class BoundTrainer(RobustTrainer):
         )
         return coded.refit(trees, options)
 
-    def _judged(
-        self, params: Params, trees: RobustTrees, bins: BinMapper, growth: Growth
-    ) -> FitResult:
-        found = None
-        if growth.valid is not None and params["budget_share"] > 0:
-            found = margins(growth.valid.data, self.task, *growth.valid.worst_scores(trees))
-        return self.result(trees, bins, growth, found, int(params["n_members"]))
+
+def _is_plain(params: Params) -> bool:
+    return params.get("budget_share") == 0

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isinf
 from typing import Any
 
-from carvegbm.attacker import check_norm
 from carvegbm.errors import CarveError, DataError
 from carvegbm.training import inputs
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.estimator import Estimator, Trained
 from carvegbm.training.evaluation import EvalArguments
+from carvegbm.training.large_spread.trainer import MAX_CROWDING, Certified, LargeSpreadTrainer
 from carvegbm.training.model import ModelSpec
 from carvegbm.training.parameterised import LEARNING
 from carvegbm.training.parameters import main_name, unknown_parameter
-from carvegbm.training.robust.boosting import Boosting
+from carvegbm.training.report import TrainingReport
+from carvegbm.training.robust.bounds import BoundTrainer
+from carvegbm.training.robust.search import Search
 from carvegbm.training.robust.settings import (
     AUTO,
     LEARNING_DEFAULTS,
-    ROUNDS_OF_MANY_CLASSES,
-    WITNESS_DEFAULTS,
-    WITNESS_ROUNDS_OF_MANY_CLASSES,
+    MULTICLASS_ROUNDS,
     RobustSettings,
     check_learning,
 )
-from carvegbm.training.spec import TrainSpec
+from carvegbm.training.robust.trainer import FEW_ROWS
+from carvegbm.training.robust.witnesses import WitnessTrainer
+from carvegbm.training.spec import FitResult, Trainer, TrainSpec
 
 __all__ = ["Robust"]
 
-_SETTINGS = ("colsample_bynode", "max_bin", "n_members", "leaf_l2", "max_crowding", "clean_loss")
+_MAX_VALID = 10_000  # rows that are split off for validation
 
 
 class Robust(Estimator):
@@ -70,6 +73,7 @@ class Robust(Estimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        time_limit: float | None = None,
         **lightgbm_parameters: Any,
     ) -> None:
         self.norm = norm
@@ -102,6 +106,7 @@ class Robust(Estimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.time_limit = time_limit
         for name, value in lightgbm_parameters.items():
             setattr(self, name, value)
 
@@ -117,10 +122,9 @@ class Robust(Estimator):
         value = getattr(self, name)
         if value is not None:
             return value
-        shared = not isinf(check_norm(self.norm))
         if name == "n_estimators" and len(getattr(self, "classes_", ())) > 2:
-            return WITNESS_ROUNDS_OF_MANY_CLASSES if shared else ROUNDS_OF_MANY_CLASSES
-        return (WITNESS_DEFAULTS if shared else LEARNING_DEFAULTS).get(name)
+            return MULTICLASS_ROUNDS
+        return LEARNING_DEFAULTS.get(name)
 
     def _why_not(self, name: str) -> str:
         """A line about a parameter that is not in the signature."""
@@ -150,30 +154,26 @@ class Robust(Estimator):
         names: Sequence[str] | None,
         plain_accuracy: float | None,
     ) -> Trained:
-        for name in ("eval_metric", "callbacks"):
-            if getattr(asked, name) is not None:
-                raise CarveError(
-                    f"{name} cannot be honoured: robust training watches worst cases, and chooses "
-                    "by proven robustness; drop it, or use LargeSpreadClassifier(certified=True)"
-                )
+        if asked.eval_metric is not None:
+            raise CarveError(
+                "eval_metric cannot be honoured: robust training watches worst cases, and chooses "
+                "by proven robustness; drop it, or use LargeSpreadClassifier(certified=True)"
+            )
         parameters = self._lightgbm_parameters(kind.n_outputs)
         n_rounds = self._n_rounds()
         attacker = self._attacker(names, kind.categories)
-        settings = RobustSettings.of({n: getattr(self, n) for n in _SETTINGS}, attacker.norm)
+        names_of_settings = RobustSettings.__dataclass_fields__
+        settings = RobustSettings.of({n: getattr(self, n) for n in names_of_settings}, attacker.norm)
         if kind.task == "regression" and settings.clean_loss is not None:
             raise CarveError(
                 "clean_loss has no meaning for regression, which has no accuracy; drop it"
             )
-        # What grows and refits goes over rows again and again, column by column.
         data = data.dense()
         sets = [rows.dense() for rows in asked.sets(self, self._encode)]
-        blank, split_off = kind.blank(), False
-        inputs.check_instances(attacker, blank, data.X)
+        inputs.check_instances(attacker, kind.blank(), data.X)
         if sets:
-            inputs.check_instances(attacker, blank, sets[0].X, "eval_set 0")
-        else:
-            data, held_out = self._split_off(data, stratify=kind.task != "regression")
-            sets, split_off = [held_out], held_out.X is not data.X
+            inputs.check_instances(attacker, kind.blank(), sets[0].X, "eval_set 0")
+        limit = settings.time_limit
         spec = TrainSpec(
             attacker,
             kind,
@@ -182,44 +182,62 @@ class Robust(Estimator):
             evaluation=asked.evaluation(sets, self._transform),
             threads=inputs.thread_count(self.n_jobs),
             verbose=int(self.verbose),
+            deadline=None if limit is None else time.monotonic() + limit,
             log=self._log(),
         )
-        stop = asked.early_stopping_rounds
-        settings = replace(
-            settings,
-            early_stopping_rounds=stop,
-            least_rows_given=self.min_child_samples is not None,
-            split_off=split_off,
-        )
-        return self._run(Boosting(spec, data), settings, plain_accuracy)
+        report, result = self._search(spec, settings, data, plain_accuracy)
+        return Trained(spec, data, result, report)
+
+    def _search(
+        self,
+        spec: TrainSpec,
+        settings: RobustSettings,
+        data: Dataset,
+        plain_accuracy: float | None,
+    ) -> tuple[TrainingReport, FitResult]:
+        """Search the configurations that suit the attacker, on validation rows or folds."""
+        trainers: list[Trainer] = []
+        plain = BoundTrainer(spec, settings)
+        stratify = spec.model.task != "regression"
+        folds = not spec.evaluation.sets and len(data) < FEW_ROWS
+        folds = folds and data.has_rows_for_folds(stratify)
+        if isinf(spec.attacker.norm):
+            trainers.append(plain)
+        else:
+            trainers.append(WitnessTrainer(spec, settings))
+            if spec.model.task != "regression" and not folds:
+                certified = Certified(settings.max_crowding or MAX_CROWDING, None, None)
+                trainers.append(LargeSpreadTrainer(spec, certified))
+        search = Search(spec, trainers, (plain, plain.plain_params()))
+        search.clean_loss, search.plain_accuracy = settings.clean_loss, plain_accuracy
+        seed = inputs.seed_from(self.random_state) or 0
+        if folds:
+            report, result = search.by_folds(data, seed)
+        else:
+            train, held_out = data, not spec.evaluation.sets
+            if held_out:
+                train, valid = self._split_off(data, seed, stratify)
+            else:
+                valid = spec.evaluation.sets[0]
+            report, result = search.on_validation_rows(
+                train, valid, held_out=held_out and valid.X is not data.X
+            )
+        counted = result.model.with_counts(data.X, spec.threads)
+        return report.with_model(counted), replace(result, model=counted)
 
     def _n_rounds(self) -> int:
         return inputs.whole_number("n_estimators", self._value("n_estimators"))
 
-    def _run(
-        self, boosting: Boosting, settings: RobustSettings, plain_accuracy: float | None
-    ) -> Trained:
-        from carvegbm.training.robust.job import RobustJob
-
-        spec, data = boosting.spec, boosting.data
-        plain = self._plain_accuracy(spec, data, settings.clean_loss, plain_accuracy)
-        tell = self._log()
-        is_given = plain_accuracy is not None
-        job = RobustJob(boosting, settings, plain_accuracy=plain, is_given=is_given, tell=tell)
-        report, boosted = job.run()
-        return Trained(spec, data, boosted, report)
-
-    def _split_off(self, data: Dataset, stratify: bool) -> tuple[Dataset, Dataset]:
-        """Training and validation rows; of too few rows, all serve as both."""
-        seed = inputs.seed_from(self.random_state)
+    def _split_off(self, data: Dataset, seed: int, stratify: bool) -> tuple[Dataset, Dataset]:
+        """Return training and validation rows; of too few rows, all serve as both."""
         try:
-            return data.split(seed, stratify)
+            return data.split(seed, stratify, most=_MAX_VALID)
         except DataError:
             warnings.warn(
                 f"{len(data)} rows are too few to split validation data off: trials are "
                 "judged on the rows they were trained on; give eval_set",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
             return data, replace(data, name="valid_0")
 

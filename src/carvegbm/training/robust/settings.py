@@ -1,8 +1,4 @@
-"""What a user may say about robust training, checked; and what holds where nothing is said.
-
-Comes in: values as they were given. Goes out: `RobustSettings`, or one line that names the value
-and says what it may be.
-"""
+"""Parameters of robust training beside LightGBM's: defaults and checks."""
 
 from __future__ import annotations
 
@@ -21,15 +17,13 @@ from carvegbm.training.parameters import check_clean_loss, check_max_crowding
 __all__ = [
     "AUTO",
     "LEARNING_DEFAULTS",
-    "ROUNDS_OF_MANY_CLASSES",
-    "WITNESS_DEFAULTS",
-    "WITNESS_ROUNDS_OF_MANY_CLASSES",
+    "MULTICLASS_ROUNDS",
     "RobustSettings",
     "check_learning",
 ]
 
 AUTO = "auto"
-"""Stands for a value that `fit` chooses, where None is a value of its own."""
+"""Value of parameters that `fit` chooses, where None has a meaning of its own."""
 
 LEARNING_DEFAULTS: Mapping[str, Any] = {
     "n_estimators": 120,
@@ -38,23 +32,13 @@ LEARNING_DEFAULTS: Mapping[str, Any] = {
     "min_child_samples": 10,
     "reg_lambda": 1.0,
 }
-"""Of robust training against norm inf, where a parameter is None."""
+"""Values of parameters that are None."""
 
-WITNESS_DEFAULTS: Mapping[str, Any] = {
-    **LEARNING_DEFAULTS,
-    "n_estimators": 360,
-    "num_leaves": 8,
-    "learning_rate": 0.1,
-}
-"""The same against norms 0, 1, 2, …: more and smaller steps cost such an attacker more."""
+MULTICLASS_ROUNDS = 24
+"""Default number of rounds for more than two classes, where a round is a tree per class."""
 
-ROUNDS_OF_MANY_CLASSES = 24
-"""In place of 120, for more than two classes: a round is a tree per class there."""
-
-WITNESS_ROUNDS_OF_MANY_CLASSES = 60
-"""In place of 360."""
-
-_MOST_THRESHOLDS = 255  # the core codes rows in bytes
+_MAX_BIN = 127  # a byte distinguishes the two ends of the attacker's reach at every threshold
+_MAX_LEAVES = 256
 
 # The smallest and the largest value, and whether the smallest itself is allowed.
 _RANGES: Mapping[str, tuple[float, float, bool]] = {
@@ -69,31 +53,25 @@ _RANGES: Mapping[str, tuple[float, float, bool]] = {
 
 @dataclass(frozen=True)
 class RobustSettings:
-    """What robust training is told beside LightGBM's parameters; None: it chooses for itself.
+    """Parameters of robust training beside LightGBM's; None: chosen by training.
 
     Attributes
     ----------
     colsample_bynode : float or None
         Share of the features that every split chooses from.
     max_bin : int or None
-        Largest number of candidate thresholds per feature.
+        Maximum number of thresholds per feature.
     n_members : int or None
-        Models that differ in their seed alone, and whose average is the model.
+        Number of models whose average is the model; they differ in their seed.
     leaf_l2 : tuple of float, or None
-        Values of the L2 penalty on leaf scores to try.
+        L2 strengths of the refit of all leaf scores.
     max_crowding : tuple of float or None, or None
-        Largest crowding of a candidate threshold, to be tried in turn: a None among them leaves
-        none out.
+        Largest crowding of a threshold, see `binning.crowding`; None leaves out no threshold.
+    min_child_samples : int or None
     clean_loss : float or None
-        Accuracy that may be given up for robustness; None: all of it.
-    early_stopping_rounds : int or None
-        Rounds without a better validation loss after which no more trees are grown; None: all
-        rounds are grown.
-    least_rows_given : bool
-        Whether a user has said how many rows a leaf must have.
-    split_off : bool
-        Whether the validation rows were split off from the user's training rows: then they may
-        serve for training, too, once the choice is made.
+        Accuracy that may be given up for robustness; None: any.
+    time_limit : float or None
+        Seconds.
     """
 
     colsample_bynode: float | None = None
@@ -101,27 +79,28 @@ class RobustSettings:
     n_members: int | None = None
     leaf_l2: tuple[float, ...] | None = None
     max_crowding: tuple[float | None, ...] | None = None
+    min_child_samples: int | None = None
     clean_loss: float | None = None
-    early_stopping_rounds: int | None = None
-    least_rows_given: bool = False
-    split_off: bool = False
+    time_limit: float | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, Any], norm: float) -> RobustSettings:
-        """The settings among an estimator's parameters, each checked.
+        """Check the settings among an estimator's parameters.
 
         Examples
         --------
-        >>> of = {"colsample_bynode": None, "max_bin": 16, "n_members": None, "leaf_l2": 0.001}
-        >>> of |= {"max_crowding": "auto", "clean_loss": "auto"}
+        >>> of = dict.fromkeys(RobustSettings.__dataclass_fields__)
+        >>> of |= {"max_crowding": "auto", "clean_loss": "auto", "leaf_l2": 0.001}
         >>> RobustSettings.of(of, norm=2.0).leaf_l2
         (0.001,)
         """
         share, bins, members = (given[n] for n in ("colsample_bynode", "max_bin", "n_members"))
         if share is not None:
             _check_range("colsample_bynode", share, (0, 1, False))
-        if bins is not None and whole_number("max_bin", bins) > _MOST_THRESHOLDS:
-            raise CarveError(f"max_bin must be at most {_MOST_THRESHOLDS}, got {bins!r}")
+        if bins is not None and whole_number("max_bin", bins) > _MAX_BIN:
+            raise CarveError(f"max_bin must be at most {_MAX_BIN}, got {bins!r}")
+        if given["time_limit"] is not None:
+            _check_range("time_limit", given["time_limit"], (0, inf, False))
         max_crowding, clean_loss = given["max_crowding"], given["clean_loss"]
         return cls(
             colsample_bynode=None if share is None else float(share),
@@ -129,7 +108,9 @@ class RobustSettings:
             n_members=None if members is None else whole_number("n_members", members),
             leaf_l2=_leaf_l2s(given["leaf_l2"]),
             max_crowding=None if _is_auto(max_crowding) else check_max_crowding(max_crowding, norm),
+            min_child_samples=given["min_child_samples"],
             clean_loss=None if _is_auto(clean_loss) else check_clean_loss(clean_loss),
+            time_limit=given["time_limit"],
         )
 
 
@@ -140,6 +121,9 @@ def check_learning(given: Mapping[str, Any]) -> None:
     depth = given["max_depth"]
     if not isinstance(depth, int | np.integer) or isinstance(depth, bool):
         raise CarveError(f"max_depth must be a whole number, got {depth!r}; -1 sets no limit")
+    leaves = given["num_leaves"]
+    if isinstance(leaves, int | np.integer) and leaves > _MAX_LEAVES:
+        raise CarveError(f"num_leaves must be at most {_MAX_LEAVES}, got {leaves}")
     if given["subsample_freq"] not in (0, 1):
         raise CarveError(
             f"subsample_freq must be 0 or 1, got {given['subsample_freq']!r}: rows are drawn for "
@@ -170,5 +154,6 @@ def _check_range(name: str, value: Any, limits: tuple[float, float, bool]) -> No
     if is_number and value <= most and (value >= least if included else value > least):
         return
     if most == inf:
-        raise CarveError(f"{name} must be a number >= {least:g}, got {value!r}")
+        sign = ">=" if included else ">"
+        raise CarveError(f"{name} must be a number {sign} {least:g}, got {value!r}")
     raise CarveError(f"{name} must be a share in {'[' if included else '('}0, 1], got {value!r}")

@@ -14,9 +14,10 @@ from carvegbm import _core
 from carvegbm.training.binning import BinMapper
 from carvegbm.training.model import GBDTModel, GrownTree, header_of, stored_scores
 from carvegbm.training.robust.booster import CodedRows, RobustTrees, mean_loss
+from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.spec import FitResult, Params, StopReason, TrainSpec
 
-__all__ = ["FEW_ROWS", "PLAIN", "Growth", "RobustSettings", "RobustTrainer"]
+__all__ = ["FEW_ROWS", "PLAIN", "Growth", "RobustTrainer"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,33 +31,6 @@ _HONOURED = (
     *("num_leaves", "learning_rate", "min_data_in_leaf", "min_sum_hessian_in_leaf"),
     *("min_gain_to_split", "lambda_l1", "lambda_l2", "feature_fraction", "max_depth"),
 )
-
-
-@dataclass(frozen=True)
-class RobustSettings:
-    """Parameters of robust training beside LightGBM's; None: chosen by training.
-
-    Attributes
-    ----------
-    colsample_bynode : float or None
-        Share of the features that every split chooses from.
-    max_bin : int or None
-        Maximum number of thresholds per feature.
-    n_members : int or None
-        Number of models whose average is the model; they differ in their seed.
-    leaf_l2 : tuple of float, or None
-        L2 strengths of the refit of all leaf scores.
-    max_crowding : tuple of float or None, or None
-        Largest crowding of a threshold, see `binning.crowding`; None leaves out no threshold.
-    min_child_samples : tuple of int, or None
-    """
-
-    colsample_bynode: float | None = None
-    max_bin: int | None = None
-    n_members: int | None = None
-    leaf_l2: tuple[float, ...] | None = None
-    max_crowding: tuple[float | None, ...] | None = None
-    min_child_samples: tuple[int, ...] | None = None
 
 
 @dataclass
