@@ -11,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from copy import copy
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy.typing as npt
 
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, ModelError
-from carvegbm.readers import lightgbm_text, load, xgboost_bytes
+from carvegbm.readers import lightgbm_text, load, xgboost_json
 from carvegbm.training.dataset import spaced_rows
 from carvegbm.training.model import stored_scores
 
@@ -71,13 +70,14 @@ def writer_of(model: Any, ensemble: Ensemble) -> ScoreWriter:
     if hasattr(booster, "model_to_string"):
         return _LightGBMWriter(str(booster.model_to_string()), ensemble)
     if hasattr(model, "save_raw") or hasattr(model, "get_booster"):
-        return _XGBoostWriter(model, ensemble)
+        own = model.get_booster() if hasattr(model, "get_booster") else model
+        return _XGBoostWriter(own, ensemble)
     if isinstance(model, (str, os.PathLike)):
         path = os.fsdecode(model)
         text = lightgbm_text(path)
         if text is not None:
             return _LightGBMWriter(text.replace("\r\n", "\n"), ensemble)
-        data = xgboost_bytes(path)
+        data = xgboost_json(path)
         if data is not None:
             return _XGBoostWriter(_open_booster(data), ensemble)
     return ScoreWriter(ensemble, getattr(model, "loss", getattr(model, "criterion", "")))
@@ -129,11 +129,10 @@ class _EstimatorWriter(_LightGBMWriter):
 
 
 class _XGBoostWriter(ScoreWriter):
-    """Writes copies of an XGBoost Booster or estimator through its JSON; scores are float32."""
+    """Writes copies of an XGBoost Booster through its JSON; scores are float32."""
 
-    def __init__(self, model: Any, ensemble: Ensemble) -> None:
-        self._estimator = model if hasattr(model, "get_booster") else None
-        self._booster = model if self._estimator is None else model.get_booster()
+    def __init__(self, booster: Any, ensemble: Ensemble) -> None:
+        self._booster = booster
         config = json.loads(self._booster.save_config())
         super().__init__(ensemble, config["learner"]["objective"]["name"])
 
@@ -142,23 +141,17 @@ class _XGBoostWriter(ScoreWriter):
             return scores.astype(np.float32).astype(np.float64)
 
     def write(self, scores: Floats, X: npt.NDArray[Any]) -> Any:
-        document = bytearray(self._document(scores).encode())
-        if self._estimator is None:
-            written = self._booster.copy()
-            written.load_model(document)
-            used = self.ensemble.iterations  # a file is read up to the best iteration
-            written = written if used is None else written[: used.used]
-        else:
-            from sklearn.base import clone
+        import xgboost
 
-            written = clone(self._estimator)
-            written.load_model(document)
-            written = written.set_params(**self._estimator.get_params(deep=False))
+        written = self._booster.copy()
+        written.load_model(bytearray(self._document(scores).encode()))
+        used = self.ensemble.iterations  # a Booster predicts with all its trees
+        written = written if used is None else written[: used.used]
         self._check(written, scores)
         rows = X[spaced_rows(len(X))]
-        if not np.array_equal(
-            self._raw_scores(written, rows), self.ensemble.with_scores(scores).raw_score(rows)
-        ):
+        matrix = xgboost.DMatrix(rows, feature_names=written.feature_names)
+        margins = written.predict(matrix, output_margin=True).astype(np.float64)
+        if not np.array_equal(margins, self.ensemble.with_scores(scores).raw_score(rows)):
             raise ModelError(
                 "xgboost has other raw scores for the rewritten model than its trees; pass "
                 "carvegbm.load(model)"
@@ -184,19 +177,6 @@ class _XGBoostWriter(ScoreWriter):
                 tree["split_conditions"][node] = float(str(score))  # shortest, as XGBoost writes it
             row += len(leaves)
         return json.dumps(document)
-
-    def _raw_scores(self, written: Any, rows: npt.NDArray[Any]) -> Floats:
-        """Return XGBoost's raw scores with the rounds that its `predict` uses."""
-        import xgboost
-
-        missing, booster, rounds = np.nan, written, 0
-        if self._estimator is not None:
-            missing, booster = self._estimator.missing, written.get_booster()
-            with suppress(AttributeError):  # it did not stop early
-                rounds = int(written.best_iteration) + 1
-        matrix = xgboost.DMatrix(rows, missing=missing, feature_names=booster.feature_names)
-        margins = booster.predict(matrix, output_margin=True, iteration_range=(0, rounds))
-        return np.asarray(margins, dtype=np.float64)
 
 
 def _open_booster(data: bytes) -> Any:

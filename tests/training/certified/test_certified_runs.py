@@ -211,34 +211,3 @@ def test_parameters_that_the_refit_would_undo_are_refused():
     for name, value in (("scale_pos_weight", 3.0), ("is_unbalance", True)):
         with pytest.raises(cg.CarveError, match=f"cannot honour {name}; use class_weight"):
             classifier(**{name: value}).fit(X, y)
-
-
-def test_tuning_and_training_compare_with_the_same_plain_model():
-    from carvegbm.training.tuning import tune
-
-    (X, y), valid = split(n=400)
-    rare = np.flatnonzero((y == 0) | (np.arange(len(y)) % 6 == 0))
-    options = {"class_weight": {0: 1.0, 1: 30.0}, "num_leaves": 6, "n_estimators": 15}
-    alone = cg.LargeSpreadClassifier(
-        norm="inf",
-        budget=0.02,
-        certified=True,
-        max_crowding=None,
-        random_state=0,
-        n_jobs=1,
-        **options,
-    ).fit(X[rare], y[rare], eval_set=valid)
-    tuned = tune(
-        X[rare],
-        y[rare],
-        valid=valid,
-        norm="inf",
-        budget=0.02,
-        certified=True,
-        grid={"num_leaves": [6], "max_crowding": [None]},
-        early_stopping_rounds=None,
-        n_estimators=15,
-        class_weight=options["class_weight"],
-        n_jobs=1,
-    )
-    assert tuned.plain_accuracy == alone.training_report_.plain_accuracy

@@ -92,7 +92,9 @@ def test_what_comes_back_has_the_raw_scores_that_were_proven(problem):
         if name == "lightgbm":
             raw = better.predict(valid[0], raw_score=True, num_threads=1)
         else:
-            raw = better.predict(valid[0], output_margin=True)
+            from xgboost import DMatrix
+
+            raw = better.predict(DMatrix(valid[0]), output_margin=True)
         assert np.array_equal(raw, proven.raw_score(valid[0], threads=1)), name
 
 
