@@ -26,7 +26,7 @@ __all__ = ["WitnessTrainer"]
 
 _RADII = (0.25, 0.5, 1.0, 0.125)  # shares of the budget
 _REFIT = RefitSettings(rate=0.01, shuffle=True, averaging=0.97, batch=256)
-_VISITS = (30_000, 10_000)  # of rows, in a refit at witnesses: of many rows, and of few
+_VISITS = (30_000, 5_000)  # of rows, in a refit at witnesses: of many rows, and of few
 _L2 = 1e-3
 
 
@@ -91,7 +91,7 @@ class WitnessTrainer(BoundTrainer):
         settings = replace(
             _REFIT,
             epochs=max(1, round(_VISITS[n < FEW_ROWS] / n)),
-            batch=max(1, min(_REFIT.batch, n // 20)),
+            batch=max(1, min(_REFIT.batch, n // 10)),
             l2=_L2,
             anchor=anchor,
             seed=self.seed,
