@@ -1,265 +1,266 @@
-"""What robust training costs, and what it buys next to plain and certified training.
+"""What robust training costs next to plain LightGBM, and how robust both models are.
 
-    python benchmarks/robust.py [trees] [whole] [images] [tabular] --data FOLDER [--threads N]
+    python benchmarks/robust.py --data FOLDER [NAME …] [--repeat 3] [--threads 2]
 
-trees    a robust tree over a LightGBM tree of as many leaves, one thread each, grown in turn;
-         ratios of medians on Fashion-MNIST 0 vs 3 (7,700 × 784) and 192,500 × 254 synthetic rows.
-whole    from raw rows to the chosen model, verified on the whole test set: MNIST 2 vs 6 at 0.3,
-         both sets with ten classes; time and peak memory, each in a process of its own.
-images   the budgets of certified.py on Fashion-MNIST 0 vs 3 and MNIST 2 vs 6, 55/15/30.
-tabular  its five tables: plain, certified (large-spread) and robust training side by side.
-
-`images` and `tabular` print proven robustness / accuracy on test rows; everything is chosen on
-validation rows. FOLDER holds fashion-mnist/, mnist/ and tabular/.
+Every row is one problem: a whole `fit` with its search, against LightGBM with as many trees and
+leaves in the same run, in turn; seconds are medians. Both models are verified on the same held-out
+rows (at most 4,000), within 1 s per row. Problems of the group "unseen" were not used to choose
+anything in robust training. FOLDER holds fashion-mnist/, mnist/ and tabular/; the synthetic
+problems need no data.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import lightgbm
 import numpy as np
-from sklearn.model_selection import train_test_split
+import numpy.typing as npt
 
 import carvegbm as cg
-from carvegbm.datasets.idx import read_idx
-from carvegbm.training.binning import reach_bins
-from carvegbm.training.dataset import Dataset
-from carvegbm.training.inputs import blank_ensemble
-from carvegbm.training.large_spread.exclusion import ExclusionRule
-from carvegbm.training.robust.growing import CodedRows, Grower, GrowthSettings
-from carvegbm.training.robust.targets import target_of
-from certified import IMAGES, SEED, TABULAR, Data, figures, fit, load_images, load_table, plain, row
-from train import synthetic
 
-LEAVES = (16, 32, 128)
-MAX_CROWDING = 0.35
-THRESHOLDS = 31  # per feature, as robust training takes them of many features
-LIMIT = 3.0  # of the ratio
+Array = npt.NDArray[Any]
+Split = tuple[Array, Array, Array, Array]  # training rows and labels, held-out rows and labels
+
+HELD_OUT = 4000
 
 
-class Fit(NamedTuple):
-    """A fit of the section `whole`; its limit is in seconds on two cores."""
+@dataclass(frozen=True)
+class Problem:
+    """A row of the table: where the data come from, the attacker, the goal of the ratio."""
 
-    folder: str
-    labels: tuple[int, ...]
+    load: Callable[[Path], Split]
+    norm: float | str
     budget: float
-    parameters: dict[str, Any]
-    limit: float
+    goal: float | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
 
 
-TEN = tuple(range(10))
-TEN_CLASSES = {"num_leaves": 400, "n_estimators": 24}
-WHOLE = {
-    "mnist-2-6": Fit("mnist", (2, 6), 0.3, {}, 30.0),
-    "mnist-ten": Fit("mnist", TEN, 0.3, TEN_CLASSES, 300.0),
-    "fmnist-ten": Fit("fashion-mnist", TEN, 0.1, TEN_CLASSES, 300.0),
+# ── data ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def synthetic(n: int, seed: int = 3, d: int = 30) -> Callable[[Path], Split]:
+    """Uniform features; a linear score with an interaction and noise decides the class."""
+
+    def load(_: Path) -> Split:
+        random = np.random.default_rng(seed)
+        X = random.random((n + HELD_OUT, d))
+        weight = random.normal(size=d)
+        score = (X - 0.5) @ weight + 0.3 * np.sin(9 * X[:, 0]) * X[:, 1]
+        y = (score + 0.2 * random.normal(size=len(X)) > 0).astype(np.int64)
+        return X[:n], y[:n], X[n:], y[n:]
+
+    return load
+
+
+def table(
+    name: str, *, positive: Callable[[Array], Array] = lambda y: y > 0, scale: bool | None = None
+) -> Callable[[Path], Split]:
+    """A table scaled to [0, 1] by its training rows, unless it is; two classes."""
+
+    def load(folder: Path) -> Split:
+        file = np.load(folder / "tabular" / f"{name}.npz", allow_pickle=True)
+        if "X_train" in file:
+            end = "_normalized" if "X_train_normalized" in file else ""
+            parts = [file[f"{key}{end}" if key[0] == "X" else key] for key in
+                     ("X_train", "y_train", "X_test", "y_test")]
+        else:
+            X, y = file["X"], file["y"]
+            order = np.random.default_rng(1).permutation(len(X))
+            cut = max(len(X) - HELD_OUT, int(0.75 * len(X)))
+            parts = [X[order[:cut]], y[order[:cut]], X[order[cut:]], y[order[cut:]]]
+        X, y, X_test, y_test = (np.asarray(part, dtype=np.float64) for part in parts)
+        low, high = X.min(axis=0), X.max(axis=0)
+        if low.min() < -2 or high.max() > 2:
+            width = np.where(high > low, high - low, 1)
+            X, X_test = (X - low) / width, (X_test - low) / width
+        return held_out(X, positive(y).astype(int), X_test, positive(y_test).astype(int))
+
+    return load
+
+
+def images(name: str, labels: tuple[int, ...]) -> Callable[[Path], Split]:
+    """Images of these classes, pixels / 255, as published."""
+
+    def load(folder: Path) -> Split:
+        arrays: list[Array] = []
+        for part in ("train", "t10k"):
+            y = idx(folder / name / f"{part}-labels-idx1-ubyte.gz")
+            kept = np.isin(y, labels)
+            X = idx(folder / name / f"{part}-images-idx3-ubyte.gz").reshape(len(y), -1)[kept]
+            arrays += [X / 255, np.searchsorted(labels, y[kept])]
+        return held_out(*arrays)
+
+    return load
+
+
+def idx(path: Path) -> Array:
+    data = gzip.decompress(path.read_bytes())
+    n_axes = data[3]
+    shape = np.frombuffer(data, ">u4", n_axes, 4)
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * n_axes).reshape(shape)
+
+
+def nsl_kdd_mixed(folder: Path) -> Split:
+    """NSL-KDD with its categories, and 5 % of the numbers missing."""
+    X, y, X_test, y_test = table("nsl_kdd")(folder)
+    file = np.load(folder / "tabular" / "nsl_kdd.npz", allow_pickle=True)
+    categorical = file["categorical"].astype(int)
+    X[:, categorical] = file["X_train"][:, categorical]
+    order = np.random.default_rng(0).permutation(len(file["X_test"]))[:HELD_OUT]
+    X_test[:, categorical] = file["X_test"][order][:, categorical]
+    random = np.random.default_rng(5)
+    numbers = np.setdiff1d(np.arange(X.shape[1]), categorical)
+    for rows in (X, X_test):
+        values = rows[:, numbers]
+        values[random.random(values.shape) < 0.05] = np.nan
+        rows[:, numbers] = values
+    return X, y, X_test, y_test
+
+
+def wine_alcohol(folder: Path) -> Split:
+    """Alcohol from the other columns: a regression."""
+    X = np.load(folder / "tabular" / "wine.npz", allow_pickle=True)["X"].astype(float)
+    order = np.random.default_rng(1).permutation(len(X))
+    X, y = X[order][:, :-1], X[order][:, -1]
+    return X[:-1600], y[:-1600], X[-1600:], y[-1600:]
+
+
+def held_out(X: Array, y: Array, X_test: Array, y_test: Array) -> Split:
+    rows = np.random.default_rng(0).permutation(len(X_test))[:HELD_OUT]
+    return X, y, X_test[rows], y_test[rows]
+
+
+PROBLEMS = {
+    "synthetic-2e5": Problem(synthetic(200_000), "inf", 0.01, 1.2),
+    "synthetic-1e6": Problem(synthetic(1_000_000), "inf", 0.01, 1.0),
+    "synthetic-1e7": Problem(synthetic(10_000_000), "inf", 0.01, 0.5),
+    "ijcnn1": Problem(table("ijcnn1"), "inf", 0.01, 4),
+    "cod-rna": Problem(table("cod_rna"), "inf", 0.03, 4),
+    "social-honeypot": Problem(table("social_honeypot_twitter"), "inf", 0.01, 4),
+    "covtype": Problem(table("covtype_20k", positive=lambda y: y == 2), "inf", 0.01, 6),
+    "pe-malware": Problem(table("pe_malware_20k"), "inf", 0.01, 6),
+    "nsl-kdd": Problem(table("nsl_kdd"), "inf", 0.01, 6),
+    "fmnist-0-3": Problem(images("fashion-mnist", (0, 3)), "inf", 0.03, 1),
+    "pe-malware-l1": Problem(table("pe_malware_20k"), 1, 0.02, 5),
+    "pe-malware-l2": Problem(table("pe_malware_20k"), 2, 0.015, 5),
+    "pe-malware-l0": Problem(table("pe_malware_20k"), 0, 1, 5),
+    "fmnist-0-3-l1": Problem(images("fashion-mnist", (0, 3)), 1, 0.1, 5),
+    "fmnist-0-3-l2": Problem(images("fashion-mnist", (0, 3)), 2, 0.1, 5),
+    "fmnist-0-3-l0": Problem(images("fashion-mnist", (0, 3)), 0, 1, 5),
+    "mnist-ten": Problem(
+        images("mnist", tuple(range(10))), "inf", 0.3, 5, {"num_leaves": 200, "n_estimators": 24}
+    ),
+    "wine-alcohol": Problem(wine_alcohol, "inf", 0.02, 5),
+    "nsl-kdd-mixed": Problem(
+        nsl_kdd_mixed, "inf", 0.01, 5, {"categorical_feature": [1, 2, 3]}
+    ),
+    # unseen: not used to choose anything
+    "unseen-synthetic-6e4": Problem(synthetic(60_000, seed=11, d=20), "inf", 0.03),
+    "unseen-higgs": Problem(table("higgs_lightgbm_7k"), "inf", 0.01),
+    "unseen-cover": Problem(table("adbench_cover_2v4"), "inf", 0.02),
+    "unseen-banknote": Problem(table("banknote_authentication"), "inf", 0.05),
+    "unseen-fmnist-2-4": Problem(images("fashion-mnist", (2, 4)), "inf", 0.05),
+    "unseen-mnist-4-9": Problem(images("mnist", (4, 9)), "inf", 0.2),
+    "unseen-cod-rna-.01": Problem(table("cod_rna"), "inf", 0.01),
+    "unseen-spambase": Problem(table("spambase"), "inf", 0.003),
 }
 
 
-def main() -> None:
-    sections = ("trees", "whole", "images", "tabular")
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("sections", nargs="*", help=f"{', '.join(sections)}; default: all")
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", help="one data set")
-    parser.add_argument("--rounds", type=int, default=30, help="of the section trees")
-    parser.add_argument("--fit", help=argparse.SUPPRESS)  # what a process of `whole` is to do
-    given = parser.parse_args()
-    if given.fit:
-        whole_process(given.data, given.fit, given.threads)
-        return
-    for name in given.sections or sections:
-        if name not in sections:
-            parser.error(f"no section {name!r}; there are {', '.join(sections)}")
-    asked = given.sections or sections
-    if "trees" in asked:
-        trees(given.data, given.rounds, given.only)
-    if "whole" in asked:
-        whole(given.data, given.threads, given.only)
-    if "images" in asked:
-        images(given.data, given.threads, given.only)
-    if "tabular" in asked:
-        tabular(given.data / "tabular", given.threads, given.only)
+# ── measuring ────────────────────────────────────────────────────────────────────────────────
 
 
-# ── a tree over a tree ───────────────────────────────────────────────────────────────────────
-
-
-def trees(folder: Path, rounds: int, only: str | None) -> None:
-    row("data", "budget", "leaves", "LightGBM tree", "robust tree", "ratio", "limit")
-    row(*["---"] * 7)
-    for name, budget in (("fmnist", 0.1), ("synthetic", 0.0004)):
-        if only not in (None, name):
-            continue
-        X, y = load_images(name, folder)[:2] if name == "fmnist" else synthetic()
-        for leaves in LEAVES:
-            ours, rival = in_turn(X, np.asarray(y), budget, leaves, rounds)
-            robust, usual = statistics.median(ours), statistics.median(rival)
-            shape = f"{name}, {len(X):,} × {X.shape[1]}"
-            times = f"{1e3 * usual:.1f} ms", f"{1e3 * robust:.1f} ms"
-            row(shape, budget, leaves, *times, f"{robust / usual:.2f}", LIMIT)
-
-
-def in_turn(
-    X: Any, y: Any, budget: float, leaves: int, rounds: int
-) -> tuple[list[float], list[float]]:
-    """Seconds of every robust tree and of every LightGBM tree, the first of each left out."""
-    attacker = cg.Attacker("inf", budget)
-    rows = Dataset(X, y)
-    rule = ExclusionRule.against(attacker, blank_ensemble(X.shape[1]))
-    candidates = reach_bins(rows, rule).choose(THRESHOLDS, MAX_CROWDING)
-    settings = GrowthSettings(num_leaves=leaves, feature_fraction_bynode=0.5, seed=SEED)
-    grower = Grower(CodedRows.of(X, candidates, attacker), target_of("binary", rows, 1), settings)
-    parameters = {"objective": "binary", "num_leaves": leaves, "num_threads": 1, "verbosity": -1}
-    parameters |= {"learning_rate": settings.learning_rate, "min_child_samples": 10}
-    booster = lightgbm.Booster(parameters, lightgbm.Dataset(X, y, params={"verbosity": -1}))
-    ours, rival = [], []
-    for _ in range(rounds + 1):
+def measure(name: str, folder: Path, threads: int, repeat: int) -> str:
+    problem = PROBLEMS[name]
+    X, y, X_test, y_test = problem.load(folder)
+    parameters = dict(problem.parameters)
+    categorical = parameters.pop("categorical_feature", "auto")
+    numbers = y.dtype.kind == "f"
+    robust_class = cg.RobustRegressor if numbers else cg.RobustClassifier
+    plain_class = lightgbm.LGBMRegressor if numbers else lightgbm.LGBMClassifier
+    attacker = cg.Attacker(problem.norm, problem.budget)
+    ours, theirs = [], []
+    memory = 0.0
+    for _ in range(repeat):
+        robust = robust_class(
+            norm=problem.norm, budget=problem.budget, random_state=0, n_jobs=threads, **parameters
+        )
         started = time.perf_counter()
-        if not grower.round():
-            break
-        middle = time.perf_counter()
-        booster.update()
-        ours.append(middle - started)
-        rival.append(time.perf_counter() - middle)
-    return ours[1:], rival[1:]
-
-
-# ── a whole fit ──────────────────────────────────────────────────────────────────────────────
-
-
-def whole(folder: Path, threads: int, only: str | None) -> None:
-    header = ("data", "budget", "training", "verification", "limit", "trees", "error", "memory")
-    row(*header)
-    row(*["---"] * len(header))
-    for name in WHOLE:
-        if only in (None, name):
-            command = [sys.executable, __file__, "--fit", name, "--data", str(folder)]
-            subprocess.run([*command, "--threads", str(threads)], check=True)
-
-
-def whole_process(folder: Path, name: str, threads: int) -> None:
-    """In a process of its own: train, verify the test set, and print a row."""
-    job = WHOLE[name]
-    X, y, X_test, y_test = official(folder / job.folder, job.labels)
-    started = time.perf_counter()
-    X, X_valid, y, y_valid = train_test_split(X, y, test_size=0.2, stratify=y, random_state=SEED)
-    model = cg.RobustClassifier(
-        norm="inf", budget=job.budget, random_state=SEED, n_jobs=threads, **job.parameters
-    )
-    model.fit(X, y, eval_set=[(X_valid, y_valid)])
-    trained = time.perf_counter()
-    result = cg.verify(
-        model, X_test, y_test, model.attacker_, timeout=10, threads=threads, progress=False
-    )
-    verified = time.perf_counter()
-    peak = peak_memory()
-    row(
+        robust.fit(X, y, categorical_feature=categorical)
+        ours.append(time.perf_counter() - started)
+        memory = memory or peak_memory()
+        trees = parameters.get("n_estimators", 120 if problem.norm == "inf" else 360)
+        leaves = parameters.get("num_leaves", 32 if problem.norm == "inf" else 8)
+        plain = plain_class(n_estimators=trees, num_leaves=leaves, n_jobs=threads, verbose=-1)
+        started = time.perf_counter()
+        plain.fit(X, y, categorical_feature=categorical)
+        theirs.append(time.perf_counter() - started)
+    seconds, base = statistics.median(ours), statistics.median(theirs)
+    goal = "" if problem.goal is None else f"{problem.goal:g}"
+    cells = [
         name,
-        job.budget,
-        f"{trained - started:.1f} s",
-        f"{verified - trained:.1f} s",
-        f"{job.limit:.0f} s",
-        model.ensemble_.n_trees,
-        f"{100 * (1 - result.accuracy):.2f} / {100 * (1 - result.robustness[0]):.2f} %",
-        f"{peak:,.0f} MB, data {(X.nbytes + X_valid.nbytes + X_test.nbytes) >> 20} MB",
-    )
+        f"{len(X):,} × {X.shape[1]}",
+        f"{problem.norm} {problem.budget:g}",
+        f"{base:.2f}",
+        f"{seconds:.2f}",
+        f"{seconds / base:.2f}",
+        goal,
+        figures(plain, X_test, y_test, attacker, threads),
+        figures(robust, X_test, y_test, attacker, threads),
+        f"{memory:,.0f} / {X.nbytes / 2**20:,.0f}",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def figures(model: Any, X: Array, y: Array, attacker: cg.Attacker, threads: int) -> str:
+    """Accuracy / proven robustness; of a regression, both root mean squared errors."""
+    options: dict[str, Any] = {"timeout": 1, "threads": threads, "progress": False}
+    if y.dtype.kind == "f":
+        ends = cg.output_range(model, X, attacker, **options)
+        worst = np.maximum(ends.highest_upper - y, y - ends.lowest_lower)
+        error = np.sqrt(np.mean((model.predict(X) - y) ** 2))
+        return f"{error:.4f} / {np.sqrt(np.mean(worst**2)):.4f}"
+    found = cg.verify(model, X, y, attacker, **options)
+    return f"{100 * found.accuracy:.2f} / {100 * found.robustness[0]:.2f}"
 
 
 def peak_memory() -> float:
-    """Of this process in MB; getrusage would count what the process that started it had."""
+    """Peak memory of this process in MB."""
     status = Path("/proc/self/status").read_text("ascii")
-    kilobytes = next(line.split()[1] for line in status.splitlines() if "VmHWM" in line)
-    return int(kilobytes) / 1024
+    return int(next(line.split()[1] for line in status.splitlines() if "VmHWM" in line)) / 1024
 
 
-def official(folder: Path, labels: tuple[int, ...]) -> list[Any]:
-    """Training and test images of these classes, as published, pixels / 255."""
-    arrays = []
-    for part in ("train", "t10k"):
-        files = {
-            kind: next(folder.glob(f"{part}-{kind}-ubyte*"))
-            for kind in ("images-idx3", "labels-idx1")
-        }
-        y = read_idx(files["labels-idx1"], 1)
-        kept = np.isin(y, labels)
-        X = read_idx(files["images-idx3"], 3).reshape(len(y), -1)
-        arrays += [X[kept] / 255, y[kept].astype(int)]
-    return arrays
-
-
-# ── beside plain and certified training ──────────────────────────────────────────────────────
-
-
-def robust(data: Data, norm: int | str, budget: float, threads: int, **options: Any) -> list[str]:
-    """Robustness / accuracy on the test rows, trees and seconds of robust training."""
-    model = cg.RobustClassifier(
-        norm=norm, budget=budget, random_state=SEED, n_jobs=threads, **options
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    started = time.perf_counter()
-    model.fit(data.X_train, data.y_train, eval_set=[(data.X_valid, data.y_valid)])
-    seconds = time.perf_counter() - started
-    return [
-        proven(model, data, model.attacker_, threads),
-        f"{model.ensemble_.n_trees}",
-        f"{seconds:.1f}",
-    ]
-
-
-def proven(model: Any, data: Data, attacker: cg.Attacker, threads: int) -> str:
-    """What is proven of robustness, or between what it lies, and the accuracy."""
-    options: dict[str, Any] = {"timeout": 2, "threads": threads, "progress": False}
-    result = cg.verify(model, data.X_test, data.y_test, attacker, **options)
-    low, high = result.robustness
-    return f"{low:.4f}{'' if low == high else f'…{high:.4f}'} / {result.accuracy:.4f}"
-
-
-def images(folder: Path, threads: int, only: str | None) -> None:
-    row("data", "norm", "budget", "plain", "certified", "robust", "trees", "s")
-    row(*["---"] * 8)
-    for name, settings in IMAGES.items():
-        if only not in (None, name):
-            continue
-        data = load_images(name, folder)
-        booster = plain(data, 16, threads)
-        for norm, budgets, clean_loss, num_leaves in settings:
-            for budget in budgets:
-                options: dict[str, Any] = {"certified": True, "clean_loss": clean_loss}
-                rival, _ = fit(data, norm, budget, num_leaves, threads, **options)
-                row(
-                    *(name, norm, budget),
-                    proven(booster, data, cg.Attacker(norm, budget), threads),
-                    figures(rival, data),
-                    *robust(data, norm, budget, threads, clean_loss=clean_loss),
-                )
-
-
-def tabular(folder: Path, threads: int, only: str | None) -> None:
-    row("data", "budget", "plain", "certified", "robust", "trees", "s")
-    row(*["---"] * 7)
-    for name, budgets in TABULAR.items():
-        if only not in (None, name):
-            continue
-        data = load_table(folder / f"{name}.npz")
-        booster = plain(data, 16, threads)
-        for budget in budgets:
-            rival, _ = fit(data, "inf", budget, 16, threads, certified=True)
-            row(
-                *(name, budget),
-                proven(booster, data, cg.Attacker("inf", budget), threads),
-                figures(rival, data),
-                *robust(data, "inf", budget, threads, clean_loss=0.01),
-            )
+    parser.add_argument("names", nargs="*", help=f"default: all of {', '.join(PROBLEMS)}")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:  # a process of its own, so that peak memory is this problem's
+        print(measure(given.names[0], given.data, given.threads, given.repeat), flush=True)
+        return
+    print("| problem | rows | attacker | LightGBM s | robust s | ratio | goal "
+          "| LightGBM: plain / robust | robust model | memory / matrix, MB |")
+    print("|" + "---|" * 10, flush=True)
+    for name in given.names or PROBLEMS:
+        if name not in PROBLEMS:
+            parser.error(f"no problem {name!r}; there are {', '.join(PROBLEMS)}")
+        command = [sys.executable, __file__, name, "--one", "--data", str(given.data)]
+        command += ["--threads", str(given.threads), "--repeat", str(given.repeat)]
+        subprocess.run(command, check=False)
 
 
 if __name__ == "__main__":
