@@ -62,11 +62,13 @@ class Trial:
     @property
     def ensemble(self) -> Ensemble:
         """The model, ready to be verified."""
+        assert self.model is not None
         return self.model.ensemble
 
     @property
     def text(self) -> str:
         """The model as LightGBM's text."""
+        assert self.model is not None
         return self.model.text()
 
     def to_dict(self) -> dict[str, Any]:

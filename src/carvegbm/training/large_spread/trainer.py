@@ -91,6 +91,8 @@ class LargeSpreadTrainer:
         self._crowding: list[Floats] | None = None
         self._best_accuracy = 0.0
 
+    n_first: int | None = None
+
     def search_space(self, n_rows: int) -> Sequence[Params]:  # noqa: ARG002
         """Return one fit per value of max_crowding; of several, fits with few rounds."""
         if self._certified is None:

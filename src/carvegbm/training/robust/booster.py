@@ -8,7 +8,7 @@ one code per value decides both questions for every threshold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -59,7 +59,10 @@ class RobustTrees:
         """The first trees."""
         end = self.offsets[n_trees]
         return replace(
-            self, trees=self.trees[:n_trees], outputs=self.outputs[:n_trees], values=self.values[:end]
+            self,
+            trees=self.trees[:n_trees],
+            outputs=self.outputs[:n_trees],
+            values=self.values[:end],
         )
 
     def followed_by(self, other: RobustTrees) -> RobustTrees:
@@ -101,7 +104,9 @@ class RobustTrees:
             bias,
             [members[number].trees[place] for _, number, place in places],
             [members[number].outputs[place] for _, number, place in places],
-            np.concatenate([parts[number][place] / n for _, number, place in places] or [[]]),
+            np.concatenate(
+                [parts[number][place] / n for _, number, place in places] or [np.empty(0)]
+            ),
         )
 
 
@@ -127,7 +132,7 @@ class CodedRows:
 
     def score_bounds(self, model: RobustTrees) -> tuple[Floats, Floats]:
         """Bounds on all scores within reach: sums over trees of the extreme leaves in reach."""
-        found = _core.score_bounds(
+        low, high = _core.score_bounds(
             self.rows,
             list(model.trees),
             list(model.outputs),
@@ -135,7 +140,7 @@ class CodedRows:
             model.bias,
             threads=self.threads,
         )
-        return found
+        return np.asarray(low), np.asarray(high)
 
     def worst_scores(self, model: RobustTrees) -> tuple[Floats, Floats]:
         """The same bounds where only the attacker's side of each counts, found in half the time."""
@@ -151,7 +156,7 @@ class CodedRows:
             model.bias,
             threads=self.threads,
         )
-        return worst, worst
+        return np.asarray(worst), np.asarray(worst)
 
     def booster(self, options: _core.BoostingOptions, n_outputs: int) -> _core.RobustBooster:
         """Return a booster on these rows, which starts from a constant."""
@@ -244,9 +249,7 @@ class Coder:
         return CodedRows(rows, data, self._task, self._threads)
 
 
-def reach_ends(
-    rule: ExclusionRule, feature: int, thresholds: Floats
-) -> tuple[Floats, Floats]:
+def reach_ends(rule: ExclusionRule, feature: int, thresholds: Floats) -> tuple[Floats, Floats]:
     """Per threshold t, the largest x that can be pushed to x <= t, and the largest that stays so.
 
     Both are rounded in the attacker's favour. The attacker stays within its bounds: it pushes no
@@ -293,9 +296,9 @@ def margins(data: Dataset, task: str, low: Floats, high: Floats) -> Floats:
     """
     y = data.y
     if task == "regression":
-        return -np.maximum(y - low[:, 0], high[:, 0] - y)
+        return np.asarray(-np.maximum(y - low[:, 0], high[:, 0] - y))
     if task == "binary":
-        return np.where(y == 1, low[:, 0], -high[:, 0])
+        return np.asarray(np.where(y == 1, low[:, 0], -high[:, 0]))
     own = np.arange(len(y)), y.astype(np.int64)
     rivals = np.array(high)
     rivals[own] = -np.inf

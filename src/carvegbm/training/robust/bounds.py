@@ -54,7 +54,10 @@ class BoundTrainer(RobustTrainer):
     def search_space(self, n_rows: int) -> Sequence[Params]:
         """Return the configurations to compare, the default first."""
         settings, staged = self.settings, self.n_outputs > 1
-        members, ordered, shares = (1,), (False, True), (1.0, 0.75)
+        members: tuple[int, ...] = (1,)
+        ordered: tuple[bool, ...] = (False, True)
+        shares: tuple[float, ...] = (1.0, 0.75)
+        min_rows: tuple[int, ...] = (int(self.spec.params["min_data_in_leaf"]),)
         if staged:
             ordered, shares = (False,), (1.0,)
         elif n_rows < FEW_ROWS:
@@ -69,7 +72,6 @@ class BoundTrainer(RobustTrainer):
         crowding = settings.max_crowding
         if crowding is None:
             crowding = (_STAGE_CROWDING,) if staged and n_rows >= FEW_ROWS else (None,)
-        min_rows = (int(self.spec.params["min_data_in_leaf"]),)
         if settings.min_child_samples is None and n_rows < FEW_ROWS:
             min_rows = (5, 20)
         names = ("n_members", "ordered", "budget_share", "max_crowding", "min_child_samples")
@@ -79,7 +81,7 @@ class BoundTrainer(RobustTrainer):
     def fit_path(
         self, params: Params, train: Dataset, valid: Dataset | None
     ) -> Iterator[tuple[Params, FitResult]]:
-        """Yield models of one growth: a small one, then one per refit strength, the usual one first.
+        """Yield models of one growth: a small one, then one per refit strength (the usual first).
 
         With several outputs, yield after every stage: a few rounds, and a refit of all trees so
         far. `params` may fix "rounds" and "leaf_l2".
@@ -220,9 +222,7 @@ class BoundTrainer(RobustTrainer):
             return [1e-3, 1e-4, 3e-3]
         return [50 / n_rows, 10 / n_rows, 250 / n_rows]
 
-    def _refit(
-        self, trees: RobustTrees, coded: CodedRows, strength: float | None
-    ) -> RobustTrees:
+    def _refit(self, trees: RobustTrees, coded: CodedRows, strength: float | None) -> RobustTrees:
         if strength is None or not trees.trees:
             return trees
         n = len(coded.data)

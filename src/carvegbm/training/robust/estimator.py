@@ -163,7 +163,9 @@ class Robust(Estimator):
         n_rounds = self._n_rounds()
         attacker = self._attacker(names, kind.categories)
         names_of_settings = RobustSettings.__dataclass_fields__
-        settings = RobustSettings.of({n: getattr(self, n) for n in names_of_settings}, attacker.norm)
+        settings = RobustSettings.of(
+            {n: getattr(self, n) for n in names_of_settings}, attacker.norm
+        )
         if kind.task == "regression" and settings.clean_loss is not None:
             raise CarveError(
                 "clean_loss has no meaning for regression, which has no accuracy; drop it"

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from carvegbm.progress import progress_bar
 from carvegbm.ranges import output_range
 from carvegbm.training.dataset import Dataset, spaced_rows
 from carvegbm.training.report import TrainingReport, Trial, shown
-from carvegbm.training.spec import FitResult, Params, Trainer, TrainSpec
+from carvegbm.training.spec import FitResult, Params, StopReason, Trainer, TrainSpec
 from carvegbm.verification import verify
 
 __all__ = ["Outcome", "Search"]
@@ -54,7 +55,9 @@ class Outcome:
     @staticmethod
     def joined(parts: Sequence[Outcome]) -> Outcome:
         """Return the outcomes of several sets of rows."""
-        return Outcome(*(np.concatenate([getattr(p, n) for p in parts]) for n in ("clean", "worst")))
+        return Outcome(
+            *(np.concatenate([getattr(p, n) for p in parts]) for n in ("clean", "worst"))
+        )
 
 
 @dataclass
@@ -95,7 +98,7 @@ class Search:
     plain_accuracy: float | None = None
     _found: list[_Candidate] = field(default_factory=list, init=False)
     _plain: _Candidate | None = field(default=None, init=False)
-    _stopped: str = field(default="", init=False)
+    _stopped: StopReason | None = field(default=None, init=False)
 
     def on_validation_rows(
         self, train: Dataset, valid: Dataset, *, held_out: bool
@@ -118,8 +121,10 @@ class Search:
             try:
                 _, fitted = next(best.trainer.fit_path(best.params, train.concat(valid), None))
                 if fitted.stopped_because not in _UNFINISHED:
-                    history = {"evals_result": result.evals_result, "best_score": result.best_score}
-                    result, where = replace(fitted, **history), f"{where}; then fitted on all rows"
+                    result = replace(
+                        fitted, evals_result=result.evals_result, best_score=result.best_score
+                    )
+                    where = f"{where}; then fitted on all rows"
             except KeyboardInterrupt:
                 self._stopped = "interrupted"
         return self._report(best, where, result)
@@ -260,14 +265,17 @@ class Search:
             worst = np.abs(result.margins) + _rounding(ensemble)
             return Outcome(-((raw - valid.y) ** 2), -(worst**2))
         correct = self._correct(ensemble, valid)
-        return Outcome(correct * 1.0, correct & (result.margins > _rounding(ensemble)))
+        robust = correct & (result.margins > _rounding(ensemble))
+        return Outcome(correct.astype(np.float64), robust.astype(np.float64))
 
     def _verified(self, result: FitResult, valid: Dataset, n_rows: int | None = None) -> Outcome:
         """Judge by exact verification, of at most so many rows."""
         spec, ensemble = self.spec, result.model.ensemble
         rows = valid.take(spaced_rows(len(valid), n_rows or _VERIFIED_ROWS))
-        options = {
-            "timeout": _VERIFY_SECONDS, "threads": spec.threads, "progress": False
+        options: dict[str, Any] = {
+            "timeout": _VERIFY_SECONDS,
+            "threads": spec.threads,
+            "progress": False,
         }
         if spec.model.task == "regression":
             raw = ensemble.raw_score(rows.X, threads=spec.threads).reshape(-1)
@@ -275,11 +283,11 @@ class Search:
             worst = np.maximum(ends.highest_upper - rows.y, rows.y - ends.lowest_lower)
             return Outcome(-((raw - rows.y) ** 2), -(worst**2))
         correct = self._correct(ensemble, rows)
-        worst = correct.copy()
+        robust = correct.copy()
         labels = ensemble.classes[rows.y[correct]]
         statuses = verify(ensemble, rows.X[correct], labels, spec.attacker, **options).status
-        worst[correct] = statuses == "robust"
-        return Outcome(correct * 1.0, worst * 1.0)
+        robust[correct] = statuses == "robust"
+        return Outcome(correct.astype(np.float64), robust.astype(np.float64))
 
     def _correct(self, ensemble: Ensemble, rows: Dataset) -> npt.NDArray[np.bool_]:
         decided = ensemble.decide(rows.X, threads=self.spec.threads)
@@ -304,7 +312,11 @@ class Search:
         return max(defaults or near, key=lambda each: (each.outcome.clean.mean(), self._rank(each)))
 
     def _rank(self, each: _Candidate) -> tuple[float, float, int]:
-        return float(each.outcome.worst.mean()), float(each.outcome.clean.mean()), -each.trial.leaves
+        return (
+            float(each.outcome.worst.mean()),
+            float(each.outcome.clean.mean()),
+            -each.trial.leaves,
+        )
 
     def _choice(self, valid: Dataset | None) -> _Candidate:
         """The best candidate, or the plain model if that is more robust on the same rows."""
@@ -346,9 +358,8 @@ class Search:
             plain_accuracy = plain_accuracy or float(self._plain.outcome.clean.mean())
         if self._stopped:
             result = replace(result, stopped_because=self._stopped)
-        quality = "smallest worst error" if self.spec.model.task == "regression" else (
-            "largest proven robustness"
-        )
+        is_regression = self.spec.model.task == "regression"
+        quality = "smallest worst error" if is_regression else "largest proven robustness"
         why = f"the {quality} {where}"
         return TrainingReport(trials, chosen, why, self._floor(), plain_accuracy), result
 
@@ -361,7 +372,7 @@ def _line(trial: Trial) -> str:
 
 def _is_close(best: Outcome, other: Outcome) -> bool:
     """Whether the difference of two candidates is within one standard error of it."""
-    difference = best.worst * 1.0 - other.worst * 1.0
+    difference = best.worst - other.worst
     return float(difference.mean()) <= float(difference.std() / np.sqrt(len(difference)))
 
 

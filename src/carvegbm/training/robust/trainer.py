@@ -103,7 +103,7 @@ class RobustTrainer:
         self.n_outputs = spec.model.n_outputs
         self.seed = int(spec.params.get("seed", 0))
 
-    def full_params(self, params: Params) -> Params | None:
+    def full_params(self, params: Params) -> Params | None:  # noqa: ARG002
         """Return None: the search goes on along the best paths."""
         return None
 
@@ -172,7 +172,12 @@ class RobustTrainer:
                 callback(CallbackEnv(self, dict(self.spec.params), done, 0, end, results))
 
     def result(
-        self, trees: RobustTrees, bins: BinMapper, growth: Growth, margins: Floats | None, members: int
+        self,
+        trees: RobustTrees,
+        bins: BinMapper,
+        growth: Growth,
+        margins: Floats | None,
+        members: int,
     ) -> FitResult:
         """Convert coded trees to a model; `growth` of the first member says how training went."""
         scores = trees.leaf_scores()

@@ -15,7 +15,6 @@ import numpy as np
 
 from carvegbm.attacker import Attacker
 from carvegbm.training.binning import BinMapper
-from carvegbm.training.dataset import Dataset
 from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, refit_leaves
 from carvegbm.training.robust.booster import CodedRows, RobustTrees
 from carvegbm.training.robust.bounds import BoundTrainer
