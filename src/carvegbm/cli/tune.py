@@ -83,6 +83,7 @@ def tune(
     read = inputs.files_read(data=data, label=label, valid=valid, attacking=attacking)
     out = training.check_model_path(out, read)
     defence = training.defence_parameters(robust, certified, max_crowding, clean_loss)
+    from carvegbm.training.report import Trial
     from carvegbm.training.tuning import tune as search
 
     reading = training.Reading(label, zero_based, categorical)

@@ -132,7 +132,7 @@ class CodedRows:
 
     def score_bounds(self, model: RobustTrees) -> tuple[Floats, Floats]:
         """Bounds on all scores within reach: sums over trees of the extreme leaves in reach."""
-        low, high = _core.score_bounds(
+        found: Any = _core.score_bounds(
             self.rows,
             list(model.trees),
             list(model.outputs),
@@ -140,6 +140,7 @@ class CodedRows:
             model.bias,
             threads=self.threads,
         )
+        low, high = found
         return np.asarray(low), np.asarray(high)
 
     def worst_scores(self, model: RobustTrees) -> tuple[Floats, Floats]:
