@@ -71,6 +71,8 @@ class _Candidate:
     path: Iterator[tuple[Params, FitResult]] | None = None
     """Where further models of the same growth come from."""
     is_default: bool = False
+    is_small: bool = False
+    """Fitted with few rounds, to choose the configurations that are worth a full fit."""
 
 
 @dataclass
@@ -214,7 +216,9 @@ class Search:
         """Fit along a path and judge its first models, by default all; the last keeps the path."""
         path = trainer.fit_path(params, train, valid)
         rest = None if n_first is None else path
-        yield from self._judge(trainer, islice(path, n_first), valid, rest)
+        for each in self._judge(trainer, islice(path, n_first), valid, rest):
+            each.is_small = n_first is not None
+            yield each
 
     def _judge(
         self,
@@ -257,10 +261,11 @@ class Search:
 
     def _outcome(self, result: FitResult, valid: Dataset) -> Outcome:
         """Judge by the bounds that training kept; verify where there are none, or rows are few."""
-        if result.margins is None or len(valid) <= _VERIFIED_ROWS:
+        is_regression = self.spec.model.task == "regression"
+        if result.margins is None or (len(valid) <= _VERIFIED_ROWS and not is_regression):
             return self._verified(result, valid)
         ensemble = result.model.ensemble
-        if self.spec.model.task == "regression":
+        if is_regression:
             raw = ensemble.raw_score(valid.X, threads=self.spec.threads).reshape(-1)
             worst = np.abs(result.margins) + _rounding(ensemble)
             return Outcome(-((raw - valid.y) ** 2), -(worst**2))
@@ -302,8 +307,9 @@ class Search:
         more than a standard error of their difference; of candidates that close to the best, the
         most accurate.
         """
-        floor = self._floor()
-        able = [each for each in self._found if floor is None or each.outcome.clean.mean() >= floor]
+        full = [each for each in self._found if not each.is_small] or self._found
+        floor = self._floor(full)
+        able = [each for each in full if floor is None or each.outcome.clean.mean() >= floor]
         best = max(able, key=self._rank)
         if len(best.outcome.worst) < _MANY_ROWS:
             return best
@@ -331,10 +337,10 @@ class Search:
             return plain
         return best
 
-    def _floor(self) -> float | None:
+    def _floor(self, found: Sequence[_Candidate]) -> float | None:
         if self.clean_loss is None:
             return None
-        reached = max(float(each.outcome.clean.mean()) for each in self._found)
+        reached = max(float(each.outcome.clean.mean()) for each in found)
         plain = self.plain_accuracy
         if plain is None and self._plain is not None:
             plain = float(self._plain.outcome.clean.mean())
@@ -361,7 +367,7 @@ class Search:
         is_regression = self.spec.model.task == "regression"
         quality = "smallest worst error" if is_regression else "largest proven robustness"
         why = f"the {quality} {where}"
-        return TrainingReport(trials, chosen, why, self._floor(), plain_accuracy), result
+        return TrainingReport(trials, chosen, why, self._floor(self._found), plain_accuracy), result
 
 
 def _line(trial: Trial) -> str:
