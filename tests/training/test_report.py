@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from carvegbm.training.report import TrainingReport, Trial
 
@@ -22,14 +24,12 @@ def a_report():
     return TrainingReport([scout, best], best, "the best", 0.8, 0.91)
 
 
-def test_parameters_become_columns_and_blanks_where_a_trial_has_none(report):
+def test_parameters_that_differ_become_columns_and_the_others_stand_above(report):
     heading, first, second = report.rows()
-    assert heading == (
-        *("leaf_l2", "n_members", "trees", "leaves", "accuracy", "robustness", "seconds"),
-        "",
-    )
-    assert first == ("0.001", "", "3", "12", "0.9000", "0.6000", "0.2", "scout")
-    assert second == ("0.01", "4", "3", "12", "0.8500", "0.7000", "0.2", "chosen")
+    assert heading == ("leaf_l2", "trees", "leaves", "accuracy", "robust", "sec", "")
+    assert first == ("0.001", "3", "12", "0.9000", "0.6000", "0.2", "scout")
+    assert second == ("0.01", "3", "12", "0.8500", "0.7000", "0.2", "chosen")
+    assert report.common() == "n_members 4"
     assert str(report).splitlines()[-1] == "the best"
 
 
@@ -58,6 +58,34 @@ def test_the_chosen_trial_is_the_chosen_one_and_not_its_equal():
 def test_regressors_report_errors():
     found = trial({"leaf_l2": 0.1}, error=0.5, worst_error=0.75)
     heading, row = TrainingReport([found], found, "").rows()
-    assert heading[3:5] == ("error", "worst error")
-    assert row[3:5] == ("0.5000", "0.7500")
+    assert heading[2:4] == ("error", "worst")
+    assert row[2:4] == ("0.5000", "0.7500")
     assert found.to_dict()["worst error"] == 0.75
+
+
+def test_the_plain_trial_is_marked_and_makes_no_columns():
+    plain = trial({"budget_share": 0.0, "leaf_l2": None}, accuracy=0.9, robustness=0.2)
+    robust = trial({"budget_share": 1.0, "leaf_l2": 0.1}, accuracy=0.8, robustness=0.6)
+    report = TrainingReport([robust, plain], robust, "")
+    assert report.plain is plain
+    assert [row[-1] for row in report.rows()] == ["", "chosen", "plain"]
+    assert report.rows()[0][0] == "trees"
+    assert dict(report.summary())["proven robustness"] == "0.6000 (plain model 0.2000)"
+
+
+@given(st.data())
+def test_tables_of_robust_trials_fit_into_80_columns(data):
+    values = {
+        "n_members": st.sampled_from([1, 3]),
+        "ordered": st.booleans(),
+        "budget_share": st.sampled_from([0.0, 0.75, 1.0]),
+        "max_crowding": st.sampled_from([0.125, None]),
+        "rounds": st.integers(1, 999),
+        "leaf_l2": st.sampled_from([0.00025, 0.001, None]),
+    }
+    found = [
+        trial(data.draw(st.fixed_dictionaries(values)), accuracy=0.5, robustness=0.5)
+        for _ in range(4)
+    ]
+    lines = str(TrainingReport(found, found[0], "")).splitlines()
+    assert max(map(len, lines)) <= 80

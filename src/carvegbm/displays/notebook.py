@@ -104,7 +104,7 @@ def verification_html(totals: VerificationTotals) -> str:
 def training_html(report: Any) -> str:
     """A training report or a tuning: a row per trial, the chosen one in bold, and why it was."""
     headings, *rows = report.rows()
-    bold = [i for i, row in enumerate(rows) if row[-1] == "chosen"]
+    bold = [i for i, trial in enumerate(report.trials) if trial is report.chosen]
     shown = list(range(min(len(rows), _TRIALS)))
     shown += [i for i in bold if i >= _TRIALS]
     note = "" if len(shown) == len(rows) else _line(f"{len(shown):,} of {len(rows):,} trials")
@@ -112,7 +112,8 @@ def training_html(report: Any) -> str:
         _heading(type(report).__name__, f"{len(rows):,} trials, measured on validation data")
         + _table(headings, [rows[i] for i in shown], bold=[shown.index(i) for i in bold])
         + note
-        + _line(getattr(report, "why", ""))
+        + _line(report.common())
+        + _line(report.why)
     )
 
 

@@ -1,7 +1,6 @@
-"""Training as points: every trial's robustness against its accuracy, and which one was chosen.
+"""Plot the trials of a training report: robustness over accuracy, with the chosen one marked.
 
-Comes in: a `TrainingReport`, or a `Tuning`. Goes out: a point per trial; of regressors, both
-errors.
+Of a regression, both errors.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from carvegbm.displays import drawing
 from carvegbm.errors import CarveError, shown
 
 if TYPE_CHECKING:
-    from carvegbm.training.report import Trial
+    from carvegbm.training.report import TrainingReport, Trial
 
 __all__ = ["TrainingDisplay"]
 
@@ -31,7 +30,7 @@ class TrainingDisplay:
     labels : sequence of str
         What was tried, in words.
     notes : sequence of str
-        A word about each, such as "scout".
+        A word about each, such as "plain" or "scout".
     floor, plain_accuracy : float or None
         The smallest accuracy that was acceptable, and that of plain LightGBM.
 
@@ -94,8 +93,8 @@ class TrainingDisplay:
         return cls(
             measures=[trial.measures for trial in trials],
             chosen=next(i for i, trial in enumerate(trials) if trial is chosen),
-            labels=_labels(trials),
-            notes=[trial.note for trial in trials],
+            labels=_labels(report),
+            notes=[trial.mark for trial in trials],
             floor=report.floor,
             plain_accuracy=report.plain_accuracy,
         )
@@ -139,7 +138,7 @@ class TrainingDisplay:
         for note in sorted(set(self.notes)):
             these = [m for m, own in zip(self.measures, self.notes, strict=True) if own == note]
             look: dict[str, Any] = {"color": drawing.SERIES[0], "s": 42, "zorder": 3}
-            if note:  # a small way of training: a hollow mark
+            if note:  # such as "plain": a hollow mark
                 look |= {"facecolors": "none", "edgecolors": drawing.SERIES[0]}
                 look.pop("color")
             look["label"] = drawing.literal(note or "trial")
@@ -185,12 +184,13 @@ class TrainingDisplay:
                 )
 
 
-def _labels(trials: Sequence[Trial]) -> list[str]:
-    """What was tried, in words: what tells one trial from others."""
-    rows = [trial.columns() for trial in trials]
-    names = dict.fromkeys(name for trial in trials for name in trial.parameters)
-    telling = [name for name in names if len({row.get(name) for row in rows}) > 1]
+def _labels(report: TrainingReport) -> list[str]:
+    """Return per trial the parameters that distinguish it from the others."""
+    telling = report.telling()
     return [
-        ", ".join(f"{name} {row[name]}" for name in telling if name in row) or f"trial {i}"
-        for i, row in enumerate(rows)
+        "plain model"
+        if trial.is_plain
+        else ", ".join(f"{name} {row[name]}" for name in telling if name in row) or f"trial {i}"
+        for i, trial in enumerate(report.trials)
+        for row in [trial.columns()]
     ]

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from carvegbm.attacker import OPTIONS, Attacker
 from carvegbm.ensemble import Ensemble, Task
 from carvegbm.errors import CarveError, DataError
+from carvegbm.progress import is_shown
 from carvegbm.training import inputs
 from carvegbm.training.columns import AUTO, Columns, categorical_positions, known_categories
 from carvegbm.training.dataset import Dataset
@@ -177,8 +178,9 @@ class Estimator(Parameterised):
         return inputs.resolve_attacker(given, self.n_features_in_, names, categories)
 
     def _log(self) -> Callable[[str], None]:
-        """Return the function that logs trials: it prints a line if `verbose`."""
-        return print_line if self.verbose else lambda _: None
+        """Return the function that logs trials: verbose=1 prints them where there is no bar."""
+        is_printed = self.verbose > 1 or (self.verbose and not is_shown())
+        return print_line if is_printed else lambda _: None
 
     def _plain_accuracy(
         self, spec: TrainSpec, data: Dataset, clean_loss: float | None, known: float | None

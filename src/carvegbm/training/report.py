@@ -1,8 +1,9 @@
-"""What training tried and chose, as values and as a table, and its progress meanwhile."""
+"""Training reports: the trials and the chosen one, as values and as a table; progress output."""
 
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -20,6 +21,35 @@ __all__ = ["Reporter", "TrainingReport", "Trial", "aligned", "print_line", "show
 
 _ROUNDS_PER_LINE = 50
 
+_WIDTH = 80  # of a table of trials, in characters
+_HEADINGS = {
+    "n_members": "members",
+    "budget_share": "budget",
+    "max_crowding": "crowding",
+    "min_child_samples": "min rows",
+    "learning_rate": "rate",
+    "n_estimators": "rounds",
+    "num_leaves": "size",
+    "robustness": "robust",
+    "worst error": "worst",
+    "seconds": "sec",
+}
+_SIZES = ("leaves", "sec", "trees")  # columns that a table which is too wide does without
+_WORDS = {
+    "n_members": "average of {} models",
+    "rounds": "{} rounds",
+    "n_estimators": "at most {} rounds",
+    "num_leaves": "at most {} leaves per tree",
+    "min_child_samples": "at least {} rows per leaf",
+    "learning_rate": "learning rate {}",
+    "budget_share": "{:.0%} of the budget",
+    "radius": "{:.1%} of the budget per feature",
+    "leaf_l2": "leaf_l2 {}",
+    "max_crowding": "max_crowding {}",
+}
+_UNSAID = {("n_members", 1), ("budget_share", 1.0), ("budget_share", 0.0)}
+_SWITCHES = {"ordered": "ordered splits", "refit": "refitted leaf scores"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
@@ -27,8 +57,8 @@ class Trial:
 
     `measures` are "accuracy" and "robustness"; for regression "error" and "worst error", root mean
     squares of which the second is at the worse end of the range within the attacker's reach.
-    `seconds` count from the start of its fit. A `note` is for example "scout": a small model,
-    trained to choose parameters.
+    `seconds` count from the start of its fit. `note` is "scout" for a small model that was trained
+    to choose parameters, "unfinished" after Ctrl-C or a time limit, and otherwise empty.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -60,6 +90,16 @@ class Trial:
         return self.measures["worst error"]
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the trial was grown as if there were no attacker, for comparison."""
+        return self.parameters.get("budget_share") == 0
+
+    @property
+    def mark(self) -> str:
+        """The note, or "plain"."""
+        return self.note or ("plain" if self.is_plain else "")
+
+    @property
     def ensemble(self) -> Ensemble:
         """The model, ready to be verified."""
         assert self.model is not None
@@ -75,6 +115,25 @@ class Trial:
         """Return the trial as plain values, without the model."""
         size = {"trees": self.trees, "leaves": self.leaves, "seconds": self.seconds}
         return {**self.parameters, **self.measures, **size, "note": self.note}
+
+    def describe(self) -> str:
+        """Return the parameters in words, with the size of the model.
+
+        Examples
+        --------
+        >>> found = {"n_members": 3, "rounds": 40, "ordered": True, "leaf_l2": 0.001}
+        >>> Trial(parameters=found, measures={}, trees=120, leaves=1500, seconds=1).describe()
+        '120 trees, 1,500 leaves: average of 3 models, 40 rounds, ordered splits, leaf_l2 0.001'
+        """
+        words = ["plain model"] if self.is_plain else []
+        for name, value in self.parameters.items():
+            if name in _SWITCHES:
+                words += [_SWITCHES[name]] * bool(value)
+            elif value is not None and (name, value) not in _UNSAID:
+                text = _WORDS.get(name, f"{name} {{}}")
+                words.append(text.format(value if "%" in text else shown(value)))
+        size = f"{self.trees:,} trees, {self.leaves:,} leaves"
+        return ": ".join([size, ", ".join(words)] if words else [size])
 
     def columns(self) -> dict[str, str]:
         """Return the trial as text, by heading."""
@@ -118,9 +177,39 @@ class TrainingReport:
             "trials": [trial.to_dict() for trial in self.trials],
         }
 
+    @property
+    def plain(self) -> Trial | None:
+        """The plain model of the same size that the others are compared with, if there is one."""
+        return next((trial for trial in self.trials if trial.is_plain), None)
+
+    def telling(self) -> list[str]:
+        """Return the names of the parameters in which trials differ, the plain model aside."""
+        values: dict[str, set[str]] = {}
+        for trial in self.trials:
+            for name, value in {} if trial.is_plain else trial.parameters.items():
+                values.setdefault(name, set()).add(shown(value))
+        return [name for name, found in values.items() if len(found) > 1]
+
+    def common(self) -> str:
+        """Return the parameters that are no columns of the table, with their values."""
+        telling, found = self.telling(), {}
+        for trial in self.trials:
+            if not trial.is_plain:
+                found |= {n: shown(v) for n, v in trial.parameters.items() if n not in telling}
+        return ", ".join(f"{name} {value}" for name, value in found.items())
+
     def rows(self) -> list[tuple[str, ...]]:
-        """Return a table of text with a heading; trials have empty cells for missing parameters."""
+        """Return a table of text with a heading, at most 80 characters wide where that is possible.
+
+        Parameters in which trials differ are columns, with empty cells for trials without them; the
+        others are in `common`. The last column marks the chosen and the plain model.
+        """
+        telling = self.telling()
         found = [trial.columns() for trial in self.trials]
+        for trial, columns in zip(self.trials, found, strict=True):
+            for name in trial.parameters:
+                if name not in telling:
+                    del columns[name]
         headings: list[str] = []
         for columns in found:  # a new heading comes after its predecessor
             place = 0
@@ -128,12 +217,36 @@ class TrainingReport:
                 if name not in headings:
                     headings.insert(place, name)
                 place = headings.index(name) + 1
-        marks = ["chosen" if trial is self.chosen else trial.note for trial in self.trials]
-        lines = [
-            (*(columns.get(heading, "") for heading in headings), mark)
-            for columns, mark in zip(found, marks, strict=True)
+        marks = [
+            ", ".join(["chosen"] * (trial is self.chosen) + [trial.mark] * (trial.mark != ""))
+            for trial in self.trials
         ]
-        return [(*headings, ""), *lines]
+        table = [
+            [*(_HEADINGS.get(name, name) for name in headings), ""],
+            *(
+                [*(columns.get(name, "") for name in headings), mark]
+                for columns, mark in zip(found, marks, strict=True)
+            ),
+        ]
+        for name in _SIZES:
+            if name in table[0] and max(map(len, aligned(table))) > _WIDTH:
+                place = table[0].index(name)
+                table = [row[:place] + row[place + 1 :] for row in table]
+        return [tuple(row) for row in table]
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return the chosen trial in a few lines, with the figures of the plain model beside it."""
+        chosen, plain = self.chosen, self.plain
+        lines = [("chosen", chosen.describe())]
+        names = {"robustness": "proven robustness", "worst error": "worst error within reach"}
+        for name, value in chosen.measures.items():
+            beside = ""
+            if plain is not None and plain is not chosen:
+                beside = f" (plain model {plain.measures[name]:.4f})"
+            elif plain is None and name == "accuracy" and self.plain_accuracy is not None:
+                beside = f" (plain LightGBM {self.plain_accuracy:.4f})"
+            lines.append((names.get(name, name), f"{value:.4f}{beside}"))
+        return lines
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> TrainingDisplay:
         """Draw the trials, see `TrainingDisplay.from_report`."""
@@ -147,7 +260,8 @@ class TrainingReport:
         return training_html(self)
 
     def __str__(self) -> str:
-        return "\n".join([*aligned(self.rows()), self.why])
+        common = textwrap.wrap(self.common(), _WIDTH, break_long_words=False)
+        return "\n".join([*common, *aligned(self.rows()), self.why])
 
 
 def print_line(text: str) -> None:
@@ -199,11 +313,12 @@ class Reporter:
             print_line(f"round {done}: {self._last}")
 
     def finish(self, reason: str, done: int, kept: int) -> None:
-        """Report how training ended."""
+        """Report how training ended; on a terminal, remove the bar."""
         if not self._verbose:
             return
         if self._bar is not None:
             self._bar.stop()
+            return
         kept_text = f", kept the first {kept}" if kept != done else ""
         last = f"; {self._last}" if self._last else ""
         print_line(f"stopped after {done} rounds ({reason}){kept_text}{last}")

@@ -209,7 +209,7 @@ class Robust(Estimator):
             trainers.append(WitnessTrainer(spec, settings))
             if spec.model.task != "regression" and not folds:
                 certified = Certified(settings.max_crowding or MAX_CROWDING, None, None)
-                trainers.append(LargeSpreadTrainer(spec, certified))
+                trainers.append(LargeSpreadTrainer(replace(spec, verbose=0), certified))
         search = Search(spec, trainers, (plain, plain.plain_params()))
         search.clean_loss, search.plain_accuracy = settings.clean_loss, plain_accuracy
         seed = inputs.seed_from(self.random_state) or 0
