@@ -135,17 +135,22 @@ class Search:
         """The same by repeated cross-validation, for few rows."""
         configurations = self._configurations(len(rows))
         parts: dict[str, list[_Candidate]] = {}
+        folds = list(rows.folds(seed, self.spec.model.task != "regression"))
+        progress = None if self.spec.verbose else False
         try:
-            for train, valid in rows.folds(seed, self.spec.model.task != "regression"):
-                found = [
-                    each
-                    for trainer, params in configurations
-                    for each in self._fit(trainer, params, train, valid)
-                ]
-                for each in found:
-                    parts.setdefault(repr(each.params), []).append(each)
-                if self._stopped or self._out_of_time():
-                    break
+            with progress_bar(progress, len(folds) + 1, "training") as show:
+                for done, (train, valid) in enumerate(folds):
+                    found = [
+                        each
+                        for trainer, params in configurations
+                        for each in self._fit(trainer, params, train, valid)
+                    ]
+                    for each in found:
+                        parts.setdefault(repr(each.params), []).append(each)
+                    if self._stopped or self._out_of_time():
+                        break
+                    if show is not None:
+                        show(done + 1)
         except KeyboardInterrupt:
             if not parts:
                 raise
