@@ -17,7 +17,7 @@ from carvegbm.training.evaluation import EvalArguments
 from carvegbm.training.large_spread.trainer import MAX_CROWDING, Certified, LargeSpreadTrainer
 from carvegbm.training.model import ModelSpec
 from carvegbm.training.parameterised import LEARNING
-from carvegbm.training.parameters import main_name, unknown_parameter
+from carvegbm.training.parameters import check_max_crowding, main_name, unknown_parameter
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.robust.bounds import BoundTrainer
 from carvegbm.training.robust.search import Search

@@ -31,8 +31,8 @@ __all__ = ["Outcome", "Search"]
 
 Floats = npt.NDArray[np.float64]
 
-_VERIFIED_ROWS = 1000  # validation rows on which models without bounds are verified
-_VERIFY_SECONDS = 1.0  # per row; a row that is not decided counts as not robust
+_VERIFIED_ROWS = 600  # validation rows on which models are verified
+_VERIFY_SECONDS = 0.5  # per row; a row that is not decided counts as not robust
 _MANY_ROWS = 2000  # validation rows: enough to prefer the default unless another is clearly better
 _REFIT_ON_ALL = 100_000  # with more training rows, the chosen model is not fitted again on all
 _UNFINISHED = ("interrupted", "time limit")
