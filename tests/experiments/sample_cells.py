@@ -95,8 +95,8 @@ def trained(
     criterion = criterion or ("robustness" if certified else "accuracy")
     trials = []
     for position, n in enumerate(LEAVES):
-        for max_crowding in (0.06, None) if certified else (None,):
-            off = abs(position - 1) * 0.008 + (0 if max_crowding or not certified else 0.02)
+        for quietness in (0.06, None) if certified else (None,):
+            off = abs(position - 1) * 0.008 + (0 if quietness or not certified else 0.02)
             trial: dict[str, Any] = {
                 "num_leaves": n,
                 "trees": 200 - 30 * position,
@@ -106,7 +106,7 @@ def trained(
                 "robustness": robustness - off,
             }
             if certified:
-                trial |= {"max_crowding": max_crowding, "refit": True}
+                trial |= {"quietness": quietness, "refit": True}
             trials.append(trial)
     result = {
         "accuracy": accuracy,
@@ -122,7 +122,7 @@ def trained(
         "candidates": trials,
     }
     if certified:
-        result |= {"max_crowding": 0.06, "refit": True, "why": "the most robust above the floor"}
+        result |= {"quietness": 0.06, "refit": True, "why": "the most robust above the floor"}
     names = {"dataset": name, "norm": norm, "budget": budget, "criterion": criterion}
     return cell(kind, result, leaves=LEAVES, **names, **configuration)
 

@@ -170,12 +170,12 @@ def test_certified_training_takes_the_most_robust_model_that_is_accurate_enough(
     found = results(whole, "certified")
     assert found
     for result in found:
-        assert len(result["candidates"]) == 6  # two numbers of leaves, three of max_crowding
+        assert len(result["candidates"]) == 6  # two numbers of leaves, three of quietness
         floor = float(re.search(r"as accurate as (0\.\d+)", result["why"])[1])
         able = [c for c in result["candidates"] if c["validation_accuracy"] >= floor - 5e-5]
         best = max(c["validation_robustness"] for c in able)
         assert result["validation_robustness"] == best
-        names = ("num_leaves", "max_crowding", "refit")
+        names = ("num_leaves", "quietness", "refit")
         chosen = [c for c in able if all(c[name] == result[name] for name in names)]
         assert chosen[0]["robustness"] == result["robustness"]
 

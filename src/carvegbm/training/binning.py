@@ -48,7 +48,7 @@ _LATTICE_TOLERANCE = 1e-3  # of a value from its lattice point, in steps (float3
 _MAX_REACH_BINS = 2048  # per feature, before `ReachBins.choose`
 _MERGE_DISTANCE = 1e-6  # ends this close, in ranges of the feature, are taken for one
 _HEAVY_SHARE = 0.25  # of the chosen reach bins: those beside the most frequent ends
-_MAX_CATEGORIES, _MIN_CATEGORY_ROWS = 255, 3
+_CATEGORY_LIMITS = 255, 3  # most categories of a feature, least rows of a category
 _MAX_BINS_WITH_MISSING = 254  # one code of a byte is that of missing values
 
 
@@ -56,16 +56,9 @@ _MAX_BINS_WITH_MISSING = 254  # one code of a byte is that of missing values
 class BinMapper:
     """Candidate thresholds per feature, ascending, and the codes of rows.
 
-    Attributes
-    ----------
-    thresholds : tuple of arrays, one per feature
-        Empty for features that are categorical, or constant in the training rows.
-    lower, upper : array (n_features,)
-        Smallest and largest value in the training rows.
-    missing : frozenset of int
-        Numeric features with missing values in the training rows.
-    categories : mapping from feature to array
-        The categories of a categorical feature that splits can name, ascending.
+    `lower` and `upper` are the smallest and largest values in the training rows, `missing` the
+    numeric features with missing values there. `categories` are those that splits can name, per
+    categorical feature, ascending; such features have no thresholds.
     """
 
     thresholds: tuple[Floats, ...]
@@ -131,10 +124,7 @@ def category_codes(column: Floats, known: Ints) -> Ints:
 
 
 def _frequent_categories(values: Floats, counts: Ints, most: int, min_rows: int) -> Ints:
-    """At most `most` categories of at least `min_rows` rows, the most frequent ones; ascending.
-
-    As in LightGBM, the two most frequent ones are kept however rare they are.
-    """
+    """The most frequent categories, ascending; as in LightGBM, the first two however rare."""
     numbers = category_numbers(values)
     valid = numbers >= 0
     found, places = np.unique(numbers[valid], return_inverse=True)
@@ -175,14 +165,12 @@ def _collect(
     threads: int,
     *,
     categorical: Collection[int] = (),
-    max_categories: int = _MAX_CATEGORIES,
-    min_category_rows: int = _MIN_CATEGORY_ROWS,
+    category_limits: tuple[int, int] = _CATEGORY_LIMITS,
     missing: frozenset[int] | None = None,
 ) -> BinMapper:
-    """Build the bins of all columns; the loop that every way to choose thresholds shares.
+    """Build the bins of all columns; `choose` returns the thresholds of a numeric feature.
 
-    `choose` returns the thresholds of a numeric feature; `missing` replaces the features with
-    missing values found in X.
+    `missing` replaces the features with missing values found in X.
     """
     n_features = X.shape[1]
     thresholds: list[Floats] = [np.empty(0)] * n_features
@@ -199,8 +187,7 @@ def _collect(
             with_missing.append(feature)
         values, counts = values[:n_numbers], counts[:n_numbers]
         if feature in categorical:
-            limits = max_categories, min_category_rows
-            categories[feature] = _frequent_categories(values, counts, *limits)
+            categories[feature] = _frequent_categories(values, counts, *category_limits)
         elif n_numbers:
             lower[feature], upper[feature] = values[0], values[-1]
             thresholds[feature] = choose(feature, _Values(values, counts, any_missing))
@@ -233,9 +220,9 @@ def quantile_bins(
     than `min_data_in_bin` rows are merged. With more than `sample` rows, that many are drawn.
     A categorical feature keeps its `max_bin` most frequent categories of that many rows.
 
-    A threshold is the mean of the two values it separates, except for values on a grid (pixel
-    levels, counts): there it is the middle of the nearest grid cell, because unseen instances would
-    otherwise lie exactly on it. `grids` gives the steps that are known; the others are detected.
+    A threshold is the mean of the two values it separates. On a grid (pixel levels, counts) it is
+    the middle of the nearest cell: unseen instances would otherwise lie exactly on it. `grids` are
+    the steps that are known; the others are detected.
 
     Examples
     --------
@@ -264,8 +251,7 @@ def quantile_bins(
         choose,
         threads,
         categorical=categorical,
-        max_categories=max_bin,
-        min_category_rows=min_data_in_bin,
+        category_limits=(max_bin, min_data_in_bin),
         missing=missing,
     )
     common = _common_step(steps)
@@ -312,10 +298,7 @@ def _remainders(values: Floats, step: float) -> Floats:
 
 
 def _common_step(steps: list[float | None]) -> float | None:
-    """The finest step of all features, if every feature's step is a multiple of it.
-
-    A pixel seen at two levels only has a coarse step of its own; the image's step is finer.
-    """
+    """The finest step, if all are multiples of it: a pixel may show two of an image's levels."""
     known = np.array([step for step in steps if step is not None])
     if len(known) == 0 or len(known) < len(steps) / 2:
         return None
@@ -340,8 +323,7 @@ def _cut_positions(counts: Ints, most: int, min_rows: int) -> Ints:
             cuts = cuts[np.linspace(0, len(cuts) - 1, most).round().astype(np.int64)]
     below = np.cumsum(counts)[cuts]
     if len(cuts) and np.diff(below, prepend=0, append=counts.sum()).min() < min_rows:
-        kept: list[int] = []
-        rows = 0
+        kept, rows = [], 0
         for cut, total in zip(cuts.tolist(), below.tolist(), strict=True):
             if total - rows >= min_rows and counts.sum() - total >= min_rows:
                 kept.append(cut)
@@ -377,11 +359,7 @@ def _between(lower: Floats, upper: Floats, step: float | None) -> Floats:
 
 @dataclass(frozen=True)
 class ReachBins:
-    """Thresholds between the ends of the attacker's reach, to choose from.
-
-    `weight` is the number of rows that end at the more frequent of the two ends beside each
-    threshold; see `crowding` for the other.
-    """
+    """Thresholds to choose from; `weight` counts rows at the heavier of the ends beside each."""
 
     bins: BinMapper
     weight: list[Floats]
@@ -406,9 +384,9 @@ class ReachBins:
 def reach_bins(rows: Dataset, rule: ExclusionRule, threads: int = 1) -> ReachBins:
     """Place thresholds between the ends of what an attacker of norm inf can reach.
 
-    A row with value x can be anywhere in [x - r, x + r]. What a split does to the rows changes only
-    where a threshold passes one of these ends. With a step, at most one threshold lies between two
-    multiples. Categories and one-hot groups that the attacker can exchange get no split.
+    What a split does to the rows, each anywhere in [x - r, x + r], changes only at these ends. With
+    a step, at most one threshold lies between two multiples. Categories and one-hot groups that the
+    attacker can exchange get no split.
 
     Examples
     --------
@@ -496,9 +474,8 @@ def _spread_out(weight: Floats, most: int) -> Ints:
 def even_bins(X: Any, most: int, threads: int = 1, rule: ExclusionRule | None = None) -> BinMapper:
     """Choose at most `most` thresholds per feature, half of them between neighbouring values.
 
-    The others are evenly spaced between the smallest and the largest value. An attacker that shares
-    its budget among features pays for the distance it moves a value, so that many small steps of a
-    model spread over the whole range leave it least. `rule` names the features that have a step,
+    The others are evenly spaced: an attacker that shares its budget among features gains least from
+    small steps of a model spread over the whole range. `rule` names the features that have a step,
     are categorical or belong to one-hot groups.
 
     Examples
@@ -523,8 +500,6 @@ def even_bins(X: Any, most: int, threads: int = 1, rule: ExclusionRule | None = 
 
 def _even_places(values: Floats, most: int) -> Floats:
     """Thresholds t, values[0] <= t < values[-1]."""
-    if len(values) == 1:
-        return np.empty(0)
     between = values[:-1] / 2 + values[1:] / 2
     half = max(1, most // 2)
     if len(between) > half:

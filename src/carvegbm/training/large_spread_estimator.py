@@ -1,8 +1,4 @@
-"""Large-spread training as an estimator does it, plain or certified: parameters, and the fit.
-
-Comes in: checked rows and labels. Goes out: a model whose thresholds of one feature in two trees
-are more than 2 * budget * scale apart, and how it came about.
-"""
+"""Base class of the large-spread estimators: parameters and fit, plain or certified."""
 
 from __future__ import annotations
 

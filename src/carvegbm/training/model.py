@@ -118,9 +118,8 @@ class GrownTree:
         codes = np.minimum(numbers("threshold"), _MAX_CODE).astype(_INTEGER)
         sets = _read_sets(fields, feature, types, codes, open_thresholds)
         position, missing_code = np.zeros_like(feature), {}
-        for split, (f, code) in enumerate(zip(feature.tolist(), codes.tolist(), strict=True)):
-            if split in sets:
-                continue
+        for split in sorted({*range(len(feature))} - sets.keys()):
+            f, code = int(feature[split]), int(codes[split])
             n_thresholds = len(open_thresholds.thresholds[f])
             if f in open_thresholds.missing:
                 missing_code[split] = n_thresholds + 1
@@ -299,8 +298,7 @@ def _read_sets(
 ) -> dict[int, CategorySet]:
     """Read the sets of a tree on codes, by split.
 
-    Code c is in a set iff bit c % 32 of its word c // 32 is set; set i of a tree has the words
-    boundaries[i] to boundaries[i + 1].
+    Code c is in a set iff bit c % 32 of its word c // 32 is set; set i starts at bounds[i].
     """
     found = {}
     for split in np.flatnonzero(types & _CATEGORICAL).tolist():
@@ -379,11 +377,10 @@ class GBDTModel:
 
     def with_scores(self, scores: Floats) -> GBDTModel:
         """Return the same trees with other scores, of shape (n_leaves, n_outputs)."""
+        parts, n_outputs = np.split(scores, self._ends()), self.spec.n_outputs
         trees = [
-            replace(tree, value=own[:, index % self.spec.n_outputs])
-            for index, (tree, own) in enumerate(
-                zip(self.trees, np.split(scores, self._ends()), strict=True)
-            )
+            replace(tree, value=parts[index][:, index % n_outputs])
+            for index, tree in enumerate(self.trees)
         ]
         return replace(self, trees=trees)
 
@@ -490,15 +487,12 @@ def _header_fields(text: str) -> dict[str, str]:
 
 
 def stored_scores(scores: Floats) -> Floats:
-    """Return scores as LightGBM stores them: magnitudes within its zero zone become 0."""
+    """Return scores as LightGBM stores them: those in its zero zone are 0."""
     return np.where(np.abs(scores) <= ZERO_ZONE, 0.0, scores)
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Return feature names that LightGBM's text can hold, all different.
-
-    Spaces and the characters that structure JSON become underscores; a name that is taken gets its
-    position appended.
+    """Return names that LightGBM's text can hold, all different: without spaces and JSON's signs.
 
     Examples
     --------

@@ -46,10 +46,7 @@ _WHOLE_DATA: Mapping[str, Any] = {
 class Rounds(ABC):
     """Grows one round of trees at a time; `table` and `open` change with every tree.
 
-    Attributes
-    ----------
-    trees : list of GrownTree
-        The trees whose sum is LightGBM's score of a row.
+    The sum of `trees` is LightGBM's score of a row.
     """
 
     _overrides: Mapping[str, Any] = {}  # LightGBM gets these in place of the user's parameters
