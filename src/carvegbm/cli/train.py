@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from carvegbm.keeping.journal import check_unfinished
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker
     from carvegbm.instances.tabular import Table
+    from carvegbm.training.report import TrainingReport
 
 Data = Annotated[
     str,
@@ -36,7 +38,7 @@ Valid = Annotated[
     str | None,
     typer.Option(
         metavar="DATA",
-        help="Validation data; where some are needed, by default a fifth is split off.",
+        help="Validation data; by default, if training needs them, a part of DATA is split off.",
     ),
 ]
 LearningRate = Annotated[
@@ -82,7 +84,8 @@ Categorical = Annotated[
 Certified = Annotated[
     bool,
     typer.Option(
-        "--certified", help="Large-spread and robust: quiet thresholds and a robust refit."
+        "--certified",
+        help="Large-spread and robust: no crowded thresholds, and refitted leaf scores.",
     ),
 ]
 Robust = Annotated[
@@ -95,8 +98,8 @@ MaxCrowding = Annotated[
     str | None,
     typer.Option(
         metavar="T,…",
-        help="Shares of a class's rows near a threshold to try as limits, or none; of --robust and "
-        "--certified.",
+        help="Leave out thresholds with more than this share of a class's rows within the "
+        "attacker's reach; several values, or none, to try. Of --robust and --certified.",
     ),
 ]
 CleanLoss = Annotated[
@@ -109,6 +112,9 @@ CleanLoss = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show every trial, not only the chosen one.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -162,24 +168,32 @@ def train(
     label: options.Label = None,
     zero_based: options.ZeroBased = None,
     categorical: Categorical = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Of --robust: return the best model trained by then."),
+    ] = None,
     param: Parameter = None,
     seed: Seed = 0,
     threads: options.Threads = None,
     out: ModelOut = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     json: options.Json = False,
 ) -> None:
     """Train a model for exact verification: large-spread with LightGBM, or robust.
 
     Large-spread: after every tree, thresholds too close to its own are closed to later trees, so
-    that a proof takes a moment. --robust: trees are grown against the attacker. Either way the
-    model file is an ordinary LightGBM model.
+    that verification takes microseconds per row. --robust: trees are grown against the attacker,
+    and the most robust of several configurations is kept. Either way the model file is an ordinary
+    LightGBM model.
     """
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
     against = attacking.attacker()
     read = inputs.files_read(data=data, label=label, valid=valid, attacking=attacking)
     out = check_model_path(out, read)
     defence = defence_parameters(robust, certified, max_crowding, clean_loss)
+    if time_limit is not None and not robust:
+        raise CarveError(f"--time-limit {time_limit:g} has no meaning without --robust; drop it")
     validates = valid is not None or (not robust and (early_stopping is not None or certified))
     if metric is not None and robust:
         raise CarveError(f"--metric {metric} has no meaning with --robust; drop it")
@@ -196,9 +210,11 @@ def train(
         "learning_rate": learning_rate,
         "random_state": seed,
         "n_jobs": threads,
-        "verbose": 0 if quiet or json else 1,
+        "verbose": 0 if quiet or json else 2 if verbose else 1,
         **defence,
     }
+    if robust:
+        named["time_limit"] = time_limit
     model: Any = _estimator(task, robust)(**with_parameters(named, param))
     reading = Reading(label, zero_based, categorical)
     table = reading.table(data)
@@ -207,6 +223,7 @@ def train(
         stratify = task == "classification"
         table, held_out = with_validation(table, valid, reading, seed, stratify)
     warn_if_unscaled(table, against)
+    started = time.monotonic()
     model.fit(
         table.X,
         table.y,
@@ -215,6 +232,7 @@ def train(
         early_stopping_rounds=early_stopping,
         feature_names=table.feature_names,
     )
+    seconds = time.monotonic() - started
     finished = model.stopped_because_ != "interrupted"
     with finished_or_partial(out, finished) as written:
         model.save_model(written)
@@ -228,42 +246,48 @@ def train(
     rows = output.counted(len(table.y), "row")
     title = f"trained on {rows} for norm {against.norm} and budget {against.budget:g}"
     try:
-        _show(model, written, title, robust, held_out if finished else None, quiet, json)
+        document = _document(model, written, robust, held_out if finished else None)
+        document["seconds"] = round(seconds, 3)
+        if json:
+            output.print_json(document)
+        else:
+            _show(model, written, title, document, verbose)
         if not finished:
             raise KeyboardInterrupt
     except KeyboardInterrupt:
         raise output.Interrupted(kept) from None
 
 
-def _show(
-    model: Any,
-    path: Path,
-    title: str,
-    robust: bool,
-    held_out: Table | None,
-    quiet: bool,
-    json: bool,
-) -> None:
-    """Print the fitted model that was written to `path`: its trials, size and validation scores."""
-    report: Any = getattr(model, "training_report_", None)
+def _document(model: Any, path: Path, robust: bool, held_out: Table | None) -> dict[str, Any]:
+    """Return what --json prints about the fitted model that was written to `path`."""
+    report: TrainingReport | None = getattr(model, "training_report_", None)
     document = {"model": str(path), **describe(model, robust)}
-    if robust:  # as the choice was made: on rows that the model may have been trained on since
+    if robust and report is not None:  # the model may have been trained on these rows since
         document |= {f"validation {name}": v for name, v in report.chosen.measures.items()}
     elif held_out is not None:
         document |= judge(model, held_out)
-    if json:
-        if report is not None:
-            document["training report"] = report.to_dict()
-        output.print_json(document)
-        return
-    if report is not None:
-        rows = report.rows()
-        output.print_table("trials, on validation data", rows, ">" * len(rows[0]))
-        if not quiet:
-            output.note(f"chosen: {report.why}")
-    output.print_table(title, [(key, shown(value)) for key, value in document.items()])
+    return document if report is None else {**document, "training report": report.to_dict()}
+
+
+def _show(model: Any, path: Path, title: str, document: dict[str, Any], verbose: bool) -> None:
+    """Print a summary of the fitted model, after its trials if `verbose`."""
+    report: TrainingReport | None = getattr(model, "training_report_", None)
+    if report is None:
+        lines = [(key, shown(value)) for key, value in document.items() if key not in _LAST]
+    else:
+        if verbose:
+            show_trials(report)
+        lines = report.summary()
+        if model.stopped_because_ in ("interrupted", "time limit"):
+            lines.append(("stopped because", model.stopped_because_))
+        if "spread" in document:
+            lines.append(("spread", shown(document["spread"])))
+    output.print_table(title, [*lines, *outcome(document["seconds"], path)])
     if hasattr(model, "classes_"):
         say_classes(path, model.classes_)
+
+
+_LAST = ("model", "seconds")  # shown last
 
 
 def _estimator(task: str, robust: bool) -> Any:
@@ -413,8 +437,21 @@ def with_validation(
     )
 
 
+def show_trials(report: TrainingReport) -> None:
+    """Print the trials of a report, and why one was chosen."""
+    output.say("trials, measured on validation rows")
+    for line in str(report).splitlines():
+        output.say(f"  {line}".rstrip())
+    output.say()
+
+
+def outcome(seconds: float, path: Path) -> list[tuple[str, str]]:
+    """Return the last lines of a summary."""
+    return [("time", f"{seconds:.1f} s"), ("file", str(path))]
+
+
 def describe(model: Any, robust: bool) -> dict[str, Any]:
-    """A fitted model in a few words; its spread where training cares for it."""
+    """Return the size of a fitted model, and its spread unless it is robust."""
     from carvegbm import spread
 
     return {

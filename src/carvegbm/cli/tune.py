@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,6 +12,9 @@ from carvegbm.cli import train as training
 from carvegbm.cli.shared import inputs, options, output
 from carvegbm.errors import CarveError
 from carvegbm.keeping.files import finished_or_partial
+
+if TYPE_CHECKING:
+    from carvegbm.training.report import Trial
 
 
 def add_to(app: typer.Typer) -> None:
@@ -72,6 +77,7 @@ def tune(
     threads: options.Threads = None,
     out: training.ModelOut = None,
     quiet: training.Quiet = False,
+    verbose: training.Verbose = False,
     json: options.Json = False,
 ) -> None:
     """Train large-spread or robust models of several sizes and keep the best.
@@ -83,21 +89,31 @@ def tune(
     read = inputs.files_read(data=data, label=label, valid=valid, attacking=attacking)
     out = training.check_model_path(out, read)
     defence = training.defence_parameters(robust, certified, max_crowding, clean_loss)
-    from carvegbm.training.report import Trial
-    from carvegbm.training.tuning import tune as search
+    from carvegbm.progress import is_shown, progress_bar
+    from carvegbm.training import tuning
 
     reading = training.Reading(label, zero_based, categorical)
     table, held_out = training.with_validation(reading.table(data), valid, reading, seed)
     training.warn_if_unscaled(table, against)
 
+    sizes = _leaves(leaves)
+    if sizes is None:
+        sizes = [*_default_leaves(tuning, robust, certified)]
+    done = 0
+
     def report(trial: Trial) -> None:
-        columns = ", ".join(f"{name} {value}" for name, value in trial.columns().items())
-        output.note(columns)
+        nonlocal done
+        done += 1
+        if tick is not None:
+            tick(done)
+        elif not quiet and not json:
+            columns = ", ".join(f"{name} {value}" for name, value in trial.columns().items())
+            output.note(columns)
 
     named: dict[str, Any] = {
         **dict.fromkeys(("scale", "features", "bounds")),
         **attacking.arguments(),
-        "grid": None if leaves is None else {"num_leaves": _leaves(leaves)},
+        "grid": {"num_leaves": sizes},
         "n_estimators": trees,
         "learning_rate": learning_rate,
         "early_stopping_rounds": early_stopping,
@@ -106,22 +122,30 @@ def tune(
         "robust": robust,
         **defence,
     }
-    result = search(
-        table.X,
-        table.y,
-        valid=(held_out.X, held_out.y),
-        criterion=criterion,
-        on_trial=None if quiet or json else report,
-        feature_names=table.feature_names,
-        **training.with_parameters(named, param),
-    )
+    parameters = training.with_parameters(named, param)
+    started = time.monotonic()
+    progress = False if quiet or json or not is_shown() else None
+    with progress_bar(progress, len(sizes) + 1, "tuning") as tick:
+        result = tuning.tune(
+            table.X,
+            table.y,
+            valid=(held_out.X, held_out.y),
+            criterion=criterion,
+            on_trial=report,
+            feature_names=table.feature_names,
+            **parameters,
+        )
+    seconds = time.monotonic() - started
     with finished_or_partial(out, not result.interrupted) as written:
         result.estimator.save_model(written)
     if json:
-        output.print_json({"model": str(written), **result.to_dict()})
+        document = {"model": str(written), **result.to_dict(), "seconds": round(seconds, 3)}
+        output.print_json(document)
     else:
-        rows = result.rows()
-        output.print_table(f"{written}: {result.why}", rows, align=">" * len(rows[0]))
+        if verbose:
+            training.show_trials(result)
+        lines = [*result.summary(), *training.outcome(seconds, written)]
+        output.print_table(result.why, lines)
         training.say_classes(written, result.estimator.classes_)
     if result.interrupted:
         raise output.Interrupted(
@@ -130,7 +154,15 @@ def tune(
         )
 
 
-def _leaves(text: str) -> list[Any]:
+def _default_leaves(tuning: Any, robust: bool, certified: bool) -> Sequence[int]:
+    if robust:
+        return tuning.ROBUST_LEAVES
+    return tuning.CERTIFIED_LEAVES if certified else tuning.LEAVES
+
+
+def _leaves(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
