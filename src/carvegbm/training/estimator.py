@@ -206,6 +206,8 @@ class Estimator(Parameterised):
             )
         elif self.stopped_because_ == "interrupted":
             reason = "training was interrupted before the first split"
+        elif self.stopped_because_ == "time limit":
+            reason = "the time limit had passed before the first split; raise time_limit"
         else:
             reason = self._why_constant()
         warnings.warn(f"the model is constant: {reason}", UserWarning, stacklevel=4)

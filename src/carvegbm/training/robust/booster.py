@@ -76,7 +76,10 @@ class RobustTrees:
 
     def leaf_scores(self) -> list[Floats]:
         """The scores of every tree, with the bias in those of each output's first tree."""
-        return np.split(self.values + self.bias_parts()[0], self.offsets[1:-1])
+        if not self.trees:
+            return []
+        parts = np.split(self.values + self.bias_parts()[0], self.offsets[1:-1])
+        return parts[: len(self.trees)]  # one empty part if there are no trees
 
     def bias_parts(self) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Per leaf, the bias that `leaf_scores` adds, the number of the leaf, and its output."""

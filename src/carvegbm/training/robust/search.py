@@ -165,6 +165,7 @@ class Search:
             )
             self._keep([_Candidate(same[0].trainer, same[0].params, None, outcome, trial)])
         best = self._choice(None)
+        best.trainer.spec = replace(best.trainer.spec, deadline=None)  # there is no other model
         _, result = next(best.trainer.fit_path(best.params, rows, None))
         return self._report(best, "by cross-validation", result)
 
