@@ -282,7 +282,7 @@ def _show(model: Any, path: Path, title: str, document: dict[str, Any], verbose:
             lines.append(("stopped because", model.stopped_because_))
         if "spread" in document:
             lines.append(("spread", shown(document["spread"])))
-    output.print_table(title, [*lines, *outcome(document["seconds"], path)])
+    output.print_table(title, [*lines, *outcome(document["seconds"], path)], align="<<")
     if hasattr(model, "classes_"):
         say_classes(path, model.classes_)
 

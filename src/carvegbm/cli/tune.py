@@ -145,7 +145,7 @@ def tune(
         if verbose:
             training.show_trials(result)
         lines = [*result.summary(), *training.outcome(seconds, written)]
-        output.print_table(result.why, lines)
+        output.print_table(result.why, lines, align="<<")
         training.say_classes(written, result.estimator.classes_)
     if result.interrupted:
         raise output.Interrupted(

@@ -36,11 +36,11 @@ _HEADINGS = {
 }
 _SIZES = ("leaves", "sec", "trees")  # columns that a table which is too wide does without
 _WORDS = {
-    "n_members": "average of {} models",
+    "n_members": "{} models averaged",
     "rounds": "{} rounds",
     "n_estimators": "at most {} rounds",
     "num_leaves": "at most {} leaves per tree",
-    "min_child_samples": "at least {} rows per leaf",
+    "min_child_samples": "{} rows per leaf",
     "learning_rate": "learning rate {}",
     "budget_share": "{:.0%} of the budget",
     "radius": "{:.1%} of the budget per feature",
@@ -117,13 +117,13 @@ class Trial:
         return {**self.parameters, **self.measures, **size, "note": self.note}
 
     def describe(self) -> str:
-        """Return the parameters in words, with the size of the model.
+        """Return the parameters in words.
 
         Examples
         --------
         >>> found = {"n_members": 3, "rounds": 40, "ordered": True, "leaf_l2": 0.001}
         >>> Trial(parameters=found, measures={}, trees=120, leaves=1500, seconds=1).describe()
-        '120 trees, 1,500 leaves: average of 3 models, 40 rounds, ordered splits, leaf_l2 0.001'
+        '3 models averaged, 40 rounds, ordered splits, leaf_l2 0.001'
         """
         words = ["plain model"] if self.is_plain else []
         for name, value in self.parameters.items():
@@ -132,8 +132,7 @@ class Trial:
             elif value is not None and (name, value) not in _UNSAID:
                 text = _WORDS.get(name, f"{name} {{}}")
                 words.append(text.format(value if "%" in text else shown(value)))
-        size = f"{self.trees:,} trees, {self.leaves:,} leaves"
-        return ": ".join([size, ", ".join(words)] if words else [size])
+        return ", ".join(words) or "the only one"
 
     def columns(self) -> dict[str, str]:
         """Return the trial as text, by heading."""
@@ -237,7 +236,8 @@ class TrainingReport:
     def summary(self) -> list[tuple[str, str]]:
         """Return the chosen trial in a few lines, with the figures of the plain model beside it."""
         chosen, plain = self.chosen, self.plain
-        lines = [("chosen", chosen.describe())]
+        size = f"{chosen.trees:,} trees, {chosen.leaves:,} leaves"
+        lines = [("chosen", chosen.describe()), ("size", size)]
         names = {"robustness": "proven robustness", "worst error": "worst error within reach"}
         for name, value in chosen.measures.items():
             beside = ""

@@ -49,6 +49,12 @@ class Tuning(TrainingReport):
     criterion: str = field(kw_only=True)
     interrupted: bool = field(default=False, kw_only=True)
 
+    @property
+    def plain(self) -> Trial | None:
+        """The plain model that the chosen candidate was compared with, if it was."""
+        report = getattr(self.estimator, "training_report_", None)
+        return None if report is None else report.plain
+
     def to_dict(self) -> dict[str, Any]:
         """The table as plain values."""
         return {"criterion": self.criterion, **super().to_dict()}

@@ -206,6 +206,7 @@ class Search:
 
     def _keep(self, found: Iterable[_Candidate]) -> None:
         for each in found:
+            self.spec.log(_line(each.trial))
             if self.plain is not None and each.params.items() >= self.plain[1].items():
                 self._plain = each
             else:
@@ -248,7 +249,6 @@ class Search:
                 note="unfinished" if unfinished else "",
                 model=result.model,
             )
-            self.spec.log(_line(trial))
             yield _Candidate(trainer, params, result, outcome, trial, path)
             if unfinished:
                 self._stopped = result.stopped_because
