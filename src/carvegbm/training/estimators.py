@@ -1,8 +1,7 @@
-"""The estimators, as scikit-learn users know them.
+"""The public estimators, with scikit-learn's interface.
 
-Comes in: data as scikit-learn users have it. Goes out: predictions, and proofs about them against
-the attacker the model was trained for. `Robust*` grow trees against the attacker; `LargeSpread*`
-grow trees that can be checked at once, whatever their number.
+`Robust*` grow trees against the attacker. `LargeSpread*` grow large-spread ensembles, which are
+verified without a search.
 """
 
 from __future__ import annotations
@@ -39,23 +38,25 @@ class LargeSpreadClassifier(LargeSpread, Classifier):
     n_jobs : int, optional
         Threads; all cores by default.
     verbose : int, default 0
-        1: a progress bar on a terminal, a line per 50 rounds elsewhere.
+        1: a progress bar on a terminal; elsewhere a line per 50 rounds and, with `certified`, per
+        trial. 2: also a line per trial on a terminal.
     certified : bool, default False
-        Train for robustness as well: thresholds that training rows crowd around are left out, and
-        the leaf scores are refitted against the attacker. The first evaluation set serves as
-        validation data; without one, a stratified fifth is split off.
+        Train for robustness as well: leave out crowded thresholds, and refit the leaf scores
+        against the attacker. The first evaluation set serves as validation data; without one, a
+        stratified fifth is split off.
     max_crowding : float or None, or a sequence of these, default (0.03, 0.06, 0.12, 0.25, None)
-        Of certified training only, as `clean_loss`: without it, another value brings a warning.
-        Certified training leaves out thresholds with more than this share of a class's rows within
-        reach; None leaves out none. Of several, the one that does best with a few rounds is taken.
-        Norm 0 has no use for it.
+        Certified training leaves out thresholds whose crowding is larger. The crowding of a
+        threshold is the largest share of a class's training rows that the attacker can push across
+        it. None leaves out no threshold. Of several values, the best one with few rounds is taken.
+        It has no effect for norm 0, and a value other than the default brings a warning without
+        `certified`.
     clean_loss : float or None, default 0.01
-        How much accuracy on the validation data certified training may give up for robustness,
-        compared with plain LightGBM's, or with the most accurate trial's if that is less;
-        None: all of it.
+        Accuracy on the validation data that certified training may give up for robustness, compared
+        with plain LightGBM, or with the most accurate trial if that is less accurate; None: any. A
+        value other than the default brings a warning without `certified`.
     **lightgbm_parameters
-        Any other parameter of LightGBM, under any of its names; one that large-spread training
-        cannot honour is refused by name.
+        Any other parameter of LightGBM, under any of its names. Parameters that large-spread
+        training does not support are refused by name.
 
     Attributes
     ----------
@@ -115,68 +116,93 @@ class LargeSpreadRegressor(LargeSpread, Regressor):
 
 
 class RobustClassifier(Robust, Classifier):
-    """A gradient-boosted classifier that is trained to be robust, and proven so.
+    """A gradient-boosted classifier that is trained to be robust, with proven robustness.
 
-    Trees are grown against the attacker: a split counts rows where the attacker would push them,
-    and the scores of all leaves are fitted to worst cases. Of several models, the one with the
-    largest proven robustness on the validation data is kept. No condition restricts its thresholds;
-    verification is exact for any of them.
+    Trees are grown against the attacker: a split counts each row on the side where the attacker
+    would push it. Afterwards the scores of all leaves are refitted to the worst cases of the
+    training rows. `fit` compares several configurations and a plain model of the same size on
+    validation rows, and keeps the one with the largest proven robustness.
+
+    The search depends on the number of training rows and on the norm:
+
+    - Fewer than 2,000 rows, without `eval_set`: five-fold cross-validation, twice, with half and
+      all of the rounds. The best configuration is fitted on all rows.
+    - More rows: every configuration is first fitted with a sixth of the rounds. The two best are
+      fitted in full, and the best of them is refitted with further strengths of `leaf_l2`. With at
+      least 2,000 validation rows, another configuration has to be better than the default by more
+      than a standard error. Up to 100,000 rows, the chosen configuration is fitted once more on
+      all rows, unless `eval_set` is given.
+    - More than two classes: all leaf scores are refitted after every four rounds, and the models
+      after each refit are compared.
+    - Norms other than inf: trees are grown and refitted against norm inf with a share of the
+      budget, and several shares are compared; norm 0 grows them without an attacker. Then the leaf
+      scores are refitted at witnesses, the worst changes found for every row. For classes and at
+      least 2,000 rows, certified large-spread training is a further candidate.
 
     Parameters
     ----------
     norm, budget, scale, features, bounds, step, categories, one_hot
         The attacker to be robust against, see `carvegbm.Attacker`.
-    n_estimators : int, default 120
-        Rounds of boosting, of all members together. For more than two classes, where a round grows
-        a tree per class, 24; for norms other than inf, 360.
-    num_leaves, learning_rate, min_child_samples, reg_lambda
-        As in LightGBM, by default 32, 0.15, 10 and 1; for norms other than inf 8, 0.1, 10 and 1.
+    n_estimators : int, optional
+        Rounds of boosting, of all members together; by default 120, and 24 for more than two
+        classes, where a round grows a tree per class.
+    num_leaves, learning_rate, min_child_samples, reg_lambda : optional
+        As in LightGBM, by default 32, 0.15, 10 and 1; `num_leaves` is at most 256. With fewer than
+        2,000 rows, `min_child_samples` is 5 or 20 unless given.
     max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \
     reg_alpha
         As in LightGBM, with its defaults.
     colsample_bynode : float, optional
-        Share of the features that every split chooses from; chosen by `fit` unless given, as the
-        next four.
+        Share of the features that every split chooses from; 0.5 by default.
     max_bin : int, optional
-        Largest number of candidate thresholds per feature.
+        Largest number of candidate thresholds per feature, at most 127; by default 127, and 31 for
+        more than 100 features.
     n_members : int, optional
-        Models that differ in their seed alone, and share the rounds; the classifier is their
-        average.
+        Number of models that are averaged. They differ in their seed and share the rounds. By
+        default 3 for few rows, 1 for many, and both are tried in between.
     leaf_l2 : float or sequence of float, optional
-        L2 penalty on the leaf scores when all of them are fitted. Of several values, the best on
-        validation data is taken.
+        Strength of the L2 penalty on the leaf scores in the refit: a larger value keeps scores
+        closer to 0, so that no score rests on few rows. The best of several values is taken; by
+        default the values depend on the number of rows.
     max_crowding : float, None or a sequence of these, default "auto"
-        Thresholds with more than this share of a class's rows within reach are left out; None
-        leaves out none. Of several, the best on validation data is taken.
+        Leave out thresholds whose crowding is larger. The crowding of a threshold is the largest
+        share of a class's training rows that the attacker can push across it. None leaves out no
+        threshold. The best of several values is taken. "auto": None, and 0.35 for more than two
+        classes and at least 2,000 rows.
     clean_loss : float or None, default "auto"
-        How much accuracy on the validation data may be given up for robustness, compared with plain
-        LightGBM's, or with the most accurate trial's if that is less. "auto" and None: all of it.
+        Accuracy on the validation data that may be given up for robustness, compared with the plain
+        model, or with the most accurate trial if that is less accurate. "auto" and None: any.
     class_weight : dict or "balanced", optional
     random_state : int or RandomState, optional
     n_jobs : int, optional
         Threads; all cores by default. The model does not depend on their number.
     verbose : int, default 0
-        1: a progress bar on a terminal, and a line per trial.
+        1: a progress bar on a terminal, a line per trial elsewhere. 2: also a line per trial on a
+        terminal.
+    time_limit : float, optional
+        Seconds after which `fit` returns the best model so far.
     **lightgbm_parameters
         Other parameters of LightGBM are refused by name.
 
     Attributes
     ----------
     booster_ : lightgbm.Booster
-        Like any other: SHAP values, plots, treelite and ONNX work on it.
+        An ordinary Booster: SHAP values, plots, treelite and ONNX converters work on it.
     ensemble_ : carvegbm.Ensemble
     attacker_ : carvegbm.Attacker
     classes_ : array
     training_report_ : TrainingReport
         Every trial, what was chosen, and why.
-    stopped_because_ : {"rounds", "early stopping", "no thresholds left", "interrupted"}
+    stopped_because_ : {"rounds", "early stopping", "no thresholds left", "time limit", \
+    "interrupted"}
     n_iter_, best_iteration_ : int
         Number of rounds of every member, up to the last with a split; 0 for a constant.
     best_score_ : float or None
-        The loss of worst cases on the validation data after these rounds, where there are any.
+        The loss at the worst cases of the validation rows after these rounds. None after
+        cross-validation.
     evals_result_ : dict
-        The same after every round of the first member, by evaluation set: ``"worst_loss"``. Where
-        certified large-spread training did better (norms other than inf), both are its own.
+        The same after every round of the first member, by evaluation set: ``"worst_loss"``. If the
+        large-spread candidate was chosen (norms other than inf), both are those of its training.
 
     Examples
     --------
@@ -194,11 +220,12 @@ class RobustClassifier(Robust, Classifier):
 
 
 class RobustRegressor(Robust, Regressor):
-    """A gradient-boosted regressor that is trained for the worse end of what an attacker reaches.
+    """A gradient-boosted regressor that is trained against an attacker.
 
     Its loss is the squared error at the lowest or the highest prediction within the attacker's
-    reach, whichever is further from the truth. The parameters and attributes are those of
-    `RobustClassifier`; `clean_loss` and `class_weight` have no meaning here.
+    reach, whichever is further from the target. The search, the parameters and the attributes are
+    those of `RobustClassifier`; the trial with the smallest worst error is kept, `clean_loss` and
+    `class_weight` are refused, and large-spread training is no candidate.
 
     Examples
     --------

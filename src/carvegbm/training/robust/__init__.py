@@ -1,4 +1,10 @@
-"""Robust training of any ensemble: trees that are grown against an attacker.
+"""Robust training of ensembles of any shape: trees that are grown against an attacker.
 
-`settings` is what a user may say about it; `job` does the work.
+estimator   parameters and the fit
+settings    defaults and checks of parameters
+search      the configurations to compare, and the choice among them
+bounds      the trainer for norm inf: bounds per tree
+witnesses   the trainer for other norms: refit at witnesses
+trainer     what both trainers share
+booster     rows as codes, boosting rounds, losses of worst scores
 """
