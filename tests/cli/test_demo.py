@@ -15,7 +15,7 @@ import pytest
 from carvegbm.cli.shared import digits
 from carvegbm.cli.shared.digits import Comparison, Judged, Witness
 from carvegbm.training.large_spread.rounds import SingleOutputRounds
-from carvegbm.training.robust.growing import Grower
+from carvegbm.training.robust.trainer import Growth
 
 
 @pytest.fixture(autouse=True)
@@ -212,7 +212,7 @@ def test_json_is_one_document_with_a_result_per_attacker(
 def test_ctrl_c_ends_the_demo_with_130_and_leaves_nothing(
     cli: Any, ctrl_c_at: Any, tmp_path: Path
 ) -> None:
-    for grower, method in ((SingleOutputRounds, "grow"), (Grower, "round")):  # certified, robust
+    for grower, method in ((SingleOutputRounds, "grow"), (Growth, "round")):  # certified, robust
         with ctrl_c_at(grower, method, 5):
             code, out, err = cli("demo", "--threads", "1")
         assert (code, out, err) == (130, "", "carvegbm: interrupted\n")

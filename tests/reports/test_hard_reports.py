@@ -15,7 +15,7 @@ import carvegbm as cg
 from carvegbm.reports import asking
 from carvegbm.reports.page import html
 from carvegbm.reports.page.changes import before_and_after
-from carvegbm.training.robust.growing import Grower
+from carvegbm.training.robust.trainer import Growth
 from outlines import Outline
 from reports.documents import everything, plain
 
@@ -124,7 +124,7 @@ def test_ctrl_c_while_training_leaves_the_page_without_the_unfinished_model(
 ) -> None:
     model = fitted(LABELS)
     to, unfinished = tmp_path / "page.json", tmp_path / "page.json.partial"
-    with ctrl_c_at(Grower, "round", 5):
+    with ctrl_c_at(Growth, "round", 5):
         found = cg.report(model, ROWS, LABELS, ATTACKER, to, retrain=True, progress=False)
     assert found.interrupted
     assert list(tmp_path.iterdir()) == [unfinished]

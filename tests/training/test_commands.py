@@ -11,7 +11,7 @@ import pytest
 import carvegbm as cg
 from carvegbm.cli.app import run
 from carvegbm.training.large_spread.rounds import SingleOutputRounds
-from carvegbm.training.robust.growing import Grower
+from carvegbm.training.robust.trainer import Growth
 from training import problems
 
 
@@ -37,7 +37,7 @@ def make_files(tmp_path):
 
 
 TRAIN = ["train", "data.csv", "--budget", "0.02", "--threads", "1", "--trees", "20"]
-ROBUST = ["--robust", "-p", "pull=0.001", "-p", "n_members=1", "-p", "min_child_samples=5"]
+ROBUST = ["--robust", "-p", "leaf_l2=0.001", "-p", "n_members=1", "-p", "min_child_samples=5"]
 TUNE = ["tune", "data.csv", "--budget", "0.02", "--threads", "1", "--trees", "5"]
 
 
@@ -117,21 +117,10 @@ def test_certified_training_shows_its_trials_and_writes_the_chosen_one(files, ca
     assert captured.err == ""
 
 
-ROBUST = ["--robust", "-p", "leaf_l2=0.001", "-p", "n_members=1", "-p", "min_child_samples=5"]
-
-
 def test_robust_training_shows_its_trials_and_writes_the_chosen_one(files, capsys):
     X, y = files
-    command = [
-        *TRAIN,
-        *ROBUST,
-        "--max-crowding",
-        "none",
-        "--num-leaves",
-        "6",
-        "--valid",
-        "valid.csv",
-    ]
+    command = [*TRAIN, *ROBUST, "--max-crowding", "none", "--num-leaves", "6"]
+    command += ["--valid", "valid.csv"]
     assert run([*command, "--json", "-o", "m.txt"]) == 0
     document = json.loads(capsys.readouterr().out)
     report = document["training report"]
@@ -165,7 +154,7 @@ def test_robust_training_splits_validation_data_off_as_fit_does(capsys):
     [
         ([], SingleOutputRounds, "grow"),
         (["--certified"], SingleOutputRounds, "grow"),
-        (ROBUST, Grower, "round"),
+        (ROBUST, Growth, "round"),
     ],
     ids=["large-spread", "certified", "robust"],
 )

@@ -20,7 +20,7 @@ OPTIONS = {
     "early_stopping_rounds": 10,
     "n_jobs": 1,
 }
-ROBUST = {"robust": True, "pull": 0.001, "n_members": 1, "quietness": None}
+ROBUST = {"robust": True, "leaf_l2": 0.001, "n_members": 1, "max_crowding": None}
 KINDS = {"large-spread": {}, "certified": {"certified": True}, "robust": ROBUST}
 
 
