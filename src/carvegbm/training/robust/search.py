@@ -295,6 +295,8 @@ class Search:
             return Outcome(-((raw - rows.y) ** 2), -(worst**2))
         correct = self._correct(ensemble, rows)
         robust = correct.copy()
+        if not correct.any():
+            return Outcome(correct.astype(np.float64), robust.astype(np.float64))
         labels = ensemble.classes[rows.y[correct]]
         statuses = verify(ensemble, rows.X[correct], labels, spec.attacker, **options).status
         robust[correct] = statuses == "robust"
