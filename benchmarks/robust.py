@@ -63,16 +63,18 @@ def synthetic(n: int, seed: int = 3, d: int = 30) -> Callable[[Path], Split]:
 
 
 def table(
-    name: str, *, positive: Callable[[Array], Array] = lambda y: y > 0, scale: bool | None = None
+    name: str, *, positive: Callable[[Array], Array] = lambda y: y > 0
 ) -> Callable[[Path], Split]:
-    """A table scaled to [0, 1] by its training rows, unless it is; two classes."""
+    """A table with two classes, scaled to [0, 1] by its training rows unless it is already."""
 
     def load(folder: Path) -> Split:
         file = np.load(folder / "tabular" / f"{name}.npz", allow_pickle=True)
         if "X_train" in file:
             end = "_normalized" if "X_train_normalized" in file else ""
-            parts = [file[f"{key}{end}" if key[0] == "X" else key] for key in
-                     ("X_train", "y_train", "X_test", "y_test")]
+            parts = [
+                file[f"{key}{end}" if key[0] == "X" else key]
+                for key in ("X_train", "y_train", "X_test", "y_test")
+            ]
         else:
             X, y = file["X"], file["y"]
             order = np.random.default_rng(1).permutation(len(X))
@@ -161,9 +163,7 @@ PROBLEMS = {
         images("mnist", tuple(range(10))), "inf", 0.3, 5, {"num_leaves": 200, "n_estimators": 24}
     ),
     "wine-alcohol": Problem(wine_alcohol, "inf", 0.02, 5),
-    "nsl-kdd-mixed": Problem(
-        nsl_kdd_mixed, "inf", 0.01, 5, {"categorical_feature": [1, 2, 3]}
-    ),
+    "nsl-kdd-mixed": Problem(nsl_kdd_mixed, "inf", 0.01, 5, {"categorical_feature": [1, 2, 3]}),
     # unseen: not used to choose anything
     "unseen-synthetic-6e4": Problem(synthetic(60_000, seed=11, d=20), "inf", 0.03),
     "unseen-higgs": Problem(table("higgs_lightgbm_7k"), "inf", 0.01),
@@ -198,8 +198,7 @@ def measure(name: str, folder: Path, threads: int, repeat: int) -> str:
         robust.fit(X, y, categorical_feature=categorical)
         ours.append(time.perf_counter() - started)
         memory = memory or peak_memory()
-        trees = parameters.get("n_estimators", 120 if problem.norm == "inf" else 360)
-        leaves = parameters.get("num_leaves", 32 if problem.norm == "inf" else 8)
+        trees, leaves = parameters.get("n_estimators", 120), parameters.get("num_leaves", 32)
         plain = plain_class(n_estimators=trees, num_leaves=leaves, n_jobs=threads, verbose=-1)
         started = time.perf_counter()
         plain.fit(X, y, categorical_feature=categorical)
@@ -252,8 +251,10 @@ def main() -> None:
     if given.one:  # a process of its own, so that peak memory is this problem's
         print(measure(given.names[0], given.data, given.threads, given.repeat), flush=True)
         return
-    print("| problem | rows | attacker | LightGBM s | robust s | ratio | goal "
-          "| LightGBM: plain / robust | robust model | memory / matrix, MB |")
+    print(
+        "| problem | rows | attacker | LightGBM s | robust s | ratio | goal "
+        "| LightGBM: plain / robust | robust model | memory / matrix, MB |"
+    )
     print("|" + "---|" * 10, flush=True)
     for name in given.names or PROBLEMS:
         if name not in PROBLEMS:

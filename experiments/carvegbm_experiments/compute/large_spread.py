@@ -15,8 +15,8 @@ import numpy as np
 import carvegbm as cg
 from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.keeping.records import write_json
-from carvegbm.training.certified import plain_accuracy_of
-from carvegbm.training.data import Labelled
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.search import plain_accuracy_of
 
 if TYPE_CHECKING:
     from carvegbm.datasets import Split
@@ -55,8 +55,8 @@ def train(split: Split, settings: Mapping[str, Any], path: Path, threads: int) -
 def plain_accuracy(split: Split, grid: Iterable[Mapping[str, Any]], threads: int) -> float:
     """Return the best accuracy of plain LightGBM with the parameters of these models."""
     classes, labels = np.unique(split.y_train, return_inverse=True)
-    train = Labelled(np.asarray(split.X_train), labels)
-    valid = Labelled(np.asarray(split.X_valid), np.searchsorted(classes, split.y_valid))
+    train = Dataset(np.asarray(split.X_train), labels)
+    valid = Dataset(np.asarray(split.X_valid), np.searchsorted(classes, split.y_valid))
     return max(
         plain_accuracy_of(
             train,
@@ -71,11 +71,8 @@ def plain_accuracy(split: Split, grid: Iterable[Mapping[str, Any]], threads: int
 
 
 def _classifier(settings: Mapping[str, Any], threads: int) -> cg.LargeSpreadClassifier:
-    certified = {
-        name: settings[name]
-        for name in ("certified", "quietness", "clean_loss")
-        if name in settings
-    }
+    names = {"certified": "certified", "quietness": "max_crowding", "clean_loss": "clean_loss"}
+    certified = {ours: settings[name] for name, ours in names.items() if name in settings}
     return cg.LargeSpreadClassifier(
         norm=settings["norm"],
         budget=settings["budget"],

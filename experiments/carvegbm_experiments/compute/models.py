@@ -15,7 +15,8 @@ import joblib
 
 import carvegbm as cg
 from carvegbm.keeping.processes import in_processes
-from carvegbm.training.certified import accuracy_floor, check_quietness
+from carvegbm.training.parameters import check_max_crowding
+from carvegbm.training.search import accuracy_floor
 from carvegbm_experiments.compute import large_spread, plain
 from carvegbm_experiments.compute.data import Data, Parts
 from carvegbm_experiments.compute.frames import framed
@@ -138,8 +139,8 @@ class Bench:
 
     def certified(self, setting: Configuration) -> Trials:
         """Models from certified training: the most robust of those that are accurate enough."""
-        # Cells keep the name "quietness", by which stored results are found.
-        options = {"certified": True, "max_crowding": setting["quietness"]}
+        # Stored cells call max_crowding "quietness".
+        options = {"certified": True, "quietness": setting["quietness"]}
         options["clean_loss"] = setting["clean_loss"]
         return self._tuned(setting, "robustness", options)
 
@@ -157,7 +158,7 @@ class Bench:
         plain_accuracy = floor = None
         if options:
             norm = cg.Attacker(setting["norm"], setting["budget"]).norm
-            tried = check_quietness(options["quietness"], norm)
+            tried = check_max_crowding(options["quietness"], norm)
             if options["clean_loss"] is not None:
                 self.detail("training plain LightGBM")
                 plain_accuracy = large_spread.plain_accuracy(

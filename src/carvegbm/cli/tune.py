@@ -96,9 +96,11 @@ def tune(
     table, held_out = training.with_validation(reading.table(data), valid, reading, seed)
     training.warn_if_unscaled(table, against)
 
-    sizes = _leaves(leaves)
-    if sizes is None:
-        sizes = [*_default_leaves(tuning, robust, certified)]
+    sizes: Sequence[int] | None = _leaves(leaves)
+    if sizes is None and robust:
+        sizes = tuning.ROBUST_LEAVES
+    elif sizes is None:
+        sizes = tuning.CERTIFIED_LEAVES if certified else tuning.LEAVES
     done = 0
 
     def report(trial: Trial) -> None:
@@ -152,12 +154,6 @@ def tune(
             f"{written} holds the best of {output.counted(len(result.trials), 'finished model')}; "
             f"{output.untouched(out)}"
         )
-
-
-def _default_leaves(tuning: Any, robust: bool, certified: bool) -> Sequence[int]:
-    if robust:
-        return tuning.ROBUST_LEAVES
-    return tuning.CERTIFIED_LEAVES if certified else tuning.LEAVES
 
 
 def _leaves(text: str | None) -> list[int] | None:

@@ -191,7 +191,8 @@ class TrainingReport:
 
     def common(self) -> str:
         """Return the parameters that are no columns of the table, with their values."""
-        telling, found = self.telling(), {}
+        telling = self.telling()
+        found: dict[str, str] = {}
         for trial in self.trials:
             if not trial.is_plain:
                 found |= {n: shown(v) for n, v in trial.parameters.items() if n not in telling}
