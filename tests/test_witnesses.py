@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import carvegbm as cg
@@ -16,7 +16,6 @@ from carvegbm import _core
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.leaf_refit import PackedScores, WitnessBatches, needs_witnesses
 from generators import NORMS, make_case
-from joining import dealt
 from random_trees import USUAL_SCORES
 from test_worst_cases import TASKS, exact_worst, rounding, rows_around
 
@@ -126,63 +125,12 @@ def test_witnesses_and_slopes_do_not_depend_on_the_number_of_threads(seed, norm,
     np.testing.assert_array_equal(one.core.slope(force, 1), three.core.slope(force, 3))
 
 
-class Part(Pressed):
-    """Some of the rows, with the numbers that they have in the whole."""
-
-    def __init__(self, whole, rows, threads):
-        self.threads, self.numbers = threads, rows
-        self.scores, self.ensemble = whole.scores, whole.ensemble
-        self.X, self.labels = np.ascontiguousarray(whole.X[rows]), whole.labels[rows]
-        self.rows = np.arange(len(rows), dtype=np.int32)
-        self.core = _core.Witnesses(
-            whole.ensemble.core, whole.core_attacker, self.X, self.labels, self.numbers
-        )
-
-
-@settings(max_examples=200)
-@given(seed=seeds, norm=norms, kind=kinds, task=tasks, count=st.integers(1, 4))
-def test_witnesses_and_slopes_of_parts_are_those_of_the_whole(seed, norm, kind, task, count):
-    n = 60
-    whole = Pressed(seed, norm, kind, task, n_rows=n, passes=0)
-    rng = np.random.default_rng([seed, 3])
-    parts = [Part(whole, rows, 1 + number % 3) for number, rows in enumerate(dealt(rng, n, count))]
-    for step in range(3):
-        effort = _core.WitnessEffort(passes=2, anew=0.3, seed=step)
-        batch = np.flatnonzero(rng.random(n) < 0.7)
-        force = np.ldexp(rng.normal(size=len(batch)), int(rng.integers(-1000, 500)))
-        margins = whole.core.press(batch.astype(np.int32), whole.scores, effort, True, 1)
-        slope = whole.core.slope(force, 1)
-        largest, total = float(np.abs(force).max(initial=0.0)), 0
-        for part in parts:
-            own = np.flatnonzero(np.isin(part.numbers, batch)).astype(np.int32)
-            place = np.searchsorted(batch, part.numbers[own])
-            found = part.core.press(own, part.scores, effort, True, part.threads)
-            np.testing.assert_array_equal(found, margins[place])
-            sums, unit = part.core.whole_slope(force[place], len(batch), largest, part.threads)
-            total = total + sums
-        np.testing.assert_array_equal(total * unit, slope)
-    points = whole.points()
-    for part in parts:
-        np.testing.assert_array_equal(part.points(), points[part.numbers])
-
-
-def test_a_batch_that_is_no_part_of_the_whole_is_refused():
+def test_a_force_that_is_not_finite_or_not_of_a_row_is_refused():
     p = Pressed(3, 1)
-    force = np.array([0.0, -2.0, 1.0, 0.5])
-    for whole, message in (
-        ((3, 2.0), "than the whole"),
-        ((4, 1.5), "than the whole"),
-        ((4, math.inf), "must be finite"),
-        ((4, math.nan), "must be finite"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            p.core.whole_slope(force, *whole, 1)
     with pytest.raises(ValueError, match="must be finite"):
         p.core.slope(np.array([0.0, math.nan, 1.0, 0.5]), 1)
     with pytest.raises(ValueError, match="one force per row"):
-        p.core.whole_slope(force[:3], 4, 2.0, 1)
-    with pytest.raises(ValueError, match="one number per row"):
-        _core.Witnesses(p.ensemble.core, p.core_attacker, p.X, p.labels, np.arange(3))
+        p.core.slope(np.zeros(3), 1)
 
 
 @given(seed=seeds, norm=norms)

@@ -40,14 +40,18 @@ template <class T> struct Owned {
     std::unique_ptr<T[]> data;
 };
 
-inline carve::Rows rows_of(const carve::Ensemble& ensemble, const Matrix& X) {
+inline carve::Rows rows_of(const Matrix& X) {
     const bool single = X.dtype() == nb::dtype<float>();
     if (!single && X.dtype() != nb::dtype<double>())
         throw std::invalid_argument("X must be float64 or float32");
-    if (static_cast<int>(X.shape(1)) != ensemble.n_features)
-        throw std::invalid_argument("X has the wrong number of columns");
     return {X.data(), single, static_cast<std::int64_t>(X.shape(0)),
             static_cast<std::int64_t>(X.shape(1))};
+}
+
+inline carve::Rows rows_of(const carve::Ensemble& ensemble, const Matrix& X) {
+    if (static_cast<int>(X.shape(1)) != ensemble.n_features)
+        throw std::invalid_argument("X has the wrong number of columns");
+    return rows_of(X);
 }
 
 inline const std::int32_t* labels_of(const carve::Ensemble& ensemble, const Matrix& X,

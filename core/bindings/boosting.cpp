@@ -1,6 +1,5 @@
 // Robust training against norm inf: encoded rows, boosting, refitting of leaf values, bounds.
 #include <chrono>
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -27,17 +27,9 @@ using carve::CodedTree;
 using carve::RefitOptions;
 using carve::RobustBooster;
 using carve::RowBlocks;
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+using Split = CodedTree::Split;
 using Numbers = Vector<double>;
-
-carve::Rows matrix_of(const Matrix& X) {
-    const bool single = X.dtype() == nb::dtype<float>();
-    if (!single && X.dtype() != nb::dtype<double>())
-        throw std::invalid_argument("X must be float64 or float32");
-    return {X.data(), single, static_cast<std::int64_t>(X.shape(0)),
-            static_cast<std::int64_t>(X.shape(1))};
-}
+using Trees = std::vector<const CodedTree*>;
 
 carve::Task task_of(const std::string& name) {
     if (name == "binary")
@@ -59,6 +51,46 @@ template <class T> Output<T, 1> array_of(const std::vector<T>& values) {
     return owned.template release<1>(values.size());
 }
 
+// One number per split, or per leaf, of a tree, as an array.
+template <class T> auto per_split(T Split::* field) {
+    return [field](const CodedTree& tree) {
+        std::vector<T> values;
+        for (const Split& split : tree.splits)
+            values.push_back(split.*field);
+        return array_of(values);
+    };
+}
+template <class T> auto per_leaf(std::vector<T> CodedTree::* field) {
+    return [field](const CodedTree& tree) { return array_of(tree.*field); };
+}
+
+std::vector<std::optional<std::vector<int>>> sets_of(const CodedTree& tree) {
+    std::vector<std::optional<std::vector<int>>> found;
+    for (const Split& split : tree.splits) {
+        found.emplace_back();
+        if (split.set < 0)
+            continue;
+        found.back().emplace();
+        for (int code = 0; code < 256; ++code)
+            if (tree.sets[static_cast<std::size_t>(split.set)].holds(code))
+                found.back()->push_back(code);
+    }
+    return found;
+}
+
+// Defines a constructor with a keyword per field (its name and member), with the fields' defaults.
+template <class T, class... V>
+void def_fields(nb::class_<T>& options, const char* doc, std::pair<const char*, V T::*>... fields) {
+    const T defaults;
+    options.def(
+        "__init__",
+        [fields...](T* self, V... values) {
+            new (self) T();
+            ((self->*fields.second = values), ...);
+        },
+        nb::kw_only(), (nb::arg(fields.first) = defaults.*fields.second)..., doc);
+}
+
 // Calls work(go_on) without the GIL; go_on() is false once a signal (Ctrl-C) has raised an
 // exception, for which it looks about ten times a second.
 template <class Work> void run_watched(Work&& work) {
@@ -78,46 +110,43 @@ template <class Work> void run_watched(Work&& work) {
 }
 
 // Trees with their outputs; values are those of all leaves, tree after tree.
-BlockForest forest_of(const RowBlocks& rows, const std::vector<const CodedTree*>& trees,
-                      const std::vector<int>& outputs, const Numbers& values,
-                      std::size_t n_outputs) {
+BlockForest forest_of(const RowBlocks& rows, const Trees& trees, const std::vector<int>& outputs,
+                      const Numbers& values, std::size_t n_outputs) {
     if (outputs.size() != trees.size())
         throw std::invalid_argument("one output per tree is needed");
+    std::size_t leaves = 0;
+    for (const CodedTree* const tree : trees)
+        leaves += tree->splits.size() + 1;
+    if (leaves != values.size())
+        throw std::invalid_argument("values must have one number per leaf of all trees");
     BlockForest forest;
-    std::size_t first = 0;
     for (std::size_t t = 0; t < trees.size(); ++t) {
-        const std::size_t count = trees[t]->splits.size() + 1;
         if (outputs[t] < 0 || static_cast<std::size_t>(outputs[t]) >= n_outputs)
             throw std::invalid_argument("a tree counts for an output that has no bias");
-        if (first + count > values.size())
-            throw std::invalid_argument("values must have one number per leaf of all trees");
-        forest.add(rows, *trees[t], outputs[t], view(values).subspan(first, count));
-        first += count;
+        forest.add(rows, *trees[t], outputs[t],
+                   view(values).subspan(forest.leaves(), trees[t]->splits.size() + 1));
     }
-    if (first != values.size())
-        throw std::invalid_argument("values must have one number per leaf of all trees");
     return forest;
 }
 
-nb::object score_bounds(const RowBlocks& rows, const std::vector<const CodedTree*>& trees,
-                        const std::vector<int>& outputs, const Numbers& values, const Numbers& bias,
-                        const BlockObjective* objective, int threads) {
+// Lowest and highest scores, or only the worse ones where there is an objective.
+std::vector<Output<double, 2>> bounds_of(const RowBlocks& rows, const Trees& trees,
+                                         const std::vector<int>& outputs, const Numbers& values,
+                                         const Numbers& bias, const BlockObjective* objective,
+                                         int threads) {
     const BlockForest forest = forest_of(rows, trees, outputs, values, bias.size());
     const auto n = static_cast<std::size_t>(rows.source_rows());
-    const std::size_t size = n * bias.size();
-    Owned<double> low(size);
-    Owned<double> high(objective != nullptr ? 0 : size);
-    std::fill_n(low.data.get(), size, nan);
-    if (objective == nullptr)
-        std::fill_n(high.data.get(), size, nan);
+    std::vector<Output<double, 2>> found;
+    for (int end = 0; end < (objective == nullptr ? 2 : 1); ++end) {
+        Owned<double> scores(n * bias.size());
+        std::fill_n(scores.data.get(), n * bias.size(), std::numeric_limits<double>::quiet_NaN());
+        found.push_back(scores.release<2>(n, bias.size()));
+    }
     run([&](const auto& watch) {
         return carve::find_score_bounds(rows, forest, view(values), view(bias), objective,
-                                        low.data.get(), high.data.get(), threads, watch);
+                                        found.front().data(), found.back().data(), threads, watch);
     });
-    nb::object lows = nb::cast(low.release<2>(n, bias.size()));
-    if (objective != nullptr)
-        return lows;
-    return nb::make_tuple(lows, high.release<2>(n, bias.size()));
+    return found;
 }
 
 } // namespace
@@ -140,76 +169,89 @@ void bind_boosting(nb::module_& module) {
                         throw std::invalid_argument("kinds are 0, 1 and 2");
                     known.push_back(static_cast<carve::FeatureKind>(kind));
                 }
-                auto rows = std::make_unique<RowBlocks>(
-                    carve::BinTable{view(bounds), view(bound_offsets), view(can_left),
-                                    view(must_left), view(threshold_offsets), known});
-                const carve::Rows matrix = matrix_of(X);
+                RowBlocks rows({view(bounds), view(bound_offsets), view(can_left), view(must_left),
+                                view(threshold_offsets), known});
+                const carve::Rows matrix = rows_of(X);
                 run([&](const auto& watch) {
-                    return rows->encode(matrix, view(order), view(group_sizes), threads, watch);
+                    return rows.encode(matrix, view(order), view(group_sizes), threads, watch);
                 });
-                new (self) RowBlocks(std::move(*rows));
+                new (self) RowBlocks(std::move(rows));
             },
             "X"_a, "order"_a, "group_sizes"_a, "bounds"_a, "bound_offsets"_a, "can_left"_a,
             "must_left"_a, "threshold_offsets"_a, "kinds"_a, "threads"_a = 1,
             "Encodes X[order], in groups of the given sizes (such as classes). Bins of feature f "
-            "end "
-            "at bounds[bound_offsets[f]:bound_offsets[f + 1]], at most 254; a row can be pushed to "
-            "the left of a threshold iff its bin is <= can_left, and is always there iff its bin "
-            "is "
-            "<= must_left. kinds: 0 numbers, 1 numbers with missing values, 2 categories (with "
-            "bounds 0.5, 1.5, ... and no thresholds).")
+            "end at bounds[bound_offsets[f]:bound_offsets[f + 1]], at most 254; a row can be "
+            "pushed to the left of a threshold iff its bin is <= can_left, and is always there iff "
+            "its bin is <= must_left. kinds: 0 numbers, 1 numbers with missing values, 2 "
+            "categories (with bounds 0.5, 1.5, ... and no thresholds).")
         .def_prop_ro("rows", &RowBlocks::rows)
         .def_prop_ro("features", &RowBlocks::features)
-        .def_prop_ro("blocks", &RowBlocks::blocks)
         .def(
             "codes",
             [](const RowBlocks& self) {
                 const auto n = static_cast<std::size_t>(self.rows());
                 const auto d = static_cast<std::size_t>(self.features());
                 Owned<std::uint8_t> codes(n * d);
-                std::size_t row = 0;
-                for (std::size_t block = 0; block < self.blocks(); ++block)
-                    for (std::size_t i = 0; i < static_cast<std::size_t>(self.rows_in(block));
-                         ++i, ++row)
-                        for (std::size_t f = 0; f < d; ++f)
-                            codes.data[row * d + f] = self.line(block * RowBlocks::block_size +
-                                                                i)[self.place(static_cast<int>(f))];
+                std::uint8_t* next = codes.data.get();
+                for (std::size_t row = 0; row < self.padded_rows(); ++row)
+                    if ((self.valid(row / RowBlocks::block_size) >> row % RowBlocks::block_size &
+                         1) != 0)
+                        for (int f = 0; f < self.features(); ++f)
+                            *next++ = self.line(row)[self.place(f)];
                 return codes.release<2>(n, d);
             },
             "uint8 (rows, features), in the order of `order`; 255 for missing values");
 
-    nb::class_<BoostingOptions>(module, "BoostingOptions", "Named as LightGBM's parameters.")
-        .def(
-            "__init__",
-            [](BoostingOptions* self, int num_leaves, int max_depth, double learning_rate,
-               std::int64_t min_data_in_leaf, double min_sum_hessian_in_leaf,
-               double min_gain_to_split, double lambda_l1, double lambda_l2,
-               double bagging_fraction, double feature_fraction, double feature_fraction_bynode,
-               bool extra_trees, bool ordered, std::uint64_t seed) {
-                new (self) BoostingOptions{num_leaves,
-                                           max_depth,
-                                           learning_rate,
-                                           min_data_in_leaf,
-                                           min_sum_hessian_in_leaf,
-                                           min_gain_to_split,
-                                           lambda_l1,
-                                           lambda_l2,
-                                           bagging_fraction,
-                                           feature_fraction,
-                                           feature_fraction_bynode,
-                                           extra_trees,
-                                           ordered,
-                                           seed};
-            },
-            nb::kw_only(), "num_leaves"_a = 32, "max_depth"_a = 0, "learning_rate"_a = 0.15,
-            "min_data_in_leaf"_a = 1, "min_sum_hessian_in_leaf"_a = 0.0,
-            "min_gain_to_split"_a = 0.0, "lambda_l1"_a = 0.0, "lambda_l2"_a = 0.0,
-            "bagging_fraction"_a = 1.0, "feature_fraction"_a = 1.0,
-            "feature_fraction_bynode"_a = 1.0, "extra_trees"_a = false, "ordered"_a = false,
-            "seed"_a = 0,
-            "At most 256 leaves; max_depth 0: unlimited. bagging_fraction: of the blocks of every "
-            "group, drawn for every round. ordered: values below a split agree with its "
-            "orientation all the way down.");
+    nb::class_<CodedTree>(
+        module, "CodedTree",
+        "A tree over thresholds: values up to number `position` go left; child ~i is leaf i.")
+        .def("__init__",
+             [](CodedTree* self, const Vector<std::int32_t>& feature,
+                const Vector<std::int32_t>& position, const Vector<std::int32_t>& left,
+                const Vector<std::int32_t>& right, const Numbers& values) {
+                 const std::size_t n = feature.size();
+                 if (position.size() != n || left.size() != n || right.size() != n ||
+                     values.size() != n + 1)
+                     throw std::invalid_argument("a tree has one leaf more than splits");
+                 CodedTree tree;
+                 for (std::size_t i = 0; i < n; ++i)
+                     tree.splits.push_back({feature(i), position(i), left(i), right(i), 0});
+                 tree.values = copy(values);
+                 tree.hessians.resize(n + 1);
+                 tree.rows.resize(n + 1);
+                 new (self) CodedTree(std::move(tree));
+             })
+        .def_prop_ro("feature", per_split(&Split::feature), nb::rv_policy::move)
+        .def_prop_ro("position", per_split(&Split::position), nb::rv_policy::move)
+        .def_prop_ro("left", per_split(&Split::left), nb::rv_policy::move)
+        .def_prop_ro("right", per_split(&Split::right), nb::rv_policy::move)
+        .def_prop_ro("gain", per_split(&Split::gain), nb::rv_policy::move)
+        .def_prop_ro("missing_left", per_split(&Split::missing_left), nb::rv_policy::move)
+        .def_prop_ro("sets", &sets_of, "per split: the codes that go left, or None")
+        .def_prop_ro("values", per_leaf(&CodedTree::values), nb::rv_policy::move)
+        .def_prop_ro("hessians", per_leaf(&CodedTree::hessians), nb::rv_policy::move)
+        .def_prop_ro("rows", per_leaf(&CodedTree::rows), nb::rv_policy::move);
+
+    nb::class_<BoostingOptions> boosting(module, "BoostingOptions",
+                                         "Named as LightGBM's parameters.");
+    def_fields(boosting,
+               "At most 256 leaves; max_depth 0: unlimited. bagging_fraction: of the blocks of "
+               "every group, drawn for every round. ordered: values below a split agree with its "
+               "orientation all the way down.",
+               std::pair{"num_leaves", &BoostingOptions::num_leaves},
+               std::pair{"max_depth", &BoostingOptions::max_depth},
+               std::pair{"learning_rate", &BoostingOptions::learning_rate},
+               std::pair{"min_data_in_leaf", &BoostingOptions::min_data_in_leaf},
+               std::pair{"min_sum_hessian_in_leaf", &BoostingOptions::min_sum_hessian_in_leaf},
+               std::pair{"min_gain_to_split", &BoostingOptions::min_gain_to_split},
+               std::pair{"lambda_l1", &BoostingOptions::lambda_l1},
+               std::pair{"lambda_l2", &BoostingOptions::lambda_l2},
+               std::pair{"bagging_fraction", &BoostingOptions::bagging_fraction},
+               std::pair{"feature_fraction", &BoostingOptions::feature_fraction},
+               std::pair{"feature_fraction_bynode", &BoostingOptions::feature_fraction_bynode},
+               std::pair{"extra_trees", &BoostingOptions::extra_trees},
+               std::pair{"ordered", &BoostingOptions::ordered},
+               std::pair{"seed", &BoostingOptions::seed});
 
     nb::class_<RobustBooster>(module, "RobustBooster",
                               "Boosting on the worst scores that the trees, one by one, allow.")
@@ -241,55 +283,38 @@ void bind_boosting(nb::module_& module) {
             "low"_a, "high"_a,
             "Replaces the scores of all rows, flat, per row of X and output: the worst ones twice, "
             "or, for a regression, the lowest and the highest. The next round grows at these.")
+        .def_prop_ro("n_trees", [](const RobustBooster& self) { return self.trees().size(); })
+        .def_prop_ro("trees", &RobustBooster::trees, nb::rv_policy::copy,
+                     "trees so far, output after output; their values include the learning rate")
         .def(
             "trees_from",
             [](const RobustBooster& self, std::size_t first) {
-                const auto& trees = self.trees();
-                return std::vector<CodedTree>(
-                    trees.begin() + static_cast<std::ptrdiff_t>(std::min(first, trees.size())),
-                    trees.end());
+                const std::span<const CodedTree> trees = self.trees();
+                const auto found = trees.subspan(std::min(first, trees.size()));
+                return std::vector<CodedTree>(found.begin(), found.end());
             },
             "first"_a, "the trees from number `first` on")
-        .def_prop_ro("n_trees", [](const RobustBooster& self) { return self.trees().size(); })
         .def_prop_ro(
             "bias", [](const RobustBooster& self) { return array_of(self.bias()); },
-            nb::rv_policy::move, "scores before the first tree, one per output")
-        .def_prop_ro("trees", &RobustBooster::trees, nb::rv_policy::copy,
-                     "trees so far; their values include the learning rate")
-        .def_prop_ro("n_trees", [](const RobustBooster& self) { return self.trees().size(); })
-        .def(
-            "tree",
-            [](const RobustBooster& self, std::size_t index) { return self.trees().at(index); },
-            "index"_a, "one of `trees`, without a copy of the others")
-        .def_prop_ro(
-            "outputs",
-            [](const RobustBooster& self) {
-                std::vector<int> outputs;
-                for (std::size_t t = 0; t < self.trees().size(); ++t)
-                    outputs.push_back(static_cast<int>(t) % self.outputs());
-                return outputs;
-            },
-            "the output that each tree counts for");
+            nb::rv_policy::move, "scores before the first tree, one per output");
 
-    nb::class_<RefitOptions>(module, "RefitOptions")
-        .def(
-            "__init__",
-            [](RefitOptions* self, int steps, int blocks_per_batch, double rate, double end_rate,
-               double averaging, double l2, std::uint64_t seed) {
-                new (self)
-                    RefitOptions{steps, blocks_per_batch, rate, end_rate, averaging, l2, seed};
-            },
-            nb::kw_only(), "steps"_a, "blocks_per_batch"_a = 64, "rate"_a = 0.02,
-            "end_rate"_a = 0.0, "averaging"_a = 0.8, "l2"_a = 0.0, "seed"_a = 0,
-            "The rate changes linearly from `rate` to `end_rate`; averaging is the weight of the "
-            "past in the average of the iterates, which is the result.");
+    nb::class_<RefitOptions> refit(module, "RefitOptions");
+    def_fields(refit,
+               "The rate changes linearly from `rate` to `end_rate`; averaging is the weight of "
+               "the past in the average of the iterates, which is the result.",
+               std::pair{"steps", &RefitOptions::steps},
+               std::pair{"blocks_per_batch", &RefitOptions::blocks_per_batch},
+               std::pair{"rate", &RefitOptions::rate},
+               std::pair{"end_rate", &RefitOptions::end_rate},
+               std::pair{"averaging", &RefitOptions::averaging}, std::pair{"l2", &RefitOptions::l2},
+               std::pair{"seed", &RefitOptions::seed});
 
     module.def(
         "refit_leaves",
         [](const RowBlocks& rows, const Numbers& targets, const std::optional<Numbers>& weights,
-           const std::string& task, const std::vector<const CodedTree*>& trees,
-           const std::vector<int>& outputs, const Numbers& values, const Numbers& bias,
-           const RefitOptions& options, const std::optional<Numbers>& anchor, int threads) {
+           const std::string& task, const Trees& trees, const std::vector<int>& outputs,
+           const Numbers& values, const Numbers& bias, const RefitOptions& options,
+           const std::optional<Numbers>& anchor, int threads) {
             const BlockObjective objective(rows, task_of(task), static_cast<int>(bias.size()),
                                            view(targets), optional_view(weights));
             BlockForest forest = forest_of(rows, trees, outputs, values, bias.size());
@@ -308,10 +333,10 @@ void bind_boosting(nb::module_& module) {
 
     module.def(
         "score_bounds",
-        [](const RowBlocks& rows, const std::vector<const CodedTree*>& trees,
-           const std::vector<int>& outputs, const Numbers& values, const Numbers& bias,
-           int threads) {
-            return score_bounds(rows, trees, outputs, values, bias, nullptr, threads);
+        [](const RowBlocks& rows, const Trees& trees, const std::vector<int>& outputs,
+           const Numbers& values, const Numbers& bias, int threads) {
+            const auto found = bounds_of(rows, trees, outputs, values, bias, nullptr, threads);
+            return std::pair(found[0], found[1]);
         },
         "rows"_a, "trees"_a, "outputs"_a, "values"_a, "bias"_a, "threads"_a = 1,
         "(low, high), float64 (rows of X, outputs): bias + the sums of the lowest and of the "
@@ -320,13 +345,13 @@ void bind_boosting(nb::module_& module) {
     module.def(
         "worst_scores",
         [](const RowBlocks& rows, const Numbers& targets, const std::string& task,
-           const std::vector<const CodedTree*>& trees, const std::vector<int>& outputs,
-           const Numbers& values, const Numbers& bias, int threads) {
+           const Trees& trees, const std::vector<int>& outputs, const Numbers& values,
+           const Numbers& bias, int threads) {
             if (task == "regression")
                 throw std::invalid_argument("both ends count for a regression; use score_bounds");
             const BlockObjective objective(rows, task_of(task), static_cast<int>(bias.size()),
                                            view(targets), {});
-            return score_bounds(rows, trees, outputs, values, bias, &objective, threads);
+            return bounds_of(rows, trees, outputs, values, bias, &objective, threads)[0];
         },
         "rows"_a, "targets"_a, "task"_a, "trees"_a, "outputs"_a, "values"_a, "bias"_a,
         "threads"_a = 1,

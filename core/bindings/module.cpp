@@ -1,4 +1,4 @@
-// The rooms that know both worlds: numpy arrays in, core calls without the GIL, named results out.
+// The module: numpy arrays in, core calls without the GIL, named results out.
 #include "bindings/module.hpp"
 
 NB_MODULE(_core, module) {
@@ -12,6 +12,5 @@ NB_MODULE(_core, module) {
     bind_proofs(module);
     bind_training(module);
     bind_witnesses(module);
-    bind_growing(module);
     bind_boosting(module);
 }

@@ -10,5 +10,4 @@ void bind_decide(nanobind::module_& module); // after the problem and the decisi
 void bind_proofs(nanobind::module_& module); // after the decisions
 void bind_training(nanobind::module_& module);
 void bind_witnesses(nanobind::module_& module);
-void bind_growing(nanobind::module_& module); // after the ensemble and the problem
-void bind_boosting(nanobind::module_& module); // after growing, which binds CodedTree
+void bind_boosting(nanobind::module_& module);

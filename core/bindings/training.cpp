@@ -1,13 +1,7 @@
 // What training descends on.
-#include <algorithm>
-#include <cmath>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <utility>
-
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 
 #include "bindings/arrays.hpp"
 #include "bindings/module.hpp"
@@ -38,31 +32,11 @@ void check_plan(const Plan& plan, const carve::Ensemble& ensemble, const carve::
     for (const auto row : plan.order)
         if (row < 0 || row >= rows.count)
             throw std::invalid_argument("a row of the order is not there");
-    std::int64_t before = 0;
-    for (const auto end : plan.ends) {
-        if (end < before || end > before + WorstCases::most_block)
-            throw std::invalid_argument(
-                "a block has up to 64 rows, and ends where the next begins");
-        before = end;
-    }
-    if (!plan.ends.empty() && before != rows.count)
-        throw std::invalid_argument("the last block must end at the number of rows");
-}
-
-void check_whole(const Plan& plan, const carve::Rows& rows, const Wanted& wanted) {
-    if (plan.whole_rows < 0)
-        return;
-    if (!std::isfinite(plan.largest_number))
-        throw std::invalid_argument("numbers must be finite");
-    const auto is_larger = [&](double number) { return std::fabs(number) > plan.largest_number; };
-    if (plan.whole_rows < rows.count || std::ranges::any_of(wanted.number, is_larger))
-        throw std::invalid_argument("the rows are more, or larger, than the whole of them");
 }
 
 void create(WorstCases* self, const carve::Ensemble& ensemble, const carve::Attacker& attacker,
             const carve::Rows& rows, Wanted wanted, int threads, const Plan& plan) {
     check_plan(plan, ensemble, rows);
-    check_whole(plan, rows, wanted);
     auto cases =
         std::make_unique<WorstCases>(ensemble, attacker, rows, std::move(wanted), Plan(plan));
     run([&](const auto& watch) { return cases->collect(threads, watch); });
@@ -113,26 +87,13 @@ void bind_training(nb::module_& module) {
         .def(
             "__init__",
             [](Plan* self, const Vector<std::int32_t>& output, const Vector<std::int64_t>& order,
-               std::int64_t block, std::size_t most_memory,
-               const std::optional<Vector<std::int64_t>>& ends,
-               std::optional<std::int64_t> whole_rows, double largest_number) {
-                if (whole_rows && *whole_rows < 0)
-                    throw std::invalid_argument("a whole has at least 0 rows");
-                new (self) Plan{copy(output),
-                                copy(order),
-                                block,
-                                most_memory,
-                                ends ? copy(*ends) : std::vector<std::int64_t>(),
-                                whole_rows.value_or(-1),
-                                largest_number};
+               std::int64_t block, std::size_t most_memory) {
+                new (self) Plan{copy(output), copy(order), block, most_memory};
             },
-            "output"_a, "order"_a, "block"_a, "most_memory"_a, nb::kw_only(), "ends"_a = nb::none(),
-            "whole_rows"_a = nb::none(), "largest_number"_a = 0.0,
+            "output"_a, "order"_a, "block"_a, "most_memory"_a,
             "output: per tree, the one it counts for, and scores are one per leaf; empty: a score "
             "per leaf and output. order: rows as blocks take them; empty: as they come. block: "
-            "rows. most_memory: bytes to keep. ends: of the blocks, in place of `block`. "
-            "whole_rows, largest_number: where the rows are a part of a whole, how many it has, "
-            "and the largest absolute value of its numbers")
+            "rows. most_memory: bytes to keep.")
         .def(nb::init<>());
 
     nb::class_<WorstCases>(module, "WorstCases",
@@ -179,22 +140,5 @@ void bind_training(nb::module_& module) {
                 return slope.release<1>(self.score_count());
             },
             "scores"_a, "weight"_a, "steepness"_a, "blocks"_a, "threads"_a,
-            "derivative of the sum of the blocks' losses by every score")
-        .def(
-            "whole_slope",
-            [](const WorstCases& self, const Vector<double>& scores, const Vector<double>& weight,
-               double steepness, const Vector<std::int64_t>& blocks, int threads) {
-                check_scores(self, scores);
-                const WorstCases::Batch batch = batch_of(self, weight, blocks);
-                Owned<std::int64_t> slope(self.score_count());
-                run([&](const auto& watch) {
-                    return self.whole_slope(scores.data(), steepness, batch, slope.data.get(),
-                                            threads, watch);
-                });
-                return std::pair(slope.release<1>(self.score_count()),
-                                 self.slope_unit(scores.data(), steepness));
-            },
-            "scores"_a, "weight"_a, "steepness"_a, "blocks"_a, "threads"_a,
-            "(whole, unit): whole numbers that add up over the parts of a whole, such that slope = "
-            "their sum * unit");
+            "derivative of the sum of the blocks' losses by every score");
 }

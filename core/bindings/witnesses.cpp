@@ -1,14 +1,8 @@
 // Witnesses of many rows, for training.
 #include "training/witnesses.hpp"
 
-#include <algorithm>
-#include <memory>
-#include <optional>
 #include <stdexcept>
-#include <utility>
-
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
+#include <vector>
 
 #include "bindings/arrays.hpp"
 #include "bindings/module.hpp"
@@ -49,18 +43,12 @@ void bind_witnesses(nb::module_& module) {
         .def(
             "__init__",
             [](Witnesses* self, const carve::Ensemble& ensemble, const carve::Attacker& attacker,
-               const Matrix& X, const Vector<std::int32_t>& labels,
-               const std::optional<Vector<std::int64_t>>& numbers) {
+               const Matrix& X, const Vector<std::int32_t>& labels) {
                 const auto* label = labels_of(ensemble, X, labels);
-                if (numbers && numbers->size() != X.shape(0))
-                    throw std::invalid_argument("one number per row is needed");
-                new (self) Witnesses(ensemble, attacker, rows_of(ensemble, X), label,
-                                     numbers ? copy(*numbers) : std::vector<std::int64_t>());
+                new (self) Witnesses(ensemble, attacker, rows_of(ensemble, X), label);
             },
-            "ensemble"_a, "attacker"_a, "X"_a, "labels"_a, "numbers"_a = nb::none(),
-            nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(),
-            "numbers: of the rows in the whole that they are a part of; what is drawn for a row is "
-            "drawn by its number. None: 0, 1, …")
+            "ensemble"_a, "attacker"_a, "X"_a, "labels"_a, nb::keep_alive<1, 2>(),
+            nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>())
         .def_prop_ro("rows", &Witnesses::rows)
         .def(
             "stand_at",
@@ -99,23 +87,6 @@ void bind_witnesses(nb::module_& module) {
             },
             "force"_a, "threads"_a,
             "sum over the rows pressed last of force times the slope of their margin")
-        .def(
-            "whole_slope",
-            [](Witnesses& self, const Vector<double>& force, std::int64_t whole_rows,
-               double largest_force, int threads) {
-                if (force.size() != self.pressed())
-                    throw std::invalid_argument("one force per row pressed last is needed");
-                const Witnesses::WholeBatch whole{whole_rows, largest_force};
-                Owned<std::int64_t> slope(self.score_count());
-                run([&](const auto& watch) {
-                    return self.whole_slope(view(force), whole, slope.data.get(), threads, watch);
-                });
-                return std::pair(slope.release<1>(self.score_count()), self.slope_unit(whole));
-            },
-            "force"_a, "whole_rows"_a, "largest_force"_a, "threads"_a,
-            "(whole, unit): whole numbers that add up over the parts of a whole, such that slope = "
-            "their sum * unit. whole_rows: pressed last in all parts. largest_force: the largest "
-            "absolute force of these")
         .def(
             "points",
             [](Witnesses& self,

@@ -157,8 +157,7 @@ inline constexpr std::size_t most_mask_words = std::size_t{1} << 25;
 //
 // A row pulls at a score with a force of at most 1, counted in units of at least 2^-40. It may be
 // made up of several, one per rival class, each rounded: the forces of n rows add up to at most
-// n (1 / unit + rivals) < 2^63, for up to 2^16 rivals. Where processes have some of the rows each,
-// n counts the rows of all of them: it bounds every part's sum, and the sum of these.
+// n (1 / unit + rivals) < 2^63, for up to 2^16 rivals.
 
 constexpr double slope_unit(std::int64_t rows) {
     double unit = 0x1p-40;

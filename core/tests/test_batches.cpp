@@ -1,6 +1,5 @@
 // The questions over many rows, with several threads and with one: the same answers. What threads
-// share is for the thread sanitizer to judge. And what training asks of rows in parts, which adds
-// up.
+// share is for the thread sanitizer to judge.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -156,97 +155,6 @@ Answers everything(const Case& c, bool large_spread, int threads) {
     return answers;
 }
 
-// The rows of a case whose number is `part` modulo 3; a fourth part has none.
-struct Part {
-    std::vector<std::int64_t> number;
-    std::vector<double> values;
-    std::vector<std::int32_t> label;
-    std::vector<std::int64_t> ends; // of blocks that are 64 rows of the whole
-
-    Part(const Case& c, int part) {
-        const auto columns = static_cast<std::size_t>(c.ensemble.n_features);
-        for (int row = 0; row < count; ++row) {
-            if (row % 3 == part) {
-                const auto* const first = c.values.data() + static_cast<std::size_t>(row) * columns;
-                number.push_back(row);
-                values.insert(values.end(), first, first + columns);
-                label.push_back(c.label[static_cast<std::size_t>(row)]);
-            }
-            if (row % 64 == 63 || row + 1 == count)
-                ends.push_back(static_cast<std::int64_t>(number.size()));
-        }
-    }
-    Rows rows(const Case& c) const {
-        return {values.data(), false, static_cast<std::int64_t>(number.size()),
-                c.ensemble.n_features};
-    }
-};
-
-void check_slopes_of_parts(const Case& c) {
-    const double* const scores = c.ensemble.scores.data();
-    WorstCases whole(c.ensemble, c.attacker, c.rows(), {c.label, {}}, {});
-    CHECK(whole.collect(2, go_on));
-    std::vector<double> slope(whole.score_count());
-    const std::vector<std::int64_t> blocks{4, 0, 2};
-    CHECK(whole.slope(scores, 2.0, {nullptr, blocks}, slope.data(), 2, go_on));
-    std::vector<std::int64_t> sums(slope.size(), 0);
-    for (int number = 0; number < 4; ++number) {
-        const Part part(c, number);
-        WorstCases::Plan plan;
-        plan.ends = part.ends;
-        plan.whole_rows = count;
-        WorstCases cases(c.ensemble, c.attacker, part.rows(c), {part.label, {}}, plan);
-        CHECK(cases.blocks() == whole.blocks() && cases.has_classes());
-        CHECK(cases.collect(2, go_on));
-        CHECK(cases.slope_unit(scores, 2.0) == whole.slope_unit(scores, 2.0));
-        std::vector<std::int64_t> own(slope.size());
-        CHECK(cases.whole_slope(scores, 2.0, {nullptr, blocks}, own.data(), 2, go_on));
-        std::ranges::transform(sums, own, sums.begin(), std::plus<>());
-    }
-    for (std::size_t i = 0; i < slope.size(); ++i)
-        CHECK(static_cast<double>(sums[i]) * whole.slope_unit(scores, 2.0) == slope[i]);
-}
-
-void check_witnesses_of_parts(const Case& c) {
-    const double* const scores = c.ensemble.scores.data();
-    Witnesses::Effort effort;
-    effort.anew = 0.3;
-    const auto pressed = [&](Witnesses& witnesses, std::vector<double>& margin) {
-        std::vector<std::int32_t> batch(static_cast<std::size_t>(witnesses.rows()));
-        std::iota(batch.begin(), batch.end(), 0);
-        margin.resize(batch.size());
-        for (effort.seed = 0; effort.seed < 3; ++effort.seed)
-            CHECK(witnesses.press(batch, scores, effort, true, margin.data(), 2, go_on));
-    };
-    const auto force = [](std::int64_t row) { return 0.01 * static_cast<double>(row) - 1; };
-    Witnesses whole(c.ensemble, c.attacker, c.rows(), c.label.data());
-    std::vector<double> margin;
-    pressed(whole, margin);
-    std::vector<double> forces;
-    for (int row = 0; row < count; ++row)
-        forces.push_back(force(row));
-    std::vector<double> slope(whole.score_count());
-    CHECK(whole.slope(forces, slope.data(), 2, go_on));
-    const Witnesses::WholeBatch batch{count, force(count - 1)};
-    std::vector<std::int64_t> sums(slope.size(), 0);
-    for (int number = 0; number < 4; ++number) {
-        const Part part(c, number);
-        Witnesses witnesses(c.ensemble, c.attacker, part.rows(c), part.label.data(), part.number);
-        std::vector<double> margins;
-        pressed(witnesses, margins);
-        forces.clear();
-        for (std::size_t i = 0; i < part.number.size(); ++i) {
-            CHECK(margins[i] == margin[static_cast<std::size_t>(part.number[i])]);
-            forces.push_back(force(part.number[i]));
-        }
-        std::vector<std::int64_t> own(slope.size());
-        CHECK(witnesses.whole_slope(forces, batch, own.data(), 2, go_on));
-        std::ranges::transform(sums, own, sums.begin(), std::plus<>());
-    }
-    for (std::size_t i = 0; i < slope.size(); ++i)
-        CHECK(static_cast<double>(sums[i]) * whole.slope_unit(batch) == slope[i]);
-}
-
 } // namespace
 
 TEST(threads_give_the_answers_that_one_gives) {
@@ -258,13 +166,4 @@ TEST(threads_give_the_answers_that_one_gives) {
                 const Case c(random, shape, norm);
                 CHECK(everything(c, large_spread, 4) == everything(c, large_spread, 1));
             }
-}
-
-TEST(slopes_and_witnesses_of_parts_are_those_of_the_whole) {
-    Random random(61);
-    for (const int norm : {norm_inf, 0, 1, 2})
-        for (const int outputs : {1, 3}) {
-            check_slopes_of_parts(Case(random, {4, 2, 2, true, outputs}, norm));
-            check_witnesses_of_parts(Case(random, {4, 2, 4, false, outputs}, norm));
-        }
 }

@@ -150,13 +150,4 @@ TEST(slopes_of_more_rows_than_units_of_force_fit) {
     CHECK(cases.slope(ensemble.scores.data(), 1.0, {nullptr, blocks}, slope.data(), 2, go_on));
     CHECK(margin[0] == -1e6 && margin.back() == -1e6);
     CHECK(slope[0] == -static_cast<double>(count) && slope[1] == 0);
-    // One row that is a part of as many counts in the same unit, and no finer.
-    WorstCases::Plan plan;
-    plan.whole_rows = count;
-    WorstCases part(ensemble, attacker, {rows.data(), true, 1, 1}, {{1}, {}}, plan);
-    std::vector<std::int64_t> whole(2);
-    CHECK(part.whole_slope(ensemble.scores.data(), 1.0, {nullptr, {blocks.data(), 1}}, whole.data(),
-                           1, go_on));
-    const double unit = part.slope_unit(ensemble.scores.data(), 1.0);
-    CHECK(unit == 0x1p-39 && static_cast<double>(whole[0]) * unit == -1 && whole[1] == 0);
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
-#include <utility>
 
 #include "numbers/units.hpp"
 #include "training/bits.hpp"
@@ -11,13 +10,9 @@
 namespace carve {
 
 Witnesses::Witnesses(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-                     const std::int32_t* label, std::vector<std::int64_t> number)
+                     const std::int32_t* label)
     : ensemble_(ensemble), attacker_(attacker), rows_(rows), label_(label, label + rows.count),
-      number_(std::move(number)), trees_(ensemble, attacker),
-      moves_(static_cast<std::size_t>(rows.count)) {
-    if (!number_.empty() && number_.size() != label_.size())
-        throw std::invalid_argument("one number per row is needed");
-}
+      trees_(ensemble, attacker), moves_(static_cast<std::size_t>(rows.count)) {}
 
 Witnesses::~Witnesses() = default;
 
@@ -59,9 +54,8 @@ bool Witnesses::press(std::span<const std::int32_t> batch, const double* scores,
         const auto p = static_cast<std::size_t>(position);
         const std::int32_t row = batch[p];
         auto& kept = moves_[static_cast<std::size_t>(row)];
-        // By a number of the row's own: it does not matter who takes the row up, or when.
-        const std::int64_t number = number_.empty() ? row : number_[static_cast<std::size_t>(row)];
-        const std::uint64_t seed = scrambled(effort.seed, static_cast<std::uint64_t>(number));
+        // A number of the row's own: it does not matter which worker takes the row, or when.
+        const std::uint64_t seed = scrambled(effort.seed, static_cast<std::uint64_t>(row));
         finder.load(rows_, row);
         if (static_cast<double>(seed >> 11) * 0x1p-53 >= effort.anew)
             finder.stand_at(kept);
@@ -80,42 +74,20 @@ bool Witnesses::press(std::span<const std::int32_t> batch, const double* scores,
     return true;
 }
 
-double Witnesses::force_unit(const WholeBatch& whole) {
-    int exponent = 0;
-    std::frexp(whole.largest_force, &exponent); // largest_force < 2^exponent
-    return std::ldexp(units::slope_unit(whole.rows), std::max(exponent, -900));
-}
-
-double Witnesses::slope_unit(const WholeBatch& whole) const {
-    return force_unit(whole) / ensemble_.average;
-}
-
 bool Witnesses::slope(std::span<const double> force, double* output, int threads,
                       const WatchFunction& watch) {
-    WholeBatch whole{static_cast<std::int64_t>(force.size()), 0};
-    for (const double one : force)
-        whole.largest_force = std::max(whole.largest_force, std::fabs(one));
-    std::vector<std::int64_t> sums(score_count());
-    if (!whole_slope(force, whole, sums.data(), threads, watch))
-        return false;
-    const double unit = slope_unit(whole);
-    std::ranges::transform(sums, output,
-                           [unit](std::int64_t sum) { return static_cast<double>(sum) * unit; });
-    return true;
-}
-
-bool Witnesses::whole_slope(std::span<const double> force, const WholeBatch& whole,
-                            std::int64_t* output, int threads, const WatchFunction& watch) {
     const auto count = static_cast<std::int64_t>(force.size());
     const auto trees = static_cast<std::size_t>(ensemble_.n_trees());
     const auto outputs = static_cast<std::size_t>(ensemble_.n_outputs());
-    const auto is_finite = [](double one) { return std::isfinite(one); };
-    if (!std::isfinite(whole.largest_force) || !std::ranges::all_of(force, is_finite))
-        throw std::invalid_argument("forces must be finite");
-    const auto is_larger = [&](double one) { return std::fabs(one) > whole.largest_force; };
-    if (whole.rows < count || std::ranges::any_of(force, is_larger))
-        throw std::invalid_argument("the rows are more, or larger, than the whole of them");
-    const double unit = force_unit(whole);
+    double largest_force = 0;
+    for (const double one : force) {
+        if (!std::isfinite(one))
+            throw std::invalid_argument("forces must be finite");
+        largest_force = std::max(largest_force, std::fabs(one));
+    }
+    int exponent = 0;
+    std::frexp(largest_force, &exponent); // largest_force < 2^exponent
+    const double unit = std::ldexp(units::slope_unit(count), std::max(exponent, -900));
     std::vector<std::vector<std::int64_t>> sums(
         static_cast<std::size_t>(worker_count(threads, count, block_size)));
     const auto work = [&](WitnessFinder&, int worker, std::int64_t position) {
@@ -140,9 +112,10 @@ bool Witnesses::whole_slope(std::span<const double> force, const WholeBatch& who
     if (!for_each(count, threads, watch, work))
         return false;
     for (std::size_t s = 0; s < score_count(); ++s) {
-        output[s] = 0;
+        std::int64_t sum = 0;
         for (const auto& own : sums)
-            output[s] += own.empty() ? 0 : own[s];
+            sum += own.empty() ? 0 : own[s];
+        output[s] = static_cast<double>(sum) * (unit / ensemble_.average);
     }
     return true;
 }

@@ -29,10 +29,9 @@ class Witnesses {
   public:
     // The ensemble, the attacker and the rows must outlive it. Every row is its own witness at
     // first. A label is the class whose margin is pressed; with 1 and 0 for a regression it is the
-    // output, or its negative. What is drawn for a row is drawn by its number, which in a part of a
-    // whole is the one that it has there; empty: rows are numbered as they come.
+    // output, or its negative.
     Witnesses(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows,
-              const std::int32_t* label, std::vector<std::int64_t> number = {});
+              const std::int32_t* label);
     ~Witnesses();
     Witnesses(const Witnesses&) = delete;
     Witnesses& operator=(const Witnesses&) = delete;
@@ -54,17 +53,6 @@ class Witnesses {
     // not count for the output. The rounding does not depend on the number of threads.
     bool slope(std::span<const double> force, double* output, int threads,
                const WatchFunction& watch);
-    // What the batch pressed last is a part of.
-    struct WholeBatch {
-        std::int64_t rows;
-        double largest_force; // the largest |force| of these rows
-    };
-    // The same in whole numbers, which add up over the parts of a whole:
-    //
-    //   slope = (sum over parts of whole_slope) * slope_unit(whole), rounded once.
-    bool whole_slope(std::span<const double> force, const WholeBatch& whole, std::int64_t* output,
-                     int threads, const WatchFunction& watch);
-    double slope_unit(const WholeBatch& whole) const;
 
     // Writes the witnesses over `output`, which holds the rows, as doubles.
     bool points(double* output, int threads, const WatchFunction& watch);
@@ -76,7 +64,6 @@ class Witnesses {
 
   private:
     static constexpr std::int64_t block_size = 16;
-    static double force_unit(const WholeBatch& whole); // a power of two
     // Calls work(finder of the worker, its number, position) for positions 0 … count - 1.
     template <class Work>
     bool for_each(std::int64_t count, int threads, const WatchFunction& watch, Work&& work);
@@ -85,7 +72,6 @@ class Witnesses {
     const Attacker& attacker_;
     Rows rows_;
     std::vector<std::int32_t> label_;
-    std::vector<std::int64_t> number_; // per row; empty: as they come
     CutTrees trees_;
     std::vector<std::vector<CellMove>> moves_; // per row
     std::vector<std::unique_ptr<WitnessFinder>> finders_;

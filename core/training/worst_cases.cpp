@@ -42,15 +42,9 @@ WorstCases::WorstCases(const Ensemble& ensemble, const Attacker& attacker, const
         plan_.order.resize(static_cast<std::size_t>(rows.count));
         std::iota(plan_.order.begin(), plan_.order.end(), 0);
     }
-    if (plan_.ends.empty())
-        for (std::int64_t begin = 0; begin < rows.count; begin += plan_.block)
-            plan_.ends.push_back(std::min(rows.count, begin + plan_.block));
-    if (plan_.whole_rows < 0) {
-        plan_.whole_rows = rows.count;
-        for (const double number : wanted_.number)
-            plan_.largest_number = std::max(plan_.largest_number, std::fabs(number));
-    }
-    force_unit_ = units::slope_unit(plan_.whole_rows);
+    for (const double number : wanted_.number)
+        largest_number_ = std::max(largest_number_, std::fabs(number));
+    force_unit_ = units::slope_unit(rows.count);
     if (!wanted_.is_number)
         for (const std::int64_t row : plan_.order)
             label_.push_back(wanted_.label[static_cast<std::size_t>(row)]);
@@ -60,14 +54,15 @@ WorstCases::WorstCases(const Ensemble& ensemble, const Attacker& attacker, const
 }
 
 std::span<const std::int64_t> WorstCases::rows_of(std::int64_t block) const {
-    const std::int64_t begin = begin_of(block);
-    return {plan_.order.data() + begin, static_cast<std::size_t>(begin_of(block + 1) - begin)};
+    const std::int64_t begin = block * plan_.block;
+    return {plan_.order.data() + begin,
+            static_cast<std::size_t>(std::min(plan_.block, rows_.count - begin))};
 }
 
 std::span<const std::int32_t> WorstCases::labels_of(std::int64_t block) const {
     if (label_.empty())
         return {};
-    return {label_.data() + begin_of(block), rows_of(block).size()};
+    return {label_.data() + block * plan_.block, rows_of(block).size()};
 }
 
 // Finds what is within reach, one way or the other. One per thread.
@@ -143,7 +138,7 @@ double WorstCases::most_distance(std::span<const double> scores) const {
         sum += largest;
     }
     int exponent = 0;
-    std::frexp(sum / ensemble_.average + plan_.largest_number, &exponent);
+    std::frexp(sum / ensemble_.average + largest_number_, &exponent);
     return std::ldexp(1.0, exponent + 1); // with room for rounding
 }
 
@@ -331,8 +326,8 @@ bool WorstCases::judge(const double* scores, double steepness, const Outcomes& o
     return parallel_rows(blocks(), 1, workers, work, watch);
 }
 
-bool WorstCases::whole_slope(const double* scores, double steepness, const Batch& batch,
-                             std::int64_t* slope, int threads, const WatchFunction& watch) const {
+bool WorstCases::slope(const double* scores, double steepness, const Batch& batch, double* slope,
+                       int threads, const WatchFunction& watch) const {
     const std::vector<double> ordered = in_order(scores);
     const double most = has_classes() ? 1 : most_distance(ordered);
     const auto count = static_cast<std::int64_t>(batch.blocks.size());
@@ -356,31 +351,17 @@ bool WorstCases::whole_slope(const double* scores, double steepness, const Batch
     };
     if (!parallel_rows(count, 1, workers, work, watch))
         return false;
+    const double unit = force_unit_ * (has_classes() ? steepness : 2 * most) / ensemble_.average;
     for (std::size_t leaf = 0; leaf < numbers_.size(); ++leaf) {
         const auto row = static_cast<std::size_t>(numbers_.row(static_cast<std::int32_t>(leaf)));
         for (std::size_t output = 0; output < width_; ++output) {
-            std::int64_t& whole = slope[row * width_ + output] = 0;
+            std::int64_t sum = 0;
             for (const auto& worker : slots)
                 if (worker)
-                    whole += worker->slope[leaf * width_ + output];
+                    sum += worker->slope[leaf * width_ + output];
+            slope[row * width_ + output] = static_cast<double>(sum) * unit;
         }
     }
-    return true;
-}
-
-double WorstCases::slope_unit(const double* scores, double steepness) const {
-    const double scale = has_classes() ? steepness : 2 * most_distance(in_order(scores));
-    return force_unit_ * scale / ensemble_.average;
-}
-
-bool WorstCases::slope(const double* scores, double steepness, const Batch& batch, double* slope,
-                       int threads, const WatchFunction& watch) const {
-    std::vector<std::int64_t> whole(score_count());
-    if (!whole_slope(scores, steepness, batch, whole.data(), threads, watch))
-        return false;
-    const double unit = slope_unit(scores, steepness);
-    std::ranges::transform(whole, slope,
-                           [unit](std::int64_t w) { return static_cast<double>(w) * unit; });
     return true;
 }
 

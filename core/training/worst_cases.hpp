@@ -48,13 +48,6 @@ class WorstCases {
         std::int64_t block = most_block; // rows in it
         // Bytes that may be kept; what is within reach of other blocks is found anew.
         std::size_t most_memory = static_cast<std::size_t>(-1);
-        // Block b has the rows order[ends[b - 1] … ends[b]), at most most_block of them, possibly
-        // none; the last one ends at the number of rows. Empty: `block` rows each.
-        std::vector<std::int64_t> ends;
-        // Where the rows are a part of a whole, how many it has (-1: they are the whole), and the
-        // largest of its |numbers|: all of the whole that the unit of slopes depends on.
-        std::int64_t whole_rows = -1;
-        double largest_number = 0;
     };
     // `rows` must stay where they are.
     WorstCases(const Ensemble& ensemble, const Attacker& attacker, const Rows& rows, Wanted wanted,
@@ -87,16 +80,10 @@ class WorstCases {
     // rounding does not depend on the number of threads. False iff `watch` cancelled.
     bool slope(const double* scores, double steepness, const Batch& batch, double* slope,
                int threads, const WatchFunction& watch) const;
-    // The same in whole numbers, which add up over the parts of a whole:
-    //
-    //   slope = (sum over parts of whole_slope) * slope_unit, rounded once.
-    bool whole_slope(const double* scores, double steepness, const Batch& batch,
-                     std::int64_t* slope, int threads, const WatchFunction& watch) const;
-    double slope_unit(const double* scores, double steepness) const;
 
     bool has_classes() const { return kind_ != LaneKind::numbers; }
     std::int64_t rows() const { return rows_.count; }
-    std::int64_t blocks() const { return static_cast<std::int64_t>(plan_.ends.size()); }
+    std::int64_t blocks() const { return (rows_.count + plan_.block - 1) / plan_.block; }
     std::size_t score_count() const { return numbers_.size() * width_; }
     // Bytes that are kept.
     std::size_t memory() const;
@@ -106,9 +93,6 @@ class WorstCases {
     class Worker;
 
     bool by_limits() const { return attacker_.norm == norm_inf; }
-    std::int64_t begin_of(std::int64_t block) const {
-        return block == 0 ? 0 : plan_.ends[static_cast<std::size_t>(block) - 1];
-    }
     std::span<const std::int64_t> rows_of(std::int64_t block) const;
     std::span<const std::int32_t> labels_of(std::int64_t block) const;
     // Scores in the order of the leaves' numbers.
@@ -126,7 +110,8 @@ class WorstCases {
     std::optional<Cuts> cuts_; // by limits
     std::size_t width_;        // scores per leaf
     LaneKind kind_;
-    double force_unit_; // forces are added up in whole multiples of this, in any order
+    double force_unit_;         // forces are added up in whole multiples of this, in any order
+    double largest_number_ = 0; // of the |numbers|
     std::vector<std::int32_t> label_; // in the order of the plan
     std::vector<std::optional<Reached>> kept_;
 };

@@ -40,6 +40,9 @@ class Problem:
     def n_outputs(self):
         return N_CLASSES if self.task == "multiclass" else 1
 
+    def outputs(self, booster):
+        return [tree % self.n_outputs for tree in range(booster.n_trees)]
+
     def encode(self, order=None, threads=1, grouped=True):
         """Rows in groups of equal class, or in one group."""
         order = np.arange(len(self.X)) if order is None else order
@@ -180,9 +183,9 @@ OPTIONS = [
 @pytest.mark.parametrize("options", OPTIONS)
 def test_score_bounds_equal_those_of_leaves_found_one_by_one(task, options):
     p, rows, booster = grown(task, **options)
-    trees, outputs, values = booster.trees, booster.outputs, leaf_values(booster)
+    trees, outputs, values = booster.trees, p.outputs(booster), leaf_values(booster)
     assert len(trees) == booster.n_trees == 4 * p.n_outputs
-    assert booster.tree(1).values.tolist() == trees[1].values.tolist()
+    assert booster.trees_from(1)[0].values.tolist() == trees[1].values.tolist()
     expected = p.bounds(trees, outputs, values, booster.bias)
     found = _core.score_bounds(rows, trees, outputs, values, booster.bias, 2)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
@@ -200,7 +203,7 @@ def test_score_bounds_equal_those_of_leaves_found_one_by_one(task, options):
 def test_blocks_of_several_classes_are_bounded_alike(task):
     p, rows, booster = grown(task)
     mixed = p.encode(grouped=False)
-    args = p.targets, task, booster.trees, booster.outputs, leaf_values(booster), booster.bias
+    args = p.targets, task, booster.trees, p.outputs(booster), leaf_values(booster), booster.bias
     np.testing.assert_array_equal(_core.worst_scores(mixed, *args), _core.worst_scores(rows, *args))
     again = p.booster(mixed)
     assert again.round()
@@ -218,7 +221,7 @@ def test_trees_use_missing_values_and_categories():
 def test_trees_lower_the_loss_at_the_worst_scores(task):
     p, _, booster = grown(task, rounds=20, min_data_in_leaf=5)
     start = np.tile(booster.bias, (len(p.X), 1))
-    bounds = p.bounds(booster.trees, booster.outputs, leaf_values(booster), booster.bias)
+    bounds = p.bounds(booster.trees, p.outputs(booster), leaf_values(booster), booster.bias)
     assert p.loss(*bounds) < 0.7 * p.loss(start, start)
 
 
@@ -286,7 +289,7 @@ for task in TASKS:
     for options in OPTIONS:
         p, rows, booster = grown(task, 3, threads, **options)
         values = leaf_values(booster)
-        shape = booster.trees, booster.outputs
+        shape = booster.trees, p.outputs(booster)
         settings = _core.RefitOptions(steps=12, blocks_per_batch=5, l2=1e-3)
         args = rows, p.targets, p.weights, task, *shape, values, booster.bias, settings
         fitted = _core.refit_leaves(*args, threads=threads)
@@ -324,7 +327,7 @@ def test_models_depend_neither_on_threads_nor_on_the_instruction_set():
 @pytest.mark.parametrize("task", TASKS)
 def test_refitted_leaves_lower_the_loss(task):
     p, rows, booster = grown(task, rounds=10, min_data_in_leaf=5)
-    trees, outputs, values = booster.trees, booster.outputs, leaf_values(booster)
+    trees, outputs, values = booster.trees, p.outputs(booster), leaf_values(booster)
     settings = _core.RefitOptions(steps=200, rate=0.05, l2=1e-5)
     args = rows, p.targets, p.weights, task, trees, outputs, values, booster.bias, settings
     fitted = _core.refit_leaves(*args)
