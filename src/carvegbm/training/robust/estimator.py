@@ -208,7 +208,8 @@ class Robust(Estimator):
         else:
             trainers.append(WitnessTrainer(spec, settings))
             if spec.model.task != "regression" and not folds:
-                certified = Certified(settings.max_crowding or MAX_CROWDING, None, None)
+                tried = settings.max_crowding or MAX_CROWDING
+                certified = Certified(check_max_crowding(tried, spec.attacker.norm), None, None)
                 trainers.append(LargeSpreadTrainer(replace(spec, verbose=0), certified))
         search = Search(spec, trainers, (plain, plain.plain_params()))
         search.clean_loss, search.plain_accuracy = settings.clean_loss, plain_accuracy
