@@ -296,8 +296,8 @@ def _classes(cells: Cells) -> Table | None:
         "divided as in the tables above. Certified and robust training may give up as much "
         "accuracy as each other: 0.01, at larger budgets 0.04, of plain LightGBM's accuracy, or of "
         "the best that they reach, where that is less. Robust training has its default of 120 "
-        "rounds, 360 at the three smallest L∞ budgets of images and against other norms; certified "
-        "training has at most 500. Emphasised: at least as good as certified training.",
+        "rounds, 360 at the three smallest L∞ budgets of images; certified training has at most "
+        "500. Emphasised: at least as good as certified training.",
         header=(
             *("data set", "attacker"),
             *("accuracy", "robustness") * 3,
