@@ -73,8 +73,8 @@ def chapters(cells: Cells) -> list[Chapter]:
             "trade-off",
             "Accuracy against robustness",
             "The trials of tuning on the test set: they differ in the leaves per tree, those "
-            "of certified training in max_crowding too. Filled marks were chosen by accuracy, ringed "
-            "marks by robustness, both on the validation set.",
+            "of certified training in max_crowding too. Filled marks were chosen by accuracy, "
+            "ringed marks by robustness, both on the validation set.",
             tuple(trade_off_table(cells, *key) for key in trade_offs(cells)),
         ),
         (
