@@ -115,9 +115,7 @@ void BlockGrower::find_splits(std::vector<Leaf*> pair, Histogram&& parent) {
     pool_.run(static_cast<int>(features_.size()), [&](int, int task) {
         const auto i = static_cast<std::size_t>(task);
         const int f = features_[i];
-        histograms_.finish(f, counted.histogram);
-        if (subtracts)
-            histograms_.subtract(f, counted.histogram, pair[1]->histogram);
+        histograms_.finish(f, counted.histogram, subtracts ? &pair[1]->histogram : nullptr);
         for (std::size_t p = 0; p < pair.size(); ++p) {
             const Leaf& leaf = *pair[p];
             if (wanted[p][i] != 0 && may_split(leaf))

@@ -44,7 +44,6 @@ class BlockGrower {
         FeatureSplit split;
     };
 
-    void choose_features(std::uint64_t seed);
     std::vector<std::uint8_t> features_at(const Leaf& leaf) const;
     bool may_split(const Leaf& leaf) const;
     void start(const TreeRows& rows);

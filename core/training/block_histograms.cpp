@@ -153,24 +153,18 @@ void BlockHistograms::count(std::span<const std::vector<BlockRows>> chunks,
     });
 }
 
-void BlockHistograms::finish(int feature, Histogram& histogram) {
+void BlockHistograms::finish(int feature, Histogram& counted, Histogram* larger) {
     const auto n = static_cast<std::size_t>(rows_.bins(feature));
     for (const std::size_t side : {std::size_t{0}, side_}) {
         const std::size_t first = side + offset(feature);
         for (Histogram& part : parts_)
             for (std::size_t b = first; b < first + n; ++b) {
-                histogram[b] += part[b];
+                counted[b] += part[b];
                 part[b] = 0;
             }
-    }
-}
-
-void BlockHistograms::subtract(int feature, const Histogram& smaller, Histogram& larger) const {
-    const auto n = static_cast<std::size_t>(rows_.bins(feature));
-    for (const std::size_t side : {std::size_t{0}, side_}) {
-        const std::size_t first = side + offset(feature);
-        for (std::size_t b = first; b < first + n; ++b)
-            larger[b] -= smaller[b];
+        if (larger != nullptr)
+            for (std::size_t b = first; b < first + n; ++b)
+                (*larger)[b] -= counted[b];
     }
 }
 

@@ -32,10 +32,9 @@ class BlockHistograms {
     void count(std::span<const std::vector<BlockRows>> chunks,
                std::span<const std::uint64_t> packed, std::span<const std::uint64_t> down,
                Histogram& histogram);
-    // Completes one feature of the histogram that was counted last: to be called once for each.
-    void finish(int feature, Histogram& histogram);
-    // larger -= smaller, of one feature.
-    void subtract(int feature, const Histogram& smaller, Histogram& larger) const;
+    // Completes one feature of the histogram that was counted last, to be called once for each,
+    // and subtracts it from `larger`, if any.
+    void finish(int feature, Histogram& counted, Histogram* larger);
 
     const std::uint64_t* down(const Histogram& histogram, int feature) const {
         return histogram.data() + offset(feature);

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "training/gradient_sums.hpp"
+
 namespace carve {
 
 // A split of a tree, as tests of biased codes (see RowBlocks):
@@ -42,27 +44,22 @@ struct BlockCodes {
     std::size_t stride;
 };
 
-// Candidate splits of one feature. down[j] and up[j] are the packed sums (see GradientSums) of the
-// rows on the left side of candidate j that the attacker pushes down and up. Values are measured
-// from `origin`, the value of the leaf to be split, so that a gain is no difference of large
-// numbers: with G' = soft(G, l1) + (H + l2) origin, the best value of a side is origin - G'/(H +
-// l2).
+// Candidate splits of one feature. down[j] and up[j] are the packed sums of the rows on the left
+// side of candidate j that the attacker pushes down and up. Values are measured from `origin`, the
+// value of the leaf to be split, so that a gain is no difference of large numbers:
+//   the best value of a side = origin - G' / (H + l2), with G' = soft(G, l1) + (H + l2) origin.
 struct GainInput {
     const std::uint64_t* down;
     const std::uint64_t* up;
     int count; // of candidates: a multiple of 16, at most most_positions
-    int g_shift;
-    int h_shift;
-    std::uint64_t h_mask;
-    std::uint64_t row_mask; // 0: rows are not counted, but estimated by rows_per_hessian
-    float g_unit;
-    float h_unit;
-    float rows_per_hessian;
+    SumFormat format;
+    float rows_per_hessian; // 0 if rows are counted
     float total_gradient;
     float total_hessian;
     float total_rows;
     float l1;
-    float l2;
+    float l2;        // of each side
+    float origin_l2; // of both sides, less that of the leaf
     float origin;
     float low;  // bounds of the values, less the origin
     float high; //
@@ -108,10 +105,9 @@ struct BlockKernel {
     // x[i] = exp(x[i]) for 64 numbers, to about 2 units in the last place; at most exp(88).
     void (*exponentials)(float* x);
     // Packs 64 pairs (gradient, hessian) into whole numbers with a random dither in [0, 1):
-    //   packed[i] = floor(g g_scale + e) << g_shift | floor(h h_scale + e) << h_shift | one
-    void (*quantise)(const float* gradient, const float* hessian, float g_scale, float h_scale,
-                     int g_shift, int h_shift, std::uint64_t one, std::uint32_t seed,
-                     std::uint64_t* packed);
+    //   packed[i] = floor(g / g_unit + e) << g_shift | floor(h / h_unit + e) << h_shift | one
+    void (*quantise)(const float* gradient, const float* hessian, const SumFormat& format,
+                     std::uint32_t seed, std::uint64_t* packed);
     SplitGain (*best_gain)(const GainInput& input);
     // Keeps the rows on the left in rows[0 … kept) and writes the others to right[0 … moved);
     // blocks without a row are left out.

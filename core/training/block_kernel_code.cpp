@@ -171,9 +171,13 @@ void exponentials(float* x) {
     }
 }
 
-void quantise(const float* gradient, const float* hessian, float g_scale, float h_scale,
-              int g_shift, int h_shift, std::uint64_t one, std::uint32_t seed,
-              std::uint64_t* packed) {
+void quantise(const float* gradient, const float* hessian, const SumFormat& format,
+              std::uint32_t seed, std::uint64_t* packed) {
+    const auto g_scale = static_cast<float>(1 / format.g_unit);
+    const auto h_scale = static_cast<float>(1 / format.h_unit);
+    const int g_shift = format.g_shift;
+    const int h_shift = format.h_shift;
+    const std::uint64_t one = format.row_mask == 0 ? 0 : 1;
     std::int32_t g[block_size];
     std::int32_t h[block_size];
     for (int i = 0; i < block_size; ++i) {
@@ -201,20 +205,23 @@ float clamp(float x, float low, float high) {
 
 template <bool has_l1> void find_gains(const GainInput& given, float* gain) {
     const GainInput in = given; // a copy, which stores to gain cannot change
+    const SumFormat& format = in.format;
+    const auto g_unit = static_cast<float>(format.g_unit);
+    const auto h_unit = static_cast<float>(format.h_unit);
     const float whole = soft(in.total_gradient, in.l1);
     for (int j = 0; j < in.count; ++j) {
-        const auto g_down = static_cast<std::int32_t>(in.down[j] >> in.g_shift);
-        const auto g_up = static_cast<std::int32_t>(in.up[j] >> in.g_shift);
+        const auto g_down = static_cast<std::int32_t>(in.down[j] >> format.g_shift);
+        const auto g_up = static_cast<std::int32_t>(in.up[j] >> format.g_shift);
         const std::uint64_t both = in.down[j] + in.up[j];
-        const auto hessian = static_cast<std::int32_t>(both >> in.h_shift & in.h_mask);
-        const auto rows = static_cast<std::int32_t>(both & in.row_mask);
-        const float h_left = static_cast<float>(hessian) * in.h_unit;
+        const auto hessian = static_cast<std::int32_t>(both >> format.h_shift & format.h_mask);
+        const auto rows = static_cast<std::int32_t>(both & format.row_mask);
+        const float h_left = static_cast<float>(hessian) * h_unit;
         const float h_right = in.total_hessian - h_left;
         const float n_left = static_cast<float>(rows) + h_left * in.rows_per_hessian;
         const float n_right = in.total_rows - n_left;
-        float g_left = static_cast<float>(g_up - g_down) * in.g_unit;
+        float g_left = static_cast<float>(g_up - g_down) * g_unit;
         float g_right = in.total_gradient - g_left;
-        float constant = in.l2 * in.origin * in.origin;
+        float constant = in.origin_l2 * in.origin * in.origin;
         if (has_l1) {
             g_left = soft(g_left, in.l1);
             g_right = soft(g_right, in.l1);

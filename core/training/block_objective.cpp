@@ -76,16 +76,22 @@ BlockObjective::BlockObjective(const RowBlocks& rows, Task task, int outputs,
 
 void BlockObjective::add_tree(const BlockForest& forest, std::size_t tree, std::size_t block,
                               float* scores, std::uint8_t* ranks) const {
-    const BlockCodes codes = codes_of(rows_, block);
+    find_worst(forest, tree, block, ranks);
     const float* const values = forest.sorted_values(tree);
+    float* const lane = scores + forest.output(tree) * block_size;
+    kernel_.add_values(ranks, values, forest.leaves_of(tree), lane);
+    if (needs_both_ends())
+        kernel_.add_values(ranks + block_size, values, forest.leaves_of(tree), lane + block_size);
+}
+
+void BlockObjective::find_worst(const BlockForest& forest, std::size_t tree, std::size_t block,
+                                std::uint8_t* ranks) const {
+    const BlockCodes codes = codes_of(rows_, block);
     if (needs_both_ends()) {
         forest.find_worst(kernel_, codes, tree, ranks, ranks + block_size);
-        kernel_.add_values(ranks, values, forest.leaves_of(tree), scores);
-        kernel_.add_values(ranks + block_size, values, forest.leaves_of(tree), scores + block_size);
         return;
     }
-    const int output = forest.output(tree);
-    const std::uint64_t pushed_down = down(block, output);
+    const std::uint64_t pushed_down = down(block, forest.output(tree));
     if (pushed_down == rows_.valid(block)) {
         forest.find_worst(kernel_, codes, tree, ranks, nullptr);
     } else if (pushed_down == 0) {
@@ -96,7 +102,6 @@ void BlockObjective::add_tree(const BlockForest& forest, std::size_t tree, std::
         for (int i = 0; i < block_size; ++i)
             ranks[i] = (pushed_down >> i & 1) != 0 ? ranks[i] : high[i];
     }
-    kernel_.add_values(ranks, values, forest.leaves_of(tree), scores + output * block_size);
 }
 
 void BlockObjective::prepare(std::size_t block, const float* scores, float* common) const {

@@ -37,8 +37,11 @@ class BlockObjective {
         return down_[block * static_cast<std::size_t>(outputs_) + static_cast<std::size_t>(output)];
     }
 
-    // Adds the worst leaf values of a tree to the scores of a block. `ranks` receives which they
-    // are, 64 of them; for a regression 64 of the lowest and 64 of the highest.
+    // Ranks of the worst leaves in reach of a block's rows, 64 of them; for a regression 64 of the
+    // lowest and 64 of the highest.
+    void find_worst(const BlockForest& forest, std::size_t tree, std::size_t block,
+                    std::uint8_t* ranks) const;
+    // Adds the values of these leaves to the scores of the block; `ranks` receives their ranks.
     void add_tree(const BlockForest& forest, std::size_t tree, std::size_t block, float* scores,
                   std::uint8_t* ranks) const;
 

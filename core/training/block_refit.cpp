@@ -220,51 +220,37 @@ bool find_score_bounds(const RowBlocks& rows, const BlockForest& forest,
             sorted[first + static_cast<std::size_t>(rank)] =
                 values[first + forest.sorted_leaves(t)[rank]];
         }
-    const BlockKernel& kernel = block_kernel();
-    const auto add_block = [&](std::size_t block, std::vector<double>& lows,
-                               std::vector<double>& highs) {
-        std::uint8_t low_ranks[block_size];
-        std::uint8_t high_ranks[block_size];
-        for (std::size_t i = 0; i < lows.size(); ++i)
-            lows[i] = highs[i] = bias[i / block_size];
-        for (std::size_t t = 0; t < forest.size(); ++t) {
-            const int output = forest.output(t);
-            const double* const own = sorted.data() + forest.first_leaf(t);
-            double* const low_lane = lows.data() + static_cast<std::size_t>(output) * block_size;
-            double* const high_lane = highs.data() + static_cast<std::size_t>(output) * block_size;
-            const std::uint64_t down =
-                objective != nullptr ? objective->down(block, output) : rows.valid(block);
-            const bool needs_low = down != 0;
-            const bool needs_high = objective == nullptr || down != rows.valid(block);
-            forest.find_worst(kernel, codes_of(rows, block), t, needs_low ? low_ranks : nullptr,
-                              needs_high ? high_ranks : nullptr);
-            if (needs_low)
-                for (std::size_t i = 0; i < block_size; ++i)
-                    low_lane[i] += own[low_ranks[i]];
-            if (needs_high)
-                for (std::size_t i = 0; i < block_size; ++i)
-                    high_lane[i] += own[high_ranks[i]];
-        }
-        for (std::size_t i = 0; i < static_cast<std::size_t>(rows.rows_in(block)); ++i)
-            for (std::size_t k = 0; k < outputs; ++k) {
-                const auto row = static_cast<std::size_t>(rows.source(block)[i]);
-                const double least = lows[k * block_size + i];
-                const double most = highs[k * block_size + i];
-                if (objective != nullptr) {
-                    const bool down = (objective->down(block, static_cast<int>(k)) >> i & 1) != 0;
-                    low[row * outputs + k] = down ? least : most;
-                } else {
-                    low[row * outputs + k] = least;
-                    high[row * outputs + k] = most;
-                }
-            }
-    };
+    const std::size_t ends = objective != nullptr ? 1 : 2;
     const auto n = static_cast<std::int64_t>(rows.blocks());
     const auto work = [&](int, RowRange range, const std::atomic<bool>& cancelled) {
-        std::vector<double> lows(outputs * block_size);
-        std::vector<double> highs(outputs * block_size);
-        for (std::int64_t b = range.begin; b < range.end && !cancelled; ++b)
-            add_block(static_cast<std::size_t>(b), lows, highs);
+        std::vector<double> sums(ends * outputs * block_size);
+        std::uint8_t ranks[2 * block_size];
+        for (std::int64_t b = range.begin; b < range.end && !cancelled; ++b) {
+            const auto block = static_cast<std::size_t>(b);
+            for (std::size_t i = 0; i < sums.size(); ++i)
+                sums[i] = bias[i / block_size % outputs];
+            for (std::size_t t = 0; t < forest.size(); ++t) {
+                if (objective != nullptr)
+                    objective->find_worst(forest, t, block, ranks);
+                else
+                    forest.find_worst(block_kernel(), codes_of(rows, block), t, ranks,
+                                      ranks + block_size);
+                const double* const own = sorted.data() + forest.first_leaf(t);
+                for (std::size_t end = 0; end < ends; ++end) {
+                    double* const lane =
+                        sums.data() +
+                        (end * outputs + static_cast<std::size_t>(forest.output(t))) * block_size;
+                    for (std::size_t i = 0; i < block_size; ++i)
+                        lane[i] += own[ranks[end * block_size + i]];
+                }
+            }
+            for (std::size_t i = 0; i < static_cast<std::size_t>(rows.rows_in(block)); ++i)
+                for (std::size_t lane = 0; lane < ends * outputs; ++lane) {
+                    const auto row = static_cast<std::size_t>(rows.source(block)[i]);
+                    (lane < outputs ? low : high)[row * outputs + lane % outputs] =
+                        sums[lane * block_size + i];
+                }
+        }
     };
     return parallel_rows(n, chunk, worker_count(threads, n, chunk), work, watch);
 }

@@ -18,7 +18,7 @@ struct SumFormat {
     int g_shift = 32;
     int h_shift = 0;
     std::uint64_t h_mask = 0;
-    std::uint64_t row_mask = 0;
+    std::uint64_t row_mask = 0; // 0: rows are not counted
     double g_unit = 1;
     double h_unit = 1;
 
@@ -38,7 +38,6 @@ struct SumFormat {
         h_unit = unit(hessian, h_bits, rows);
     }
 
-    std::uint64_t one() const { return row_mask == 0 ? 0 : 1; }
     bool counts_rows() const { return row_mask != 0; }
     double gradient(std::uint64_t packed) const {
         return static_cast<double>(packed >> g_shift) * g_unit;

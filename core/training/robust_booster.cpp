@@ -149,11 +149,9 @@ SumFormat RobustBooster::find_gradients(std::span<const std::uint32_t> blocks, i
         for (std::size_t j = begin; j < end; ++j) {
             const std::size_t block = blocks[j];
             const float* const gradient = gradients_.data() + j * 2 * block_size;
-            block_kernel().quantise(
-                gradient, gradient + block_size, static_cast<float>(1 / format.g_unit),
-                static_cast<float>(1 / format.h_unit), format.g_shift, format.h_shift, format.one(),
-                static_cast<std::uint32_t>(scrambled(seed, block)),
-                packed_.data() + block * block_size);
+            block_kernel().quantise(gradient, gradient + block_size, format,
+                                    static_cast<std::uint32_t>(scrambled(seed, block)),
+                                    packed_.data() + block * block_size);
         }
     });
     return format;

@@ -82,7 +82,20 @@ class SplitFinder {
                       const std::uint64_t* up, std::uint64_t draw) const;
 
   private:
+    struct Candidates { // sums of the left sides
+        std::uint64_t down[most_positions];
+        std::uint64_t up[most_positions];
+        int count = 0;
+
+        void add(SideSums left) {
+            down[count] = left.down;
+            up[count++] = left.up;
+        }
+    };
+
     double soft(double gradient) const;
+    GainInput input_of(const LeafSums& leaf, double extra_l2) const;
+    bool improve(FeatureSplit& best, Candidates& left, GainInput& input, bool left_lower) const;
     FeatureSplit find_threshold(int feature, const LeafSums& leaf, const std::uint64_t* down,
                                 const std::uint64_t* up, std::uint64_t draw) const;
     FeatureSplit find_set(int feature, const LeafSums& leaf, const std::uint64_t* down,
