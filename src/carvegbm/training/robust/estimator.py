@@ -25,11 +25,12 @@ from carvegbm.training.robust.settings import (
     AUTO,
     LEARNING_DEFAULTS,
     MULTICLASS_ROUNDS,
+    SMALL_TREES,
     RobustSettings,
     check_learning,
 )
 from carvegbm.training.robust.trainer import FEW_ROWS
-from carvegbm.training.robust.witnesses import WitnessTrainer
+from carvegbm.training.robust.witnesses import StagedWitnessTrainer, WitnessTrainer
 from carvegbm.training.spec import FitResult, Trainer, TrainSpec
 
 __all__ = ["Robust"]
@@ -206,7 +207,11 @@ class Robust(Estimator):
         if isinf(spec.attacker.norm):
             trainers.append(plain)
         else:
-            trainers.append(WitnessTrainer(spec, settings))
+            small = self._small_trees(spec)
+            staged = folds or spec.attacker.norm == 0
+            trainers.append(
+                StagedWitnessTrainer(small, settings) if staged else WitnessTrainer(spec, settings)
+            )
             if spec.model.task != "regression" and not folds:
                 tried = settings.max_crowding or MAX_CROWDING
                 certified = Certified(check_max_crowding(tried, spec.attacker.norm), None, None)
@@ -227,6 +232,18 @@ class Robust(Estimator):
             )
         counted = result.model.with_counts(data.X, spec.threads)
         return report.with_model(counted), replace(result, model=counted)
+
+    def _small_trees(self, spec: TrainSpec) -> TrainSpec:
+        """Return the specification with more and smaller trees, where the user has not said."""
+        params = {
+            main_name(name): value
+            for name, value in SMALL_TREES.items()
+            if getattr(self, name) is None
+        }
+        n_rounds = spec.n_rounds
+        if self.n_estimators is None:
+            n_rounds = 3 * n_rounds  # as many leaves
+        return replace(spec, params={**spec.params, **params}, n_rounds=n_rounds)
 
     def _n_rounds(self) -> int:
         return inputs.whole_number("n_estimators", self._value("n_estimators"))

@@ -3,41 +3,56 @@
 Such an attacker moves some features far or many a little, so that no bound per tree is tight. Trees
 are grown and refitted against norm inf with a share of the budget, which share suits the data being
 found by trial; then the scores of all leaves are refitted once more on the loss at witnesses, which
-every step improves. For norm 0 no such share exists, and trees are grown without an attacker.
+every step improves. For norm 0, where no such share exists, and for few rows, trees are grown at
+the witnesses themselves, stage by stage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 
+from carvegbm import _core
 from carvegbm.attacker import Attacker
-from carvegbm.training.binning import BinMapper
-from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, refit_leaves
-from carvegbm.training.robust.booster import CodedRows, RobustTrees
+from carvegbm.ensemble import Ensemble
+from carvegbm.training.binning import BinMapper, crowding, even_bins
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.large_spread.exclusion import ExclusionRule
+from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, WitnessBatches, refit_leaves
+from carvegbm.training.robust.booster import CodedRows, Coder, RobustTrees
 from carvegbm.training.robust.bounds import BoundTrainer
-from carvegbm.training.robust.trainer import FEW_ROWS, Growth
-from carvegbm.training.spec import FitResult, Params
+from carvegbm.training.robust.trainer import FEW_ROWS, Growth, RobustTrainer
+from carvegbm.training.spec import FitResult, Params, StopReason
 
-__all__ = ["WitnessTrainer"]
+__all__ = ["StagedWitnessTrainer", "WitnessTrainer"]
+
+Floats = npt.NDArray[np.float64]
 
 _RADII = (0.25, 0.5, 1.0, 0.125)  # shares of the budget
 _REFIT = RefitSettings(rate=0.01, shuffle=True, averaging=0.97, batch=256)
-_VISITS = (30_000, 5_000)  # of rows, in a refit at witnesses: of many rows, and of few
+_STAGE_REFIT = RefitSettings(rate=0.02, shuffle=True, averaging=0.97, batch=256)
+_STAGE_VISITS = 20_000  # of rows, in the refit of a stage
+_STAGES = (120, 20)  # trees between refits: of many rows, and of few
+_MIN_STEPS = 20  # per epoch, unless batches become smaller than this many rows
+_MAX_BIN = 31
+_MANY_FEATURES = 100
+_NODE_SHARES = (0.5, 0.2)  # of the features, per split: of few features, and of many
+_VISITS = 30_000  # of rows, in a refit at witnesses
 _L2 = 1e-3
 
 
 class WitnessTrainer(BoundTrainer):
     """Trainer for norms other than inf."""
 
-    def search_space(self, n_rows: int) -> Sequence[Params]:
+    def search_space(self, n_rows: int) -> Sequence[Params]:  # noqa: ARG002
         """Return the configurations to compare, the default first."""
         settings = self.settings
-        members = settings.n_members or (3 if n_rows < FEW_ROWS and self.n_outputs == 1 else 1)
+        members = settings.n_members or 1
         min_rows = int(self.spec.params["min_data_in_leaf"])
-        radii = (0.0,) if self.spec.attacker.norm == 0 else _RADII
         return [
             {
                 "n_members": min(members, max(1, self.spec.n_rounds // 10)),
@@ -46,7 +61,7 @@ class WitnessTrainer(BoundTrainer):
                 "min_child_samples": min_rows,
             }
             for crowding in settings.max_crowding or (None,)
-            for radius in radii
+            for radius in _RADII
         ]
 
     def _growing_attacker(self, params: Params) -> Attacker:
@@ -63,9 +78,7 @@ class WitnessTrainer(BoundTrainer):
     ) -> Iterator[tuple[Params, RobustTrees]]:
         """Yield a small model and a full one, of the usual refit strength."""
         own = params
-        if params.get("radius") == 0:
-            own = {**params, "leaf_l2": None}
-        elif "radius" in params and "leaf_l2" not in params and self.settings.leaf_l2 is None:
+        if "radius" in params and "leaf_l2" not in params and self.settings.leaf_l2 is None:
             own = {**params, "leaf_l2": self._strengths(params, len(coded.data))[0]}
         yield from super()._grow_path(own, growths, coded)
 
@@ -80,7 +93,7 @@ class WitnessTrainer(BoundTrainer):
         members = int(params["n_members"])
         result = self.result(trees, bins, growth, None, members)
         full = int(params["rounds"]) >= self.spec.n_rounds // members
-        if "radius" not in params or not trees.trees or not (full or len(coded.data) < FEW_ROWS):
+        if "radius" not in params or not trees.trees or not full:
             return result
         ensemble, train = result.model.ensemble, coded.data
         bias, leaves, outputs = trees.bias_parts()
@@ -89,7 +102,7 @@ class WitnessTrainer(BoundTrainer):
         n = len(train)
         settings = replace(
             _REFIT,
-            epochs=max(1, round(_VISITS[n < FEW_ROWS] / n)),
+            epochs=max(1, round(_VISITS / n)),
             batch=max(1, min(_REFIT.batch, n // 10)),
             l2=_L2,
             anchor=anchor,
@@ -103,3 +116,159 @@ class WitnessTrainer(BoundTrainer):
             return replace(result, stopped_because="interrupted")
         values = refitted.scores[leaves, outputs] - bias
         return self.result(replace(trees, values=values), bins, growth, None, members)
+
+
+class StagedWitnessTrainer(RobustTrainer):
+    """Trainer for few rows and for norm 0: grows and refits at witnesses, stage by stage.
+
+    Every leaf looks at one drawn threshold per feature: many small, scattered steps give an
+    attacker less for its budget than few large ones.
+    """
+
+    n_first: int | None = None
+
+    def search_space(self, n_rows: int) -> Sequence[Params]:
+        """Return the configurations to compare, the default first.
+
+        "radius" is that of the attacker that splits account for, in budgets; in scales for norm 0.
+        """
+        few, settings = n_rows < FEW_ROWS, self.settings
+        radii = (0.0,) if self.spec.attacker.norm == 0 else (1 / 32,) if few else (1 / 8, 1 / 32)
+        members = settings.n_members or min(3 if few else 1, max(1, self.spec.n_rounds // 10))
+        crowding = settings.max_crowding or (None,)
+        strengths = settings.leaf_l2 or ((3e-3, 1e-2) if few else (3e-4,))
+        return [
+            {"n_members": members, "radius": radius, "max_crowding": crowded, "leaf_l2": strength}
+            for radius, crowded, strength in product(radii, crowding, strengths)
+        ]
+
+    def fit_path(
+        self,
+        params: Params,
+        train: Dataset,
+        valid: Dataset | None,  # noqa: ARG002
+    ) -> Iterator[tuple[Params, FitResult]]:
+        """Yield the model half way and at the end of its rounds."""
+        members = int(params["n_members"])
+        n_rounds = int(params.get("rounds", max(1, self.spec.n_rounds // members)))
+        stage = max(1, _STAGES[len(train) < FEW_ROWS] // self.n_outputs)
+        grown = [_Member(self, params, train, number) for number in range(members)]
+        ends = {n_rounds} if "rounds" in params else {max(1, n_rounds // 2), n_rounds}
+        done = 0
+        for end in sorted(ends):
+            while done < end and grown[0].stopped_because == "rounds":
+                rounds = min(stage, end - done)
+                for member in grown:
+                    member.add_stage(rounds)
+                done += rounds
+            growth = Growth.start(grown[0].booster, None)
+            growth.stopped_because = grown[0].stopped_because
+            trees = RobustTrees.average([member.trees for member in grown])
+            yield (
+                {**params, "rounds": end},
+                self.result(trees, grown[0].bins, growth, None, members),
+            )
+            if grown[0].stopped_because != "rounds":
+                return
+
+
+class _Member:
+    """A model that is being grown, with a witness per row."""
+
+    def __init__(
+        self, trainer: StagedWitnessTrainer, params: Params, train: Dataset, number: int
+    ) -> None:
+        self.trainer, self.params, self.train = trainer, params, train
+        self.seed = trainer.seed + number
+        spec = trainer.spec
+        radius = float(params["radius"])
+        if spec.attacker.norm != 0:
+            radius *= spec.attacker.budget
+        nearby = spec.attacker.with_norm("inf", radius)
+        self.bins = self._bins(nearby)
+        self.coder = Coder(self.bins, nearby, spec.model.blank(), trainer.task, spec.threads)
+        self.points: Floats = train.X.astype(np.float64)
+        self.booster = self._booster(0)
+        self.trees = RobustTrees(np.asarray(self.booster.bias))
+        self.stopped_because: StopReason = "rounds"
+        self._stage = 0
+
+    def add_stage(self, n_rounds: int) -> None:
+        """Grow so many rounds at the witnesses, then refit all scores."""
+        if self._stage > 0:
+            self.booster = self._booster(1000 * self._stage)
+            raw = self._model().raw_score(self.points, threads=self.trainer.spec.threads)
+            self.booster.set_scores(raw.ravel(), raw.ravel())
+        growth = Growth.start(self.booster, None)
+        growth.trees = RobustTrees(self.trees.bias)
+        self.trainer.grow(growth, n_rounds)
+        if growth.stopped_because in ("interrupted", "time limit"):
+            self.stopped_because = growth.stopped_because
+        if not growth.trees.trees:
+            if self.stopped_because == "rounds":
+                self.stopped_because = "no thresholds left"
+            return
+        self.trees = self.trees.followed_by(growth.trees)
+        self._stage += 1
+        if self.stopped_because == "rounds":
+            self._refit()
+
+    def _booster(self, seed: int) -> _core.RobustBooster:
+        trainer = self.trainer
+        options = trainer.growing_options(
+            self.params,
+            self.seed + seed,
+            extra_trees=True,
+            feature_fraction_bynode=trainer.settings.colsample_bynode
+            or _NODE_SHARES[self.train.X.shape[1] > _MANY_FEATURES],
+        )
+        rows = self.coder.code(replace(self.train, X=self.points), self.seed)
+        self._rows = rows  # the booster reads them
+        return rows.booster(options, trainer.n_outputs)
+
+    def _model(self) -> Ensemble:
+        growth = Growth.start(self.booster, None)
+        return self.trainer.result(self.trees, self.bins, growth, None, 1).model.ensemble
+
+    def _refit(self) -> None:
+        trainer, n = self.trainer, len(self.train)
+        attacker, threads = trainer.spec.attacker, trainer.spec.threads
+        ensemble = self._model()
+        bias, leaves, outputs = self.trees.bias_parts()
+        anchor = np.zeros(ensemble.scores.shape)
+        anchor[leaves, outputs] = bias
+        settings = replace(
+            _STAGE_REFIT,
+            epochs=min(5, max(1, round(_STAGE_VISITS / n))),
+            batch=min(_REFIT.batch, max(_MIN_STEPS, n // _MIN_STEPS)),
+            l2=float(self.params["leaf_l2"]),
+            anchor=anchor,
+            threads=threads,
+        )
+        order = np.random.default_rng([self.seed, self._stage])
+        batches = WitnessBatches(
+            ensemble,
+            attacker,
+            self.train,
+            threads,
+            size=settings.batch,
+            order=order,
+            points=self.points,
+        )
+        found = refit_leaves(ensemble, RefitProblem(attacker, self.train), settings, batches)
+        if found.interrupted:
+            self.stopped_because = "interrupted"
+            return
+        self.trees = replace(self.trees, values=found.scores[leaves, outputs] - bias)
+        self.points = batches.worst_points(found.scores)
+
+    def _bins(self, nearby: Attacker) -> BinMapper:
+        spec, threads = self.trainer.spec, self.trainer.spec.threads
+        most = self.trainer.settings.max_bin or _MAX_BIN
+        bins = even_bins(self.train.X, most, threads, spec.exclusion_rule())
+        limit = self.params["max_crowding"]
+        if limit is None:
+            return bins
+        rule = ExclusionRule.against(nearby, spec.model.blank())
+        crowded = crowding(bins, self.train, rule, threads)
+        return bins.keep([share <= limit for share in crowded])
