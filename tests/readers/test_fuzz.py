@@ -67,8 +67,8 @@ def refused(content: bytes, path: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b"left_child=1 -1", b"left_child=1 0", "two ways lead to a node"),
-        (b"left_child=1 -1", b"left_child=1 1", "two ways lead to a node"),
+        (b"left_child=1 -1", b"left_child=1 0", "a node has two parents"),
+        (b"left_child=1 -1", b"left_child=1 1", "a node has two parents"),
         (b"threshold=0.5 0.5", b"threshold=0.5 nan", "NaN"),
         (b"threshold=0.5 0.5", b"threshold=nan 0.5", "NaN"),
     ],
