@@ -224,6 +224,21 @@ class Model:
         return found.hexdigest()
 
     @cached_property
+    def codes(self) -> dict[int, Keys]:
+        """The codes of the labels of every categorical feature."""
+        return {feature: Keys(labels.items()) for feature, labels in self.categories.items()}
+
+    @cached_property
+    def by_label(self) -> set[int]:
+        """The categorical features whose cells are labels, not codes."""
+        has_labels = self.rule in ("label", "text")
+        return {
+            feature
+            for feature, labels in self.categories.items()
+            if has_labels or any(code != label for code, label in labels.items())
+        }
+
+    @cached_property
     def tested(self) -> set[int]:
         """The features that splits test."""
         return {node[0] for node in chain(*self.trees) if len(node) == 5}
@@ -233,11 +248,6 @@ class Model:
         """The names of the features; None if they are not unique or only number the features."""
         names = self.names or []
         return None if is_made_up(names) or len(set(names)) < len(names) else names
-
-    def reads_labels(self, feature: int) -> bool:
-        """Whether cells of a categorical column are labels, not codes."""
-        labels = self.categories[feature]
-        return self.rule in ("label", "text") or any(code != c for code, c in labels.items())
 
     def name(self, feature: int) -> str:
         """The name of a feature, or "feature 3" where the model has no names of its own."""
@@ -264,7 +274,7 @@ def preorder(root: int, node_at: Callable[[int], Node], seen: set[int]) -> list[
     while stack:
         key, parent, side = stack.pop()
         if key in seen:
-            refuse("has a node to which two ways lead; the file is damaged")
+            refuse("has a node with two parents, or a cycle; the file is damaged")
         seen.add(key)
         if nodes:
             nodes[parent][side] = len(nodes)
@@ -386,7 +396,7 @@ def from_lightgbm(text: str, trees: str) -> Model:
     )
     strange |= any(not BLOCK.fullmatch(part) or part.count("Tree=") > 1 for part in parts)
     if strange or "\r" in before or "\0" in before:
-        refuse("has lines that LightGBM reads in another way; the file is damaged")
+        refuse("has lines that LightGBM would read differently; the file is damaged")
     objective, *options = head.get("objective", "").split() or [""]
     scales = [option[8:] for option in options if option.startswith("sigmoid:")]
     sound = all("_" not in "".join(b.values()) and "".join(b.values()).isascii() for b in blocks)
@@ -529,6 +539,8 @@ def from_xgboost(document: dict[str, Any], trees: str) -> Model:
     weights = drop if is_dart else [1.0] * len(stored)
     parameters, objective = learner["learner_model_param"], learner["objective"]["name"]
     n_outputs = max(1, int(parameters.get("num_class", "0")))
+    if int(parameters.get("num_target", "1")) > 1:
+        refuse("has several targets; train a model with one target")
     if n_outputs > max(1, len(stored)):
         refuse(f"has {len(stored)} trees for {n_outputs} classes; the file is damaged")
     per_iteration = n_outputs * max(1, int(model["gbtree_model_param"].get("num_parallel_tree", 1)))
@@ -572,7 +584,7 @@ def xgboost_categories(codes: dict[int, set[int]], labels: list[Any]) -> dict[in
     """Codes and labels of every categorical feature.
 
     `labels` has an entry per feature since version 3.1. Without labels, one code that no split
-    lists stands for all the others.
+    lists represents all others.
     """
     found = {}
     for feature, those in codes.items():
@@ -588,10 +600,13 @@ def xgboost_categories(codes: dict[int, set[int]], labels: list[Any]) -> dict[in
 def xgboost_labels(entry: dict[str, Any]) -> list[Any]:
     """The labels of a feature: numbers, or ASCII texts as bytes, one after the other."""
     found, ends = entry.get("values", []), entry.get("offsets")
-    if ends is not None:
-        is_ascii = all(0 <= byte < 128 for byte in found)
-        pairs = [*pairwise(ends)]
-        found = [bytes(found[a:b]).decode() for a, b in pairs] if is_ascii else [*range(len(pairs))]
+    if ends is not None and not all(0 <= byte < 128 for byte in found):
+        found = [*range(len(ends) - 1)]
+    elif ends is not None:
+        ends = ends or [0]
+        if ends[0] != 0 or ends[-1] != len(found) or ends != sorted(ends):
+            refuse("has offsets of labels that do not ascend from 0 to their end; it is damaged")
+        found = [bytes(found[a:b]).decode() for a, b in pairwise(ends)]
     return found if are_distinct(found) else [*range(len(found))]
 
 
@@ -709,21 +724,34 @@ def is_number(cell: str) -> bool:
         return False
 
 
-def key_of(text: str, names: Iterable[tuple[int, Any]]) -> int:
-    """The key of a name, -1 if there is none; a number equals a text that spells it."""
-    for key, name in names:
-        if str(name) == text or (type(name) is not str and is_number(text) and float(text) == name):
-            return key
-    return -1
+class Keys:
+    """The keys of names; a number equals every text that spells it.
+
+    If several names are equal, the key is that of the first one.
+    """
+
+    def __init__(self, names: Iterable[tuple[int, Any]]) -> None:
+        self.by_text: dict[str, tuple[int, int]] = {}  # to (position, key)
+        self.by_number: dict[float, tuple[int, int]] = {}
+        for position, (key, name) in enumerate(names):
+            self.by_text.setdefault(str(name), (position, key))
+            if isinstance(name, (int, float)):
+                self.by_number.setdefault(name, (position, key))
+
+    def of(self, text: str) -> int:
+        """The key of a name, -1 if there is none."""
+        found = [self.by_text.get(text)]
+        if self.by_number and is_number(text):
+            found.append(self.by_number.get(float(text)))
+        return min(filter(None, found), default=(0, -1))[1]
 
 
 def read_cell(cell: str, model: Model, feature: int) -> float:
     """A cell as a number, or as the code of the category with that label."""
-    labels = model.categories.get(feature, {})
     if cell.lower() in MISSING:
         return math.nan
-    if labels and model.reads_labels(feature):
-        code = key_of(cell, labels.items())
+    if feature in model.by_label and model.categories[feature]:
+        code = model.codes[feature].of(cell)
         return math.nan if code < 0 and model.unknown_is_missing else float(code)
     if not is_number(cell):
         remedy = "clean the data"
@@ -733,10 +761,21 @@ def read_cell(cell: str, model: Model, feature: int) -> float:
     return float(cell)
 
 
+def as_labels(text: str) -> list[Any]:
+    """Labels separated by commas, as numbers if all of them are numbers."""
+    texts = [part.strip() for part in text.split(",")]
+    if not all(map(is_number, texts)):
+        return [*texts]
+    try:
+        return [*map(int, texts)]
+    except ValueError:
+        return [*map(float, texts)]
+
+
 def places_of(labels: Iterable[Any], classes: list[Any]) -> list[int]:
     """The index of every label in the classes."""
-    texts = [str(label) for label in labels]
-    known = {text: key_of(text, enumerate(classes)) for text in set(texts)}
+    texts, keys = [str(label) for label in labels], Keys(enumerate(classes))
+    known = {text: keys.of(text) for text in set(texts)}
     for row, text in enumerate(texts):
         if known[text] < 0:
             refuse(f"row {row} has the label {text!r}; the classes are {classes}; give --classes")
@@ -1084,12 +1123,13 @@ class States(Axis):
     def __init__(self, attacker: Attacker, features: list[int], names: list[int]) -> None:
         super().__init__(attacker, features, Fraction(1))
         self.names, self.n_cells, self.code = names, len(names) + 1, attacker.model.code
+        self.positions = {name: position for position, name in enumerate(names)}
         self.is_group = features[0] not in attacker.model.categories
         self.codes = attacker.codes.get(features[0], set())  # that may be chosen
 
     def cell(self, x: Values) -> int:
         if not self.is_group:
-            return self.names.index(self.code(x[0])) if x[0] == x[0] else self.n_cells - 1
+            return self.positions[self.code(x[0])] if x[0] == x[0] else self.n_cells - 1
         need(sorted(x) == [0] * (len(x) - 1) + [1], f"not one-hot: {self.name}")
         return x.index(1)
 
@@ -1123,8 +1163,11 @@ class States(Axis):
         return [(place, known.get(name, 0)) for place, name in enumerate((*self.names, -1))]
 
     def some(self, named: Sequence[int]) -> int:
-        these = set(named)
-        return sum(1 << place for place, name in enumerate(self.names) if name in these)
+        bits = bytearray(len(self.names) // 8 + 1)
+        for position in map(self.positions.get, named):
+            if position is not None:
+                bits[position // 8] |= 1 << position % 8
+        return int.from_bytes(bits, "little")
 
 
 class Problem:
@@ -1572,7 +1615,11 @@ MEANING = {  # of a budget k; other norms are as 2
 
 @dataclass
 class Report:
-    """The statuses that are proved, and against whom; what is undecided, wrong or not covered."""
+    """The result of a check.
+
+    It has the proved, undecided and wrong rows, the attacker, and the parts of the claim that are
+    not covered.
+    """
 
     header: dict[str, Any]
     attacker: Attacker
@@ -1746,8 +1793,8 @@ class Report:
             for group in attacker.groups.values()
         )
         if attacker.row_bounds:
-            own = sum(any(pair != NONE for pair in b.values()) for b in attacker.by_row.values())
-            yield f"bounds that differ by row: {own} of {self.header['rows']} rows have some"
+            of = self.header["rows"]
+            yield f"bounds that differ by row: {self.n_bounded} of {of} rows have some"
             tightest = [
                 (min(map(min, pairs)), f, [min(side) for side in zip(*pairs, strict=True)])
                 for f, pairs in self.slack.items()
@@ -1761,6 +1808,22 @@ class Report:
             yield f"cannot change values that are missing: {self.missing} in the rows"
         if self.unmovable:
             yield f"can change nothing that the model tests in {self.unmovable} rows"
+
+    def obstacles(self) -> Iterator[str]:
+        """Yield the reasons why values cannot change, with the number of features or rows."""
+        for reason, those in self.by_obstacle().items():
+            if reason:
+                yield f"{reason}: {len(those)} feature{'s' * (len(those) != 1)}"
+        if self.attacker.row_bounds:
+            yield f"bounds that differ by row: {self.n_bounded} rows"
+        if self.missing:
+            yield f"cannot change values that are missing: {self.missing} in the rows"
+
+    @property
+    def n_bounded(self) -> int:
+        """The number of rows with bounds of their own."""
+        by_row = self.attacker.by_row.values()
+        return sum(any(pair != NONE for pair in bounds.values()) for bounds in by_row)
 
     def by_obstacle(self) -> dict[str, list[int]]:
         """The features that the attacker can change, under "", and the others by reason."""
@@ -1950,6 +2013,9 @@ class Expectation:
         for key in ("norm", "budget"):
             if key not in given:
                 refuse(f"expectation: {key} is missing")
+        self.named: dict[str, list[int]] = {}  # positions by name
+        for position, name in enumerate(model.names or ()):
+            self.named.setdefault(name, []).append(position)
         self.key = "norm"  # that is being read
         try:
             fields, by_row = self.header_form(given)
@@ -2039,14 +2105,25 @@ class Expectation:
         return fields | {"row_bounds": bool(by_row)}, by_row
 
     def place(self, given: Any, is_key: bool = False) -> int:
-        """The position of a feature, given by position or by name; keys are texts."""
-        names, n = self.model.names or [], self.model.n_features
+        """The position of a feature, given by position or by name; keys are texts.
+
+        A feature of a model without names of its own may be given as the report names it, such as
+        "feature 3", or by its number as a text.
+        """
+        n = self.model.n_features
         if type(given) is int or (is_key and POSITION.fullmatch(given)):
             return int(given) if 0 <= int(given) < n else refuse(f"there is no feature {given}")
         name = given[1:-1] if is_key and quoted(given) else given
-        if names.count(name) != 1:
-            refuse(f"there {'are several features' if name in names else 'is no feature'} {name!r}")
-        return names.index(name)
+        if type(name) is not str:
+            refuse(f"{name!r:.80} is neither a name nor a position")
+        found = set(self.named.get(name, ()))
+        if not self.model.own_names:
+            number = name.removeprefix("feature ")
+            if POSITION.fullmatch(number) and int(number) < n:
+                found.add(int(number))
+        if len(found) != 1:
+            refuse(f"there {'are several features' if found else 'is no feature'} {name!r}")
+        return found.pop()
 
     def places(self, given: Any) -> list[int]:
         return [self.place(feature) for feature in list_of(given)]
@@ -2097,7 +2174,7 @@ class Expectation:
     def code(self, feature: int, label: Any) -> int:
         """The code of a category, given by its label or as a code."""
         labels = self.model.categories[feature]
-        code = key_of(str(label), labels.items())
+        code = self.model.codes[feature].of(str(label))
         code = label if code < 0 and type(label) is int else code
         name = self.model.name(feature)
         return code if code in labels else refuse(f"{name} has no category {label!r}")
@@ -2134,7 +2211,7 @@ class Expectation:
         report.expected, report.not_covered = self.document(), missing
 
     def shortfalls(self, feature: int, proved: Attacker, rows: Rows) -> Iterator[str]:
-        """In what the proof's attacker is more limited in a feature than the expected one."""
+        """Yield the restrictions by which the proof's attacker is weaker than the expected one."""
         f, expected = feature, self.attacker
         if not proved.can_change(f):
             yield "cannot be changed"
@@ -2186,10 +2263,10 @@ def check(
     """Check a file of proofs; `Report.exit_code` is 0 if every status is proved.
 
     `data` is a CSV file as `carvegbm verify` takes it, or rows of numbers (categories as codes, NaN
-    where missing) and their labels, which are None for the model's own decisions; a third item may
-    tell the report where the labels come from. `label` is the label column; `classes` are the class
-    labels in the order of the model's outputs; `trees` says how many iterations of the model are
-    used: "best", "all" or a number. `expect` is what should be proved: an attacker as
+    where missing) and their labels, which are None for the model's own decisions; an optional third
+    item names the source of the labels in the report. `label` is the label column; `classes` are
+    the class labels in the order of the model's outputs; `trees` says how many iterations of the
+    model are used: "best", "all" or a number. `expect` is what should be proved: an attacker as
     `carvegbm.Attacker.to_dict` returns it, and "rows", "labels" or "robustness"; or an Attacker; or
     a text as --expect takes it, whose file `read_file` reads. `on_row` is called with a line for
     every row. Raises RefusedError if a file is damaged, if the files do not belong together, or if
@@ -2203,7 +2280,7 @@ def check(
     by_label: list[int] = []
     if isinstance(data, (str, os.PathLike)):
         rows, names, column = read_csv(os.fspath(data), ensemble, label)
-        by_label = [f for f in sorted(ensemble.categories) if ensemble.reads_labels(f)]
+        by_label = sorted(ensemble.by_label)
     elif isinstance(data, tuple) and len(data) in (2, 3):
         rows, names, column = (*data, "the second array of data")[:3]
     else:
@@ -2254,9 +2331,11 @@ def check(
             report.wrong[number] = "there is no record of it"
             on_row(f"row {number}: {report.wrong[number]}")
         if report.checked and report.unmovable == len(report.checked) and not allow_trivial:
+            reasons = "; ".join(report.obstacles())
             refuse(
                 "proves nothing: the attacker can change no feature that the model tests, in any "
-                f"row ({'; '.join(report.restrictions())}); --allow-trivial accepts this"
+                f"row{f' ({reasons})' if reasons else ''}; --allow-trivial accepts this and prints "
+                "the full report"
             )
         if wanted and wanted.is_trivial and not allow_trivial:
             refuse("expectation: its attacker can change nothing; --allow-trivial accepts this")
@@ -2290,11 +2369,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--allow-trivial", action="store_true", help="accept an attacker that can change nothing"
     )
-    parser.add_argument("--quiet", action="store_true", help="print the summary only")
+    parser.add_argument(
+        "--quiet", action="store_true", help="print the report without a line for every row"
+    )
     parser.add_argument("--json", action="store_true", help="print all findings as JSON")
     given = parser.parse_args(arguments)
     options: dict[str, Any] = {"label": given.label, "trees": given.trees, "expect": given.expect}
-    options["classes"] = [c.strip() for c in given.classes.split(",")] if given.classes else None
+    options["classes"] = as_labels(given.classes) if given.classes else None
     options["allow_trivial"] = given.allow_trivial
     if not (given.quiet or given.json):
         options["on_row"] = print

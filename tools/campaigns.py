@@ -168,7 +168,7 @@ def fuzz_format(
 
 
 def checked(name: str, seeds: range, coverage: int) -> Iterator[tuple[str, float, int, Any]]:
-    """What a worker sends of each file, until it has ended or must be ended."""
+    """Yield the worker's result for each file until the worker ends, crashes or hangs."""
     ours, theirs = get_context("spawn").Pipe(duplex=False)
     process = get_context("spawn").Process(target=worker, args=(name, seeds, coverage, theirs))
     process.start()

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import carvegbm as cg
@@ -33,8 +34,11 @@ def main() -> None:
         proof = str(Path(folder) / "sample.proof")
         told = run(str(command), "verify", "sample", *question, "--json", "--proof", proof)
         assert json.loads(told)["counts"] == COUNTS, told
-        checked = run(sys.executable, "-m", "carvegbm_check", proof, str(model), str(data))
-        assert checked.rstrip().endswith("checked"), checked
+        checked = run(
+            sys.executable, "-m", "carvegbm_check", "--json", proof, str(model), str(data)
+        )
+        statuses = Counter(json.loads(checked)["checked"].values())
+        assert all(statuses[status] == count for status, count in COUNTS.items()), statuses
         page = Path(folder) / "sample.html"
         run(str(command), "report", "sample", *question, "--output", str(page))
         assert page.read_text("utf-8").startswith("<!doctype html>")

@@ -52,7 +52,7 @@ class Totals(OfModel, ABC):
 
     @abstractmethod
     def _plain(self) -> dict[str, Any]:
-        """What is known of the instances."""
+        """Return the totals as plain values."""
 
 
 def added(parts: Iterable[Some]) -> Some:

@@ -380,6 +380,32 @@ def test_a_series_whose_labels_are_numbers_goes_by_its_labels():
     assert cg.Attacker(1, 1, scale=series) == cg.Attacker(1, 1, scale={"0": 1.0, "1": 10.0})
 
 
+@pytest.mark.parametrize(
+    ("names", "place"),
+    [
+        (None, 2),
+        (["Column_0", "Column_1", "Column_2"], 2),
+        (["f0", "f1", "f2"], 2),
+        (["0", "1", "2"], 2),
+        (["2", "5", "7"], 0),
+    ],
+)
+def test_integer_labels_are_positions_where_the_model_has_no_names(names, place):
+    """Labels as `X.drop(columns=0).std()` has them; names of the model come first."""
+    trees = [{"feature": 0, "threshold": 0.5, "left": {"score": 1.0}, "right": {"score": -1.0}}]
+    model = cg.Ensemble.from_trees(trees, n_features=3, feature_names=names)
+    series = pd.Series([10.0], index=[2])
+    for attacker in (
+        cg.Attacker(1, 1, scale=series),
+        cg.Attacker(1, 1, features=series > 1, scale=series),
+    ):
+        assert attacker.limits(model).scale.tolist() == [
+            10.0 if f == place else 1.0 for f in range(3)
+        ]
+    with pytest.raises(cg.DataError, match=r"feature '?9'?"):
+        cg.Attacker(1, 1, scale=pd.Series([1.0], index=[9])).limits(model)
+
+
 @pytest.mark.parametrize("kind", [pd.Series, np.array, list], ids=["series", "array", "list"])
 def test_bounds_by_feature_may_have_a_number_per_row(kind):
     ends = kind([0.0, 1.0, 2.0]), kind([5.0, 5.0, 5.0])

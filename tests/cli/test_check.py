@@ -193,6 +193,22 @@ def test_classes_and_label_are_those_of_verify(cli: Any, files: list[str], tmp_p
     assert cli("check", *files, *more)[0] == 0
 
 
+@pytest.mark.parametrize("classes", ["3,7", "3.0,7.0e0"])
+def test_labels_and_classes_that_are_numbers_are_compared_as_numbers(
+    classes: str, run_check: Any, files: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "data.csv").write_text("height,label\n0,7.0e+00\n0.75,07\n")
+    code, _, err = run_check(*files, "--classes", classes)
+    assert (code, err) == (0, "")
+
+
+def test_exit_codes_are_documented_once(cli: Any) -> None:
+    code, out, _ = cli("check", "--help")
+    assert code == 0
+    assert "docs/command-line.md" in out
+    assert "Exit codes:" not in out
+
+
 def test_data_of_other_kinds_are_read_for_the_checker(
     cli: Any, files: list[str], tmp_path: Path
 ) -> None:

@@ -94,7 +94,10 @@ def _other(value: Any, container: Any, document: Any, rng: random.Random) -> Any
         )
     if isinstance(value, list) and value:
         some = rng.randrange(len(value) + 1)
-        return rng.choice([value[:some], value[some:], value[::-1], value * 2, [value], value[:1]])
+        shuffled = rng.sample(value, len(value))
+        repeated = value * (2 if len(value) > 100 else 100)
+        parts = [value[:some], value[some:], value[:1]]
+        return rng.choice([*parts, value[::-1], value * 2, [value], shuffled, repeated])
     return _copy(rng.choice(ODD))
 
 

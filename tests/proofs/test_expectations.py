@@ -215,6 +215,39 @@ def test_a_move_that_a_float32_model_does_not_see_is_none(tmp_path: Path) -> Non
         asked.check(record(0, "robust", parts(({}, NOTHING))), allow_trivial=False)
 
 
+def test_the_refusal_of_an_attacker_without_power_is_whole(tmp_path: Path) -> None:
+    """However many features there are, it has all reasons, none of them cut."""
+    n = 300
+    names = [f"a rather long name of a feature, number {f}" for f in range(n)]
+    ensemble = Ensemble.from_trees([TREE], n_features=n, feature_names=names)
+    asked = Asked(tmp_path, ensemble, Attacker(1, 0.5), [[0.0] * n], [1])
+    pairs = {str(f): (0.0).hex() for f in range(200)}
+    asked.head["attacker"] |= {"lower": pairs, "upper": pairs, "features": [*range(100)]}
+    with pytest.raises(RefusedError) as error:
+        asked.check(record(0, "robust", parts(({}, NOTHING))), allow_trivial=False)
+    message = str(error.value)
+    assert "may not be changed: 200 features" in message
+    assert "have bounds that leave no other value: 100 features" in message
+    assert message.endswith("--allow-trivial accepts this and prints the full report")
+    assert " … " not in message
+
+
+def test_a_feature_without_a_name_is_expected_as_the_report_names_it(tmp_path: Path) -> None:
+    asked = two_features(tmp_path)
+    robust = record(0, "robust", parts(({}, NOTHING)))
+    report = asked.check(robust)
+    assert "feature 0, feature 1" in str(report)
+    for name in report.document()["features"]["can be changed"][0], "0":
+        expected = {"norm": 1, "budget": 0.5, "features": [name], "scale": {name: 1}}
+        assert asked.check(robust, expect=expected).exit_code == 0
+        assert asked.check(robust, expect=expected | {"scale": {name: 2}}).exit_code == 1
+    for name in ("feature 2", "feature 00", "feature", "feature 1000000000"):
+        with pytest.raises(RefusedError, match=f"there is no feature '{name}'"):
+            asked.check(robust, expect={"norm": 1, "budget": 0.5, "features": [name]})
+    claim = "norm=1,budget=0.5,features=feature 0+feature 1"
+    assert asked.check(robust, expect=claim).exit_code == 0
+
+
 def test_closed_categories_are_stated(tmp_path: Path) -> None:
     """The file states them by the absence of a field, or by an empty list."""
     split = {"feature": 0, "categories": [1], "left": {"score": 1.0}, "right": {"score": -1.0}}

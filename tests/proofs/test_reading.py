@@ -136,7 +136,7 @@ def test_lines_after_the_blank_line_that_ends_a_tree_are_refused(tmp_path: Path)
     assert lgb.Booster(model_file=path).predict(X, raw_score=True).max() < 5
     with pytest.raises(cg.ModelError, match=r"tree 0: .* blank lines only"):
         cg.load(path)
-    with pytest.raises(checker.RefusedError, match="lines that LightGBM reads in another way"):
+    with pytest.raises(checker.RefusedError, match="lines that LightGBM would read differently"):
         checker.read_model(str(path), None)
 
 
@@ -258,6 +258,7 @@ def test_two_classes_make_a_classifier_of_a_regression_model(tmp_path: Path) -> 
         (b'{"format": "carvegbm-ensemble", "version": 1}', "damaged"),
         (json.dumps({"learner": 1}).encode(), "damaged"),
         (small_models.CATBOOST_JSON, "convert"),
+        (small_models.XGBOOST_JSON.replace(b'"num_target": "1"', b'"num_target": "2"'), "targets"),
     ],
 )
 def test_models_that_cannot_be_read_are_refused_in_one_line(
@@ -371,6 +372,15 @@ def test_columns_of_other_names_are_refused_unless_they_are_made_up(tmp_path: Pa
         checker.read_csv(str(tmp_path / "data.csv"), model, None)
     (tmp_path / "data.csv").write_text("f0,f1,f2,label\n1,2,3,0\n")
     assert_reads(tmp_path / "data.csv", model)
+
+
+@pytest.mark.parametrize("names", [[(4, 1), (7, "1"), (9, True)], [(7, "1"), (4, 1.0)]])
+def test_of_equal_names_the_first_counts(names: list[tuple[int, Any]]) -> None:
+    keys = checker.Keys(names)
+    assert keys.of("1") == names[0][0]
+    assert keys.of("1e0") == 4
+    assert keys.of("True") == (9 if len(names) == 3 else -1)
+    assert keys.of("nan") == keys.of("2") == -1
 
 
 def test_categories_by_label_become_codes(tmp_path: Path) -> None:

@@ -411,6 +411,8 @@ def test_splits_are_those_of_split_index_as_in_catboost_itself(tmp_path):
         ((*SPLIT, "split_index"), 1, "tree 0: split_index 1 is FloatFeature 1 0.75, the split"),
         ((*SPLIT, "split_index"), 3, "tree 0: split_index 3 is none"),
         ((*SPLIT, "split_index"), ..., "tree 0: split_index is missing"),
+        ((*SPLIT, "split_index"), 0.0, "tree 0: split_index is 0.0, not a whole number"),
+        ((*SPLIT, "split_index"), "0", "tree 0: split_index is '0', not a whole number"),
         ((*SPLIT, "split_index"), -1, "tree 0: split_index is '-1', not a count"),
         ((*FLOATS, 0, "borders"), [0.5, -0.5], "borders of feature 'a' must ascend"),
         ((*FLOATS, 0, "borders"), [float("nan")], "borders of feature 'a' must ascend"),

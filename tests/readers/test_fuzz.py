@@ -67,8 +67,8 @@ def refused(content: bytes, path: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b"left_child=1 -1", b"left_child=1 0", "two ways lead to a node"),
-        (b"left_child=1 -1", b"left_child=1 1", "two ways lead to a node"),
+        (b"left_child=1 -1", b"left_child=1 0", "a node has two parents"),
+        (b"left_child=1 -1", b"left_child=1 1", "a node has two parents"),
         (b"threshold=0.5 0.5", b"threshold=0.5 nan", "NaN"),
         (b"threshold=0.5 0.5", b"threshold=nan 0.5", "NaN"),
     ],
@@ -112,16 +112,8 @@ def test_the_checker_refuses_more_classes_than_trees_at_once(tmp_path):
     assert "has 2 trees, but 1000000000 for every iteration" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"roots": [0] * 100_000}, "a node to which two ways lead"),
-        ({"n_features": 10**9}, "row 0 has 2 cells of 1000000001"),
-    ],
-    ids=["roots", "features"],
-)
-def test_the_checker_does_no_more_than_a_file_has_content_for(change, message, tmp_path):
-    """Trees may not share nodes, and nothing is as large as a stated count."""
+def own_document(**change: Any) -> dict[str, Any]:
+    """An ensemble of one tree with 250 splits, with changed fields."""
     document = {
         "format": "carvegbm-ensemble",
         "version": 1,
@@ -142,6 +134,32 @@ def test_the_checker_does_no_more_than_a_file_has_content_for(change, message, t
         {"feature": 0, "threshold": i, "left": k + i, "right": i + 1} for i in range(k)
     ] + [{"scores": [1.0]}] * (k + 1)
     document["nodes"][k - 1]["right"] = 2 * k
+    return document
+
+
+def xgboost_document(offsets: list[int]) -> dict[str, Any]:
+    """A model with a categorical feature and labels whose texts begin and end at these offsets."""
+    document = json.loads(small_models.XGBOOST_JSON)
+    learner = document["learner"]
+    learner["feature_types"] = ["c", "float"]
+    model = learner["gradient_booster"]["gbtree"]["model"]
+    labels = {"values": [97] * max(offsets), "offsets": offsets}
+    model["cats"] = {"enc": [labels, {"values": [], "offsets": []}]}
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (own_document(roots=[0] * 100_000), "a node with two parents"),
+        (own_document(n_features=10**9), "row 0 has 2 cells of 1000000001"),
+        (xgboost_document([0, 30_000] * 30_000), "offsets of labels that do not ascend"),
+        (xgboost_document([1, 2, 3]), "offsets of labels that do not ascend"),
+    ],
+    ids=["roots", "features", "overlapping labels", "bytes before the first label"],
+)
+def test_the_checker_does_no_more_than_a_file_has_content_for(document, message, tmp_path):
+    """Trees may not share nodes, labels no bytes, and nothing is as large as a stated count."""
     (tmp_path / "model").write_text(json.dumps(document))
     (tmp_path / "proof").write_bytes(carvegbm_check.MAGIC)
     (tmp_path / "data").write_text("a,label\n0,0\n")
@@ -155,6 +173,27 @@ def test_the_checker_does_no_more_than_a_file_has_content_for(change, message, t
     )
     assert done.returncode == carvegbm_check.BAD_INPUT
     assert message in done.stderr
+
+
+def test_the_checker_looks_up_many_labels_of_many_categories_in_linear_time(tmp_path):
+    """A cell must not be compared with each of the 100,000 labels of its feature."""
+    n_codes = 100_000
+    split = {"feature": 0, "categories": [0], "left": {"score": 1.0}, "right": {"score": -1.0}}
+    labels = {0: {code: f"shop {code}" for code in range(n_codes)}}
+    Ensemble.from_trees([split], n_features=1, categories=labels).save(tmp_path / "model.json")
+    lines = [f"shop {n_codes - 1 - row},0" for row in range(30_000)]
+    (tmp_path / "data.csv").write_text("\n".join(["shop,label", *lines]))
+    (tmp_path / "proof").write_bytes(carvegbm_check.MAGIC)
+    files = [tmp_path / name for name in ("proof", "model.json", "data.csv")]
+    done = subprocess.run(
+        [sys.executable, carvegbm_check.__file__, *files],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == carvegbm_check.BAD_INPUT
+    assert "is cut off" in done.stderr  # the data were read before the proof
 
 
 def test_the_checker_refuses_far_more_scores_than_leaves(tmp_path):

@@ -210,7 +210,7 @@ def test_classes_are_checked_against_the_outputs(write):
         ("num_leaves=3\n", "", "tree 0: num_leaves is missing"),
         ("left_child=1 -1", "left_child=1 -9", "tree 0 points to node 10, it has 5 nodes"),
         ("left_child=1 -1", "left_child=1 7", "tree 0 points to node 7, it has 5 nodes"),
-        ("left_child=1 -1", "left_child=0 -1", "tree 0 is not a tree, two ways lead to a node"),
+        ("left_child=1 -1", "left_child=0 -1", "tree 0 is not a tree: a node has two parents"),
         ("left_child=1 -1", "left_child=1 1", "tree 0 is not a tree"),
         ("left_child=1 -1", "left_child=-2 -1", "tree 0 is not a tree"),
         ("left_child=1 -1", "left_child=1", "tree 0: left_child must be 2 values, got 1"),

@@ -41,7 +41,7 @@ def by_name(given: Any) -> Any:
 
     Named values are a pandas Series, or the frame of one row that polars returns for `X.std()`. A
     Series with the default index, a RangeIndex from 0, has no names and becomes the list of its
-    values.
+    values. Other integer labels become texts, which stand for positions if the model has no names.
 
     Examples
     --------

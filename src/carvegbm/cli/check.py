@@ -50,7 +50,9 @@ def check(
     allow_trivial: Annotated[
         bool, typer.Option("--allow-trivial", help="Accept an attacker that can change nothing.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the summary only.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print the report without a line for every row.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print all findings as JSON.")] = False,
 ) -> None:
     """Check proofs of verdicts.
@@ -58,8 +60,7 @@ def check(
     Proves every status in PROOF again for MODEL and DATA, with carvegbm_check.py, which shares no
     code with the rest of the package, and prints every restriction of the attacker.
 
-    Exit codes: 0 every status is proved; 1 the claim of --expect is not covered; 2 bad input; 3
-    some rows are undecided; 4 a proof is wrong.
+    docs/command-line.md lists the exit codes.
 
     The checker reads CSV itself. Other DATA are read for it as verify does, and must have the
     content that PROOF names.

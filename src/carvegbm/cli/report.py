@@ -126,7 +126,8 @@ def report(
 
     The answer first, then how far instances are from being flipped, where the model is weak, what
     attacks look like, and what to do about it. The page is one file that needs no other, and no
-    network. Ctrl-C ends the work early: a page with what is known goes to FILE.partial.
+    network. Ctrl-C ends the work early: an unfinished page, with the results so far, is then
+    written to FILE.partial.
     """
     import carvegbm
     from carvegbm.reports.result import FORMATS

@@ -124,9 +124,21 @@ def feature_called(name: str, names: Sequence[str] | None) -> int:
 
 
 def feature_position(feature: Any, names: Sequence[str] | None, n_features: int) -> int:
-    """Position of a feature given by its name or by its position."""
+    """Position of a feature given by its name or by its position.
+
+    If the names are missing or made up, a text such as "3" is a position: the columns of a frame
+    without names are numbered, and so are the labels of its statistics.
+
+    Examples
+    --------
+    >>> feature_position("1", ["Column_0", "Column_1"], 2), feature_position("1", ["1", "7"], 2)
+    (1, 0)
+    """
     if isinstance(feature, str):
-        return feature_called(feature, names)
+        has_names = names is not None and (feature in names or not _are_made_up(names))
+        if has_names or not re.fullmatch("0|[1-9][0-9]{0,9}", feature, re.ASCII):
+            return feature_called(feature, names)
+        feature = int(feature)
     if isinstance(feature, bool | np.bool_) or feature != int(feature):
         raise DataError(f"a feature is a name or a whole-number position, got {feature!r}")
     if not 0 <= int(feature) < n_features:

@@ -40,7 +40,7 @@ _FORMATS = (
 )
 _LIGHTGBM_TEXT = (b"tree\n", b"tree\r\n")
 _KEYS = [{"format", "roots"}, {"learner", "Model"}, {"tree_info"}, {"features_info"}]
-"""Of JSON, by which formats are told apart."""
+"""Top-level fields that identify each JSON format."""
 _UNPACKED = 1 << 26  # bytes of any gzipped file
 _RATIO = 100  # bytes per byte of a larger one
 _LONG = 600  # characters of a message
@@ -240,7 +240,7 @@ def _bytes(name: str) -> bytes:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """The content of a gzipped file; refuses one that is small and unpacks to very much."""
+    """Return the content of a gzipped file; refuse a small file that unpacks to too much."""
     most = max(_UNPACKED, _RATIO * len(data))
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         found = file.read(most + 1)
@@ -293,7 +293,7 @@ def _xgboost_or_refuse(document: Any, classes: Classes, chosen: IterationRange) 
 
 
 def _one_line(name: str, message: str) -> str:
-    """The message after the name; of a long one, which quotes texts of the file, both ends."""
+    """Join name and message in one line; shorten a long message to its beginning and end."""
     if len(message) > _LONG:
         message = f"{message[: _LONG // 2]} … {message[-_LONG // 2 :]}"
     return " ".join(f"{name}: {message}".splitlines())

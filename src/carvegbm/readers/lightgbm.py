@@ -134,8 +134,8 @@ def _sections(text: str) -> tuple[dict[str, str], list[dict[str, str]], str]:
     """The fields of the header and of every tree, and what follows the trees.
 
     LightGBM finds a tree by the lengths in tree_sizes, if there are any, and reads its first 22
-    lines, up to a blank one; other lines are joined if they have no "=". So a text is refused where
-    that is something else than its lines that begin with "Tree=", each with all lines that follow.
+    lines, up to a blank one; other lines are joined if they have no "=". Refuse a text in which
+    these trees differ from those that begin with "Tree=".
     """
     before, found, tail = text.partition("\nend of trees")
     head, *parts = re.split(r"(?<=\n)(?=Tree=)", before + "\n")
@@ -151,7 +151,7 @@ def _sections(text: str) -> tuple[dict[str, str], list[dict[str, str]], str]:
             for key, value in fields
         )
     ):
-        raise ModelError("has lines that LightGBM reads in another way; the file is damaged")
+        raise ModelError("has lines that LightGBM would read differently; the file is damaged")
     sizes = header.get("tree_sizes", "").split()
     if "tree_sizes" in header and len(sizes) != len(parts):
         raise ModelError(

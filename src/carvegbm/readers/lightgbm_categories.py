@@ -46,7 +46,7 @@ def codes_of_bits(
             damaged.format(f"a categorical split asks for set {first:g} of {n_sets} sets")
         )
     if len(np.unique(numbers)) < len(numbers):
-        raise ModelError(damaged.format("two categorical splits ask for one set"))
+        raise ModelError(damaged.format("two categorical splits use the same set"))
     if (np.diff(boundaries) < 0).any() or boundaries[0] < 0 or boundaries[-1] > len(words):
         raise ModelError(damaged.format("cat_boundaries must ascend to the end of cat_threshold"))
     if ((words < 0) | (words >= 1 << 32)).any():

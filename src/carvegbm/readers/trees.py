@@ -356,7 +356,10 @@ class _Nodes(NamedTuple):
 
 
 def _joined_nodes(trees: Sequence[Tree]) -> _Nodes:
-    """All nodes, or a `ModelError`: a child that is not there, a cycle, a shared node, NaN."""
+    """Return all nodes.
+
+    Raise `ModelError` for a missing child, a cycle, a shared node or a NaN threshold.
+    """
     starts = np.cumsum([0, *(len(tree.feature) for tree in trees)])
     feature = _joined([tree.feature for tree in trees], np.int64)
     sizes = np.diff(starts)
@@ -394,7 +397,7 @@ def _owner(starts: Ints, node: Any) -> int:
 
 
 def _reached(starts: Ints, split: Bools, left: Ints, right: Ints) -> Bools:
-    """Which nodes are reached from the roots; refuses a node with two ways in."""
+    """Which nodes are reached from the roots; refuse a node with two parents."""
     seen = np.zeros(len(split), dtype=bool)
     front = starts[:-1]
     while len(front):
@@ -406,7 +409,7 @@ def _reached(starts: Ints, split: Bools, left: Ints, right: Ints) -> Bools:
             again = np.sort(front)[:-1][np.diff(np.sort(front)) == 0]
         if len(again):
             raise ModelError(
-                f"tree {_owner(starts, again[0])} is not a tree, two ways lead to a node; the file "
-                "is damaged"
+                f"tree {_owner(starts, again[0])} is not a tree: a node has two parents, or there "
+                "is a cycle; the file is damaged"
             )
     return seen

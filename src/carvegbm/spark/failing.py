@@ -22,7 +22,7 @@ _PYTHON = {
     ),
     r"Cannot run program|Error from python worker": "cannot be started",
 }
-"""What is wrong with the Python of executors, by what Spark reports."""
+"""Explanations of failures of the executors' Python, by pattern of Spark's error text."""
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Queries about the rows of a Spark DataFrame; each returns a DataFrame with an answer per row.
 
-They are those of `carvegbm` itself, and so are the answers, row by row. The DataFrame is not
-computed before Spark is asked for rows. Spark runs a lost task again, and its rows occur once.
+Arguments and answers equal those of the functions in `carvegbm`. The DataFrame is not computed
+before Spark is asked for rows. Spark runs a lost task again, and its rows occur once.
 """
 
 from __future__ import annotations

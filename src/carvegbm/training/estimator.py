@@ -252,7 +252,7 @@ class Estimator(Parameterised):
     def robust_score(self, X: Any, y: Any) -> float:
         """Share of rows proven robust; of a regressor, R² at the worse end within reach.
 
-        What is not decided in time counts against the model. The method of the class, such as
+        Rows that are not decided in time count as not robust. The method of the class, such as
         ``RobustClassifier.robust_score``, serves scikit-learn's searches and validation functions
         as `scoring`. It refuses pipelines and the estimators of other libraries.
         """
@@ -287,8 +287,8 @@ class Estimator(Parameterised):
 class _NoScore:
     """Returned to scikit-learn in place of a score that does not exist; any use raises the reason.
 
-    scikit-learn's searches replace what a scorer raises by NaN (`error_score`) and then choose the
-    first candidate. An error while they read what a scorer returns ends the search.
+    scikit-learn's searches replace an exception of a scorer by NaN (`error_score`) and then choose
+    the first candidate. An exception while they convert the returned score ends the search.
     """
 
     def __init__(self, scored: str) -> None:

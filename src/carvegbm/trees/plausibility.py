@@ -1,4 +1,4 @@
-"""Warn about rows that are valid but probably not what the user meant."""
+"""Warn about valid rows that probably indicate a mistake."""
 
 from __future__ import annotations
 

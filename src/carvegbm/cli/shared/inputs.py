@@ -75,7 +75,7 @@ class Reading:
 def load_inputs(
     model: str, data: str | None, reading: Reading, against: Sequence[Attacker] = ()
 ) -> Inputs:
-    """The model and its instances, with columns in the model's order where names tell it.
+    """The model and its instances, with columns reordered by name if both have names.
 
     Warns if one of the attackers has one budget for columns of very different ranges.
     """

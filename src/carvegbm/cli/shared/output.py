@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 class Interrupted(BaseException):
-    """A command was interrupted; the message says what is kept, where, and how to go on.
+    """A command was interrupted.
 
-    Not a KeyboardInterrupt, whose message typer drops.
+    The message says which files are kept, and which command continues the run. Not a
+    KeyboardInterrupt, whose message typer drops.
     """
 
 

@@ -1,7 +1,7 @@
 """Hash the text of a category as CatBoost does: the lower half of CityHash64, version 1.0.
 
-Arithmetic is modulo 2^64; words are read in little-endian order. Texts of up to 16, 32 and 64 bytes
-and longer ones are hashed in four different ways.
+Arithmetic is modulo 2^64; words are read in little-endian order. A text is hashed by one of four
+procedures, depending on the length: up to 16, 32 or 64 bytes, or more.
 """
 
 from __future__ import annotations

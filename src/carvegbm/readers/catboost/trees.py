@@ -161,8 +161,13 @@ class Splits:
     def _check_index(
         self, tree: int, split: Mapping[str, Any], stated: tuple[str, int, float]
     ) -> None:
-        """Refuse a split whose split_index stands for another one."""
+        """Refuse a split that differs from the one its split_index names."""
         index = count(split, "split_index", where=f"tree {tree}: ")
+        if type(split["split_index"]) is not int:
+            raise ModelError(
+                f"tree {tree}: split_index is {split['split_index']!r}, not a whole number; the "
+                "file is damaged"
+            )
         meant = self.numbered[index] if index < len(self.numbered) else None
         if meant != stated:
             shown = "none" if meant is None else " ".join(map(str, meant))

@@ -218,7 +218,8 @@ def read_tables(attributes: Mapping[str, Any]) -> Forest:
                 raise ModelError(f"tree {index} points to {what} {at} of {there}; it is damaged")
             if node in seen and node >= 0:
                 raise ModelError(
-                    f"tree {index} is not a tree, two ways lead to a node; the file is damaged"
+                    f"tree {index} is not a tree: a node has two parents, or there is a cycle; "
+                    "the file is damaged"
                 )
             seen.add(node)  # a leaf may have several parents
             place = len(kept)
