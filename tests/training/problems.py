@@ -20,6 +20,14 @@ def three_classes(n=450, d=8, seed=0):
     return X, np.digitize(score, np.quantile(score, [0.4, 0.7]))
 
 
+def redundant(n=500, d=12, seed=0):
+    """Every feature says the same of the class, and now and then the contrary."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    right = rng.random((n, d)) < 0.85
+    return np.where(right == (y == 1)[:, None], 0.75, 0.25) + rng.uniform(-0.2, 0.2, (n, d)), y
+
+
 def numbers(n=400, d=6, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.random((n, d))

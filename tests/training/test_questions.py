@@ -29,9 +29,10 @@ def a_family(request):
 @pytest.fixture(name="trained", params=ATTACKERS, scope="module")
 def a_trained_classifier(request, family):
     """A model, its attacker's parameters, rows and labels that it has not seen."""
-    X, y = problems.two_classes()
-    words = np.array(["no", "yes"])[y]
     options = ATTACKERS[request.param]
+    problem = problems.redundant if options["norm"] == 0 else problems.two_classes
+    X, y = problem(400, 8)
+    words = np.array(["no", "yes"])[y]
     model = family(**options, n_estimators=20, num_leaves=6).fit(X[:300], words[:300])
     return model, options, X[300:], words[300:]
 

@@ -135,7 +135,7 @@ def test_weights_pull_the_decision(classifier):
     weight = np.where(y == 1, 9.0, 1.0)
     by_row = classifier(**same).fit(X, y, sample_weight=weight).predict(X).mean()
     by_class = classifier(class_weight={0: 1, 1: 9}, **same).fit(X, y).predict(X).mean()
-    assert by_row > plain + 0.1
+    assert by_row > plain + 0.03  # trials are compared without weights
     assert by_class == by_row
     classifier(class_weight="balanced").fit(X, y)
 

@@ -161,44 +161,6 @@ def test_an_attacker_of_one_direction_leaves_more_robustness():
     assert scores[1] > scores[0]
 
 
-def test_the_bounds_of_growing_are_those_of_the_model():
-    """What growing takes for the worst margin of a row, tree by tree, the refit finds too."""
-    from carvegbm.training.binning import reach_bins
-    from carvegbm.training.dataset import Dataset
-    from carvegbm.training.large_spread.exclusion import ExclusionRule
-    from carvegbm.training.leaf_refit import BoundBatches, PackedScores
-    from carvegbm.training.model import ModelSpec
-    from carvegbm.training.robust.growing import CodedRows, Grower, GrowthSettings
-    from carvegbm.training.robust.model import model_of, template_of
-    from carvegbm.training.robust.targets import target_of
-
-    X, y = counters()
-    X[::5, 2] = np.nan
-    X = np.column_stack([X, np.arange(700) % 7])
-    y = np.where(X[:, 6] == 3, 1 - y, y)
-    names = [f"f{i}" for i in range(7)]
-    codes = {6: {c: c for c in range(7)}}
-    kind = ModelSpec("binary", 1, names, [0, 1], codes)
-    attacker = cg.Attacker("inf", 0.9, **STEPS, one_hot=[[3, 4, 5]], bounds={1: (0, 60)})
-    rows = Dataset(X, y)
-    rule = ExclusionRule.against(attacker, kind.blank())
-    candidates = reach_bins(rows, rule).choose(31, None)
-    coded = CodedRows.of(X, candidates, attacker, 1, kind.blank())
-    settings = GrowthSettings(num_leaves=16, seed=3)
-    grower = Grower(coded, target_of("binary", rows, 1), settings)
-    for _ in range(8):
-        assert grower.round()
-    template = template_of({"objective": "binary"}, settings, 7, 8)
-    ensemble = model_of(grower.grown, kind, template, candidates).ensemble
-    tested = set(ensemble.nodes["feature"].tolist())
-    assert {2, 6} <= tested
-    found = BoundBatches(ensemble, attacker, rows, 1).outcomes(
-        PackedScores(ensemble).pack(ensemble.scores), 1.0
-    )
-    worst = np.where(y == 1, grower.bounds.low[:, 0], -grower.bounds.high[:, 0])
-    assert found["margin"] == pytest.approx(worst, abs=1e-9)
-
-
 def test_regression_takes_them_too():
     X, y = problems.with_gaps(400)
     X = np.column_stack([X, np.arange(400) % 5])

@@ -8,7 +8,6 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.training.binning import even_bins
-from carvegbm.training.robust import job, witness_growth
 from training import problems
 
 ATTACKERS = [cg.Attacker(0, 2), cg.Attacker(1, 0.2), cg.Attacker(2, 0.2)]
@@ -30,17 +29,9 @@ def robustness(model, rows, attacker):
     return cg.verify(model, *rows, attacker, threads=1, progress=False).robustness
 
 
-def redundant(n=500, seed=0):
-    """Every feature says the same of the class, and now and then the contrary."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(2, size=n)
-    right = rng.random((n, 12)) < 0.85
-    return np.where(right == (y == 1)[:, None], 0.75, 0.25) + rng.uniform(-0.2, 0.2, (n, 12)), y
-
-
 @pytest.mark.parametrize(
     ("problem", "attacker"),
-    [*((redundant, a) for a in ATTACKERS), *((problems.two_classes, a) for a in ATTACKERS[1:])],
+    [*((problems.redundant, a) for a in ATTACKERS), *((problems.two_classes, a) for a in ATTACKERS[1:])],
 )
 def test_it_is_more_robust_than_plain_lightgbm(problem, attacker):
     train, valid = halves(problem)
@@ -76,60 +67,23 @@ def test_a_regression_has_smaller_worst_errors_than_plain_lightgbm():
     assert chosen.worst_error**2 == pytest.approx(worst(model, *valid))
 
 
-def test_a_regressions_trials_have_the_worst_errors_that_are_proven():
-    attacker = cg.Attacker(2, 0.1)
-    train, (X, y) = halves(problems.numbers, 200)
-    report = fitted(train, (X, y), attacker, kind=cg.RobustRegressor).training_report_
-    for trial in report.trials:
-        ends = cg.output_range(trial.ensemble, X, attacker, threads=1, progress=False)
-        worst = np.maximum(y - ends.lowest_lower, ends.highest_upper - y)
-        assert np.isclose(trial.worst_error, np.sqrt(np.mean(worst**2)))
-    assert report.chosen.worst_error == min(trial.worst_error for trial in report.trials)
-
-
 @pytest.mark.parametrize("n_estimators", [20, 100])
 def test_a_trial_has_no_more_rounds_than_it_says(n_estimators):
     train, valid = halves(n=200)
     report = fitted(train, valid, n_estimators=n_estimators).training_report_
     for trial in report.trials:
         if "rounds" in trial.parameters:
-            assert trial.trees <= trial.parameters["rounds"] * trial.parameters["members"]
-
-
-@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
-@pytest.mark.parametrize("has_valid", [True, False])
-def test_the_same_seed_gives_the_same_model_with_any_number_of_threads(problem, has_valid):
-    train, valid = halves(problem, 240)
-    one, two = (
-        fitted(train, valid if has_valid else None, n_jobs=threads, n_estimators=12)
-        for threads in (1, 2)
-    )
-    # LightGBM writes the number of threads that it was given among a model's parameters.
-    texts = [model.booster_.model_to_string().split("\nparameters:")[0] for model in (one, two)]
-    assert texts[0] == texts[1]
-    assert one.ensemble_ == two.ensemble_
-
-
-def test_a_trial_has_the_accuracy_and_the_robustness_that_verification_finds():
-    train, valid = halves()
-    model = fitted(train, valid)
-    report = model.training_report_
-    for trial in report.trials:
-        assert robustness(trial.ensemble, valid, ATTACKERS[2]) == (trial.robustness,) * 2
-        assert trial.accuracy == np.mean(trial.ensemble.decide(valid[0]) == valid[1])
-    assert report.chosen.robustness == max(trial.robustness for trial in report.trials)
-    assert report.chosen.ensemble == model.ensemble_
-    assert [trial.note for trial in report.trials][:2] == ["scout", "scout"]
+            assert trial.trees <= trial.parameters["rounds"] * trial.parameters["n_members"]
 
 
 def test_what_a_user_settles_is_tried_alone():
     train, valid = halves()
     model = fitted(train, valid, max_crowding=[0.3], leaf_l2=[1e-3], n_members=2, max_bin=7)
     trials = model.training_report_.trials
-    ours = [trial for trial in trials if "refit" not in trial.parameters]
+    ours = [trial for trial in trials if "radius" in trial.parameters]
     assert {trial.parameters["leaf_l2"] for trial in ours} == {1e-3}
-    assert {trial.parameters["members"] for trial in ours} == {1, 2}
-    assert {trial.parameters["max_crowding"] for trial in trials} == {0.3}
+    assert {trial.parameters["n_members"] for trial in ours} == {2}
+    assert {trial.parameters["max_crowding"] for trial in trials if not trial.is_plain} == {0.3}
     for trial in ours:
         nodes = trial.ensemble.nodes
         for feature in range(20):
@@ -137,7 +91,7 @@ def test_what_a_user_settles_is_tried_alone():
 
 
 def test_features_out_of_the_attackers_hands_are_split_freely():
-    train, valid = halves(redundant)
+    train, valid = halves(problems.redundant)
     free, open_to_all = (
         fitted(train, valid, cg.Attacker(2, 0.6), features=features)
         for features in ([0, 1, 2], None)
@@ -146,7 +100,7 @@ def test_features_out_of_the_attackers_hands_are_split_freely():
 
 
 def test_scale_and_bounds_count():
-    train, valid = ((np.clip(X, 0.3, 0.7), y) for X, y in halves(redundant))
+    train, valid = ((np.clip(X, 0.3, 0.7), y) for X, y in halves(problems.redundant))
     attacker = cg.Attacker(2, 0.6)
     plain, weak, bounded = (
         fitted(train, valid, attacker, **limits).training_report_.chosen.robustness
@@ -154,32 +108,6 @@ def test_scale_and_bounds_count():
     )
     assert weak > plain
     assert bounded >= plain
-
-
-def test_an_interrupt_keeps_what_is_there(monkeypatch):
-    refit_leaves, calls = witness_growth.refit_leaves, []
-
-    def until_tired(*args):
-        calls.append(0)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return refit_leaves(*args)
-
-    monkeypatch.setattr(witness_growth, "refit_leaves", until_tired)
-    train, valid = halves()
-    model = fitted(train, valid)
-    assert len(model.training_report_.trials) == 1
-    assert model.ensemble_.n_trees == 60
-
-
-def test_early_stopping_keeps_the_best_stage(monkeypatch):
-    monkeypatch.setattr(job, "has_rival", lambda _: False)  # it has losses of its own
-    train, valid = halves(problems.two_classes, 300)
-    model = cg.RobustClassifier(norm=2, budget=0.1, n_estimators=240, num_leaves=4, n_jobs=1)
-    model.fit(*train, eval_set=[valid], early_stopping_rounds=60)
-    losses = next(iter(model.evals_result_.values()))["worst_loss"]
-    assert len(losses) == 240 or model.stopped_because_ == "early stopping"
-    assert losses[model.best_iteration_ - 1] <= min(losses) + 1e-12
 
 
 def test_lightgbm_says_what_the_ensemble_says():
