@@ -20,32 +20,7 @@
 using namespace carve;
 using carve::tests::Random;
 
-#if defined(__x86_64__) && defined(__GNUC__)
-namespace carve::sse2 {
-extern const BlockKernel kernel;
-}
-namespace carve::avx2 {
-extern const BlockKernel kernel;
-}
-namespace carve::avx512 {
-extern const BlockKernel kernel;
-}
-#endif
-
 namespace {
-
-std::vector<const BlockKernel*> kernels() {
-    std::vector<const BlockKernel*> found{&block_kernel()};
-#if defined(__x86_64__) && defined(__GNUC__)
-    found.push_back(&sse2::kernel);
-    if (__builtin_cpu_supports("avx2") != 0)
-        found.push_back(&avx2::kernel);
-    if (__builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
-        __builtin_cpu_supports("avx512dq") != 0)
-        found.push_back(&avx512::kernel);
-#endif
-    return found;
-}
 
 // Three features of numbers, of which the second may be missing, and one of categories.
 struct Problem {
@@ -189,7 +164,7 @@ TEST(score_bounds_are_those_of_leaves_found_one_by_one) {
             CHECK(low[i] == worst_below(tree, rows, x, root, 1));
             CHECK(high[i] == worst_below(tree, rows, x, root, -1));
         }
-        for (const BlockKernel* const kernel : kernels())
+        for (const BlockKernel* const kernel : supported_kernels())
             for (std::size_t block = 0; block < rows.blocks(); ++block) {
                 std::uint8_t ranks[4][64];
                 forest.find_worst(*kernel, codes_of(rows, block), 0, ranks[0], ranks[1]);
@@ -214,7 +189,7 @@ TEST(exponentials_are_equal_on_all_instruction_sets_and_accurate) {
             value = static_cast<float>(random.real() * 180 - 90);
         std::vector<float> expected(x, x + 64);
         block_kernel().exponentials(expected.data());
-        for (const BlockKernel* const kernel : kernels()) {
+        for (const BlockKernel* const kernel : supported_kernels()) {
             std::vector<float> found(x, x + 64);
             kernel->exponentials(found.data());
             CHECK(std::memcmp(found.data(), expected.data(), sizeof x) == 0);

@@ -17,6 +17,8 @@ constexpr std::size_t chunk_blocks = 128;                          // at most
 // A random fraction of the features, but at least one, ascending.
 std::vector<int> draw_features(const std::vector<int>& features, double fraction,
                                std::uint64_t seed) {
+    if (fraction >= 1)
+        return features;
     std::vector<std::pair<std::uint64_t, int>> ranked;
     for (const int f : features)
         ranked.emplace_back(scrambled(seed, static_cast<std::uint64_t>(f)), f);
@@ -84,7 +86,7 @@ void BlockGrower::start(const TreeRows& rows) {
     }
     leaves_.push_back(std::move(root));
     if (may_split(leaves_[0]))
-        find_splits({&leaves_[0]}, {});
+        find_splits(leaves_[0], nullptr);
 }
 
 bool BlockGrower::may_split(const Leaf& leaf) const {
@@ -92,40 +94,36 @@ bool BlockGrower::may_split(const Leaf& leaf) const {
            (options_.max_depth <= 0 || leaf.depth < options_.max_depth) && !features_.empty();
 }
 
-// Finds the best splits of one leaf, or of two siblings; of siblings, the histogram of the larger
-// one is that of the parent, if it was kept, less that of the smaller one.
-void BlockGrower::find_splits(std::vector<Leaf*> pair, Histogram&& parent) {
-    if (pair.size() == 2 && pair[0]->rows > pair[1]->rows)
-        std::swap(pair[0], pair[1]);
-    const bool subtracts = pair.size() == 2 && !parent.empty();
-    if (pair.size() == 2 && !subtracts) {
-        find_splits({pair[0]}, {});
-        find_splits({pair[1]}, {});
-        return;
-    }
-    if (subtracts)
-        pair[1]->histogram = std::move(parent);
-    Leaf& counted = *pair[0];
+// Finds the best splits of a leaf and, if any, of its sibling, whose histogram is still that of
+// their parent.
+void BlockGrower::find_splits(Leaf& counted, Leaf* sibling) {
     counted.histogram = histograms_.take();
     histograms_.count(counted.chunks, given_.packed, given_.down, counted.histogram);
-    std::vector<std::vector<std::uint8_t>> wanted; // per leaf and feature of the tree
-    for (const Leaf* const leaf : pair)
-        wanted.push_back(features_at(*leaf));
-    std::vector<FeatureSplit> found(pair.size() * features_.size());
+    std::vector<Leaf*> leaves{&counted};
+    if (sibling != nullptr)
+        leaves.push_back(sibling);
+    std::vector<std::vector<int>> wanted; // features, per leaf
+    for (const Leaf* const leaf : leaves)
+        wanted.push_back(may_split(*leaf)
+                             ? draw_features(features_, options_.feature_fraction_bynode,
+                                             scrambled(seed_, leaf->number))
+                             : std::vector<int>());
+    std::vector<FeatureSplit> found(leaves.size() * features_.size());
     pool_.run(static_cast<int>(features_.size()), [&](int, int task) {
         const auto i = static_cast<std::size_t>(task);
         const int f = features_[i];
-        histograms_.finish(f, counted.histogram, subtracts ? &pair[1]->histogram : nullptr);
-        for (std::size_t p = 0; p < pair.size(); ++p) {
-            const Leaf& leaf = *pair[p];
-            if (wanted[p][i] != 0 && may_split(leaf))
+        histograms_.finish(f, counted.histogram,
+                           sibling != nullptr ? &sibling->histogram : nullptr);
+        for (std::size_t p = 0; p < leaves.size(); ++p) {
+            const Leaf& leaf = *leaves[p];
+            if (std::ranges::binary_search(wanted[p], f))
                 found[p * features_.size() + i] = finder_.find(
                     f, leaf, histograms_.down(leaf.histogram, f), histograms_.up(leaf.histogram, f),
                     scrambled(scrambled(~seed_, leaf.number), static_cast<std::uint64_t>(f)));
         }
     });
-    for (std::size_t p = 0; p < pair.size(); ++p) {
-        Leaf& leaf = *pair[p];
+    for (std::size_t p = 0; p < leaves.size(); ++p) {
+        Leaf& leaf = *leaves[p];
         leaf.split = {};
         for (std::size_t i = 0; i < features_.size(); ++i)
             if (found[p * features_.size() + i].gain > leaf.split.gain)
@@ -140,18 +138,6 @@ void BlockGrower::find_splits(std::vector<Leaf*> pair, Histogram&& parent) {
     }
 }
 
-std::vector<std::uint8_t> BlockGrower::features_at(const Leaf& leaf) const {
-    if (options_.feature_fraction_bynode >= 1)
-        return std::vector<std::uint8_t>(features_.size(), 1);
-    std::vector<std::uint8_t> wanted(features_.size(), 0);
-    const std::vector<int> drawn =
-        draw_features(features_, options_.feature_fraction_bynode, scrambled(seed_, leaf.number));
-    for (const int f : drawn)
-        wanted[static_cast<std::size_t>(std::ranges::lower_bound(features_, f) -
-                                        features_.begin())] = 1;
-    return wanted;
-}
-
 void BlockGrower::split(std::size_t index, CodedTree& tree) {
     Leaf& left = leaves_[index];
     const FeatureSplit split = left.split;
@@ -159,7 +145,7 @@ void BlockGrower::split(std::size_t index, CodedTree& tree) {
     tree.splits.push_back({split.feature, split.position, ~static_cast<std::int32_t>(index),
                            ~static_cast<std::int32_t>(leaves_.size()), split.gain,
                            static_cast<std::uint8_t>(split.missing_left ? 1 : 0)});
-    if (split.by_set) {
+    if (rows_.kind(split.feature) == FeatureKind::categories) {
         tree.splits.back().set = static_cast<std::int32_t>(tree.sets.size());
         tree.sets.push_back(split.set);
     }
@@ -189,18 +175,27 @@ void BlockGrower::split(std::size_t index, CodedTree& tree) {
     left.is_left = true;
     left.split = {};
     leaves_.push_back(std::move(right)); // within the reserved capacity: `left` stays valid
-    if (leaves_.size() < static_cast<std::size_t>(options_.num_leaves) &&
-        (may_split(left) || may_split(leaves_.back())))
-        find_splits({&left, &leaves_.back()}, std::move(histogram));
-    else
+    Leaf* smaller = &left;
+    Leaf* larger = &leaves_.back();
+    if (smaller->rows > larger->rows)
+        std::swap(smaller, larger);
+    if (leaves_.size() == static_cast<std::size_t>(options_.num_leaves) ||
+        (!may_split(left) && !may_split(leaves_.back()))) {
         histograms_.give_back(std::move(histogram));
+    } else if (histogram.empty()) {
+        find_splits(*smaller, nullptr);
+        find_splits(*larger, nullptr);
+    } else {
+        larger->histogram = std::move(histogram);
+        find_splits(*smaller, larger);
+    }
 }
 
 // Moves rows from `left` to `right` as the attacker pushes them; returns how many.
 std::int64_t BlockGrower::partition(Leaf& left, Leaf& right, const FeatureSplit& split) {
     RowSplit rule{rows_.column(split.feature), given_.down.data(), nullptr, 0, 0, 0};
     std::uint8_t set[256];
-    if (split.by_set) {
+    if (rows_.kind(split.feature) == FeatureKind::categories) {
         for (int code = 0; code < 256; ++code)
             set[code] = split.set.holds(code) ? 0 : 1;
         rule.set = set;

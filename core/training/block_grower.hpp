@@ -44,10 +44,9 @@ class BlockGrower {
         FeatureSplit split;
     };
 
-    std::vector<std::uint8_t> features_at(const Leaf& leaf) const;
     bool may_split(const Leaf& leaf) const;
     void start(const TreeRows& rows);
-    void find_splits(std::vector<Leaf*> pair, Histogram&& parent);
+    void find_splits(Leaf& counted, Leaf* sibling);
     void split(std::size_t index, CodedTree& tree);
     std::int64_t partition(Leaf& left, Leaf& right, const FeatureSplit& split);
 

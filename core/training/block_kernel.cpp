@@ -6,7 +6,7 @@
 
 namespace carve {
 
-// The versions that CMake compiles, the most demanding one first.
+// The versions that CMake compiles.
 #if defined(__x86_64__) && defined(__GNUC__)
 namespace avx512 {
 extern const BlockKernel kernel;
@@ -17,39 +17,35 @@ extern const BlockKernel kernel;
 namespace sse2 {
 extern const BlockKernel kernel;
 }
+
+std::vector<const BlockKernel*> supported_kernels() {
+    std::vector<const BlockKernel*> found{&sse2::kernel};
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") == 0)
+        return found;
+    found.insert(found.begin(), &avx2::kernel);
+    if (__builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+        __builtin_cpu_supports("avx512dq") != 0)
+        found.insert(found.begin(), &avx512::kernel);
+    return found;
+}
 #else
 namespace plain {
 extern const BlockKernel kernel;
 }
+std::vector<const BlockKernel*> supported_kernels() { return {&plain::kernel}; }
 #endif
-
-namespace {
-
-const BlockKernel& choose_kernel() {
-#if defined(__x86_64__) && defined(__GNUC__)
-    __builtin_cpu_init();
-    const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-    const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512bw") != 0 &&
-                            __builtin_cpu_supports("avx512vl") != 0 &&
-                            __builtin_cpu_supports("avx512dq") != 0;
-    const char* const wanted = std::getenv("CARVEGBM_ISA");
-    const std::string name = wanted != nullptr ? wanted : "";
-    if (!name.empty() && name != "sse2" && name != "avx2" && name != "avx512")
-        throw std::invalid_argument("CARVEGBM_ISA must be sse2, avx2 or avx512, got " + name);
-    if ((name == "avx2" && !has_avx2) || (name == "avx512" && !has_avx512))
-        throw std::invalid_argument("this processor has no " + name + " (CARVEGBM_ISA)");
-    if (name.empty() ? has_avx512 : name == "avx512")
-        return avx512::kernel;
-    return (name.empty() ? has_avx2 : name == "avx2") ? avx2::kernel : sse2::kernel;
-#else
-    return plain::kernel;
-#endif
-}
-
-} // namespace
 
 const BlockKernel& block_kernel() {
-    static const BlockKernel& chosen = choose_kernel();
+    static const BlockKernel& chosen = [&]() -> const BlockKernel& {
+        const char* const given = std::getenv("CARVEGBM_ISA");
+        const std::string wanted = given != nullptr ? given : "";
+        for (const BlockKernel* const kernel : supported_kernels())
+            if (wanted.empty() || kernel->name == wanted)
+                return *kernel;
+        throw std::invalid_argument("this processor has no " + wanted +
+                                    "; CARVEGBM_ISA may be sse2, avx2 or avx512");
+    }();
     return chosen;
 }
 

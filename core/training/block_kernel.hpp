@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "training/gradient_sums.hpp"
 
@@ -124,7 +125,9 @@ struct BlockKernel {
                       std::uint32_t* down_list, std::uint32_t* up_list, std::size_t* sizes);
 };
 
-// The version for this processor, or the one that CARVEGBM_ISA names (sse2, avx2 or avx512).
+// The versions that this processor can run, the fastest first.
+std::vector<const BlockKernel*> supported_kernels();
+// The fastest version, or the one that CARVEGBM_ISA names (sse2, avx2 or avx512).
 const BlockKernel& block_kernel();
 
 } // namespace carve

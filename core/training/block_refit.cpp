@@ -221,6 +221,7 @@ bool find_score_bounds(const RowBlocks& rows, const BlockForest& forest,
                 values[first + forest.sorted_leaves(t)[rank]];
         }
     const std::size_t ends = objective != nullptr ? 1 : 2;
+    const BlockKernel& kernel = block_kernel();
     const auto n = static_cast<std::int64_t>(rows.blocks());
     const auto work = [&](int, RowRange range, const std::atomic<bool>& cancelled) {
         std::vector<double> sums(ends * outputs * block_size);
@@ -228,27 +229,27 @@ bool find_score_bounds(const RowBlocks& rows, const BlockForest& forest,
         for (std::int64_t b = range.begin; b < range.end && !cancelled; ++b) {
             const auto block = static_cast<std::size_t>(b);
             for (std::size_t i = 0; i < sums.size(); ++i)
-                sums[i] = bias[i / block_size % outputs];
+                sums[i] = bias[outputs == 1 ? 0 : i / block_size % outputs];
             for (std::size_t t = 0; t < forest.size(); ++t) {
                 if (objective != nullptr)
                     objective->find_worst(forest, t, block, ranks);
                 else
-                    forest.find_worst(block_kernel(), codes_of(rows, block), t, ranks,
-                                      ranks + block_size);
+                    forest.find_worst(kernel, codes_of(rows, block), t, ranks, ranks + block_size);
                 const double* const own = sorted.data() + forest.first_leaf(t);
-                for (std::size_t end = 0; end < ends; ++end) {
-                    double* const lane =
-                        sums.data() +
-                        (end * outputs + static_cast<std::size_t>(forest.output(t))) * block_size;
-                    for (std::size_t i = 0; i < block_size; ++i)
-                        lane[i] += own[ranks[end * block_size + i]];
-                }
+                double* const lane =
+                    sums.data() + static_cast<std::size_t>(forest.output(t)) * block_size;
+                for (std::size_t i = 0; i < block_size; ++i)
+                    lane[i] += own[ranks[i]];
+                for (std::size_t i = block_size; i < ends * block_size; ++i)
+                    lane[(outputs - 1) * block_size + i] += own[ranks[i]];
             }
             for (std::size_t i = 0; i < static_cast<std::size_t>(rows.rows_in(block)); ++i)
-                for (std::size_t lane = 0; lane < ends * outputs; ++lane) {
-                    const auto row = static_cast<std::size_t>(rows.source(block)[i]);
-                    (lane < outputs ? low : high)[row * outputs + lane % outputs] =
-                        sums[lane * block_size + i];
+                for (std::size_t k = 0; k < outputs; ++k) {
+                    const std::size_t place =
+                        static_cast<std::size_t>(rows.source(block)[i]) * outputs + k;
+                    low[place] = sums[k * block_size + i];
+                    if (ends == 2)
+                        high[place] = sums[(outputs + k) * block_size + i];
                 }
         }
     };

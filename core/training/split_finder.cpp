@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -98,8 +97,12 @@ FeatureSplit SplitFinder::find_threshold(int feature, const LeafSums& leaf,
         return best;
     std::uint64_t down_below[256]; // sums of codes <= c
     std::uint64_t up_below[256];
-    std::partial_sum(down, down + rows_.bins(feature), down_below);
-    std::partial_sum(up, up + rows_.bins(feature), up_below);
+    const int bins = rows_.bins(feature);
+    SideSums sum;
+    for (int code = 0; code < bins; ++code) {
+        down_below[code] = sum.down += down[code];
+        up_below[code] = sum.up += up[code];
+    }
     const int first =
         options_.extra_trees ? static_cast<int>(draw % static_cast<unsigned>(positions)) : 0;
     const int end = options_.extra_trees ? first + 1 : positions;
@@ -118,8 +121,11 @@ FeatureSplit SplitFinder::find_threshold(int feature, const LeafSums& leaf,
             if (!left_lower)
                 std::swap(by_down, by_up);
             Candidates left;
-            for (int j = first; j < last; ++j)
-                left.add({base.down + down_below[by_down[j]], base.up + up_below[by_up[j]]});
+            left.count = std::max(last - first, 0);
+            for (int i = 0; i < left.count; ++i) {
+                left.down[i] = base.down + down_below[by_down[first + i]];
+                left.up[i] = base.up + up_below[by_up[first + i]];
+            }
             if (improve(best, left, input, left_lower)) {
                 best.position += first;
                 best.missing_left = missing_left;
@@ -157,12 +163,13 @@ FeatureSplit SplitFinder::find_set(int feature, const LeafSums& leaf, const std:
         SideSums sum;
         for (std::size_t i = 0; i < end; ++i) {
             sum = sum + named[i].sums;
-            if (i >= first)
-                left.add(sum);
+            if (i >= first) {
+                left.down[left.count] = sum.down;
+                left.up[left.count++] = sum.up;
+            }
         }
         if (!improve(best, left, input, left_lower))
             continue;
-        best.by_set = true;
         best.set = {};
         for (std::size_t i = 0; i <= first + static_cast<std::size_t>(best.position); ++i)
             best.set.add(named[i].code);

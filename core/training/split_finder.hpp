@@ -58,8 +58,7 @@ struct FeatureSplit {
     int position = 0;
     bool left_lower = true;
     bool missing_left = false;
-    bool by_set = false;
-    CodeSet set{};
+    CodeSet set{};   // of a categorical feature
     SideSums left{}; // of the rows on the left
 };
 
@@ -86,11 +85,6 @@ class SplitFinder {
         std::uint64_t down[most_positions];
         std::uint64_t up[most_positions];
         int count = 0;
-
-        void add(SideSums left) {
-            down[count] = left.down;
-            up[count++] = left.up;
-        }
     };
 
     double soft(double gradient) const;
