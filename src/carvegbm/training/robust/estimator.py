@@ -208,7 +208,7 @@ class Robust(Estimator):
             trainers.append(plain)
         else:
             small = self._small_trees(spec)
-            staged = folds or spec.attacker.norm == 0
+            staged = len(data) < FEW_ROWS or spec.attacker.norm == 0
             trainers.append(
                 StagedWitnessTrainer(small, settings) if staged else WitnessTrainer(spec, settings)
             )
