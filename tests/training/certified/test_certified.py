@@ -170,10 +170,9 @@ def test_the_report_reads_as_a_table_and_as_plain_values():
     assert len(table) == 1 + len(report.trials)
     assert len({len(row) for row in table}) == 1
     assert [row[-1] for row in table].count("chosen") == 1
-    lines = str(report).splitlines()
-    assert len(lines) == len(table) + 1
-    assert lines[-1] == report.why
-    assert "chosen" in lines[1 + plain["chosen"]]
+    *lines, why = str(report).splitlines()
+    assert why == report.why
+    assert "chosen" in lines[-len(report.trials) :][plain["chosen"]]
 
 
 def trained(accuracy, robustness, leaves=10):
