@@ -54,6 +54,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     try:
         rows = _by_row(_validate(estimator, X, reset=reset))
     except (TypeError, ValueError) as error:
+        _reraise_for_objects(X, error)
         _refuse_texts(X, "")
         raise DataError(_one_line(error)) from None
     _refuse_infinity(rows, getattr(estimator, "feature_names_in_", None), "X")
@@ -71,6 +72,7 @@ def check_pair(
     try:
         rows, labels = _validate(estimator, X, y, reset=reset, multi_output=False, y_numeric=False)
     except (TypeError, ValueError) as error:
+        _reraise_for_objects(X, error)
         _refuse_texts(X, where)
         raise DataError(where + _one_line(error)) from None
     rows = _by_row(rows)
@@ -122,6 +124,12 @@ def _refuse_texts(X: Any, where: str) -> None:
             ) from None
     except (TypeError, ValueError):
         pass
+
+
+def _reraise_for_objects(X: Any, error: Exception) -> None:
+    """Leave scikit-learn's TypeError for arrays of objects as it is: its checks expect it."""
+    if isinstance(error, TypeError) and hasattr(X, "__len__"):
+        raise error
 
 
 def _unmasked(X: Any) -> Any:
