@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from carvegbm import _core
 from carvegbm.attacker import Attacker
+from carvegbm.ensemble import Ensemble
 from carvegbm.training.binning import BinMapper, reach_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
@@ -158,8 +159,8 @@ class BoundTrainer(RobustTrainer):
         attacker, crowding = self._growing_attacker(params), params.get("max_crowding")
         if (attacker.budget, crowding) not in self._coded:
             spec, blank = self.spec, self.spec.model.blank()
-            bins = self._bins(train, attacker, crowding)
             judged = attacker if _is_plain(params) else self._judging_attacker(params)
+            bins = _not_exchanged(self._bins(train, attacker, crowding), judged, blank)
             own, whole = (
                 Coder(bins, each, blank, self.task, spec.threads) for each in (attacker, judged)
             )
@@ -234,6 +235,17 @@ class BoundTrainer(RobustTrainer):
             steps=steps, blocks_per_batch=blocks, l2=strength, seed=self.seed
         )
         return coded.refit(trees, options)
+
+
+def _not_exchanged(bins: BinMapper, attacker: Attacker, blank: Ensemble) -> BinMapper:
+    """Drop categories and one-hot groups that this attacker can exchange.
+
+    Bounds take them as fixed; an attacker with a share of the budget may not afford to exchange
+    them although the whole attacker can.
+    """
+    exchanged = ExclusionRule.against(attacker, blank).discrete
+    known = (bins.categories.get(f, t) for f, t in enumerate(bins.thresholds))
+    return bins.keep([np.full(len(own), not exchanged.get(f)) for f, own in enumerate(known)])
 
 
 def _is_plain(params: Params) -> bool:
