@@ -54,9 +54,7 @@ def test_errors_of_a_regression_are_at_least_the_exact_ones(norm):
     model = fitted(train, valid, cg.RobustRegressor, norm=norm, n_estimators=12)
     report = model.training_report_
     for trial in report.trials:
-        ends = cg.output_range(
-            trial.ensemble, valid[0], model.attacker_, threads=1, progress=False
-        )
+        ends = cg.output_range(trial.ensemble, valid[0], model.attacker_, threads=1, progress=False)
         worst = np.maximum(valid[1] - ends.lowest, ends.highest - valid[1])
         exact = np.sqrt(np.mean(worst**2))
         assert exact * (1 - 1e-9) <= trial.worst_error <= 1.5 * exact

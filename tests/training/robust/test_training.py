@@ -1,4 +1,4 @@
-"""Robust estimators: parameters, weights, determinism, early stopping, and the model that is kept."""
+"""Robust estimators: parameters, weights, determinism, early stopping, the fitted model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_threads_do_not_change_the_model(norm, budget, task, has_valid):
         "three classes": problems.three_classes,
         "regression": problems.numbers,
     }[task]
-    train, valid = halves(problem, 80, d=3)
+    train, valid = halves(problem, 80, d=4)
     models = [
         fitted(
             train,

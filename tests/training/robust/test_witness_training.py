@@ -31,7 +31,10 @@ def robustness(model, rows, attacker):
 
 @pytest.mark.parametrize(
     ("problem", "attacker"),
-    [*((problems.redundant, a) for a in ATTACKERS), *((problems.two_classes, a) for a in ATTACKERS[1:])],
+    [
+        *((problems.redundant, a) for a in ATTACKERS),
+        *((problems.two_classes, a) for a in ATTACKERS[1:]),
+    ],
 )
 def test_it_is_more_robust_than_plain_lightgbm(problem, attacker):
     train, valid = halves(problem)
