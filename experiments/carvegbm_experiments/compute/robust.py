@@ -30,6 +30,7 @@ __all__ = ["robust"]
 Result = dict[str, Any]
 
 _BLOCK = 500  # test rows per thread between two moments at which they are kept
+_MAX_LEAVES = 256  # of robust training; some stored cells were computed with more
 _PATIENCE = 50  # rounds of early stopping, as in the paper's evaluation
 
 
@@ -204,6 +205,8 @@ def _train(
     watched: dict[str, Any] = {}
     if part.X_valid is not None:
         watched["eval_set"] = [(part.X_valid, part.y_valid)]
+    if robustly and "num_leaves" in options:
+        options["num_leaves"] = min(options["num_leaves"], _MAX_LEAVES)
     if not robustly:
         options["certified"] = setting["model"] == "certified"
         if watched:
