@@ -51,6 +51,8 @@ class BoundTrainer(RobustTrainer):
         super().__init__(spec, settings)
         self._coded: dict[tuple[float, float | None], Coded] = {}
         self._coded_rows: Dataset | None = None
+        self.center = 0.0
+        """Of a regression, the mean target: the core's float32 scores are relative to it."""
 
     def search_space(self, n_rows: int) -> Sequence[Params]:
         """Return the configurations to compare, the default first."""
@@ -156,6 +158,7 @@ class BoundTrainer(RobustTrainer):
         if self._coded_rows is not train:
             self._coded.clear()
             self._coded_rows = train
+            self.center = float(np.mean(train.y)) if self.task == "regression" else 0.0
         attacker, crowding = self._growing_attacker(params), params.get("max_crowding")
         if (attacker.budget, crowding) not in self._coded:
             spec, blank = self.spec, self.spec.model.blank()
@@ -164,9 +167,25 @@ class BoundTrainer(RobustTrainer):
             own, whole = (
                 Coder(bins, each, blank, self.task, spec.threads) for each in (attacker, judged)
             )
-            coded_valid = None if valid is None else whole.code(valid)
-            self._coded[attacker.budget, crowding] = bins, own.code(train, self.seed), coded_valid
+            coded_valid = None if valid is None else whole.code(self._centered(valid))
+            coded = own.code(self._centered(train), self.seed)
+            self._coded[attacker.budget, crowding] = bins, coded, coded_valid
         return self._coded[attacker.budget, crowding]
+
+    def _centered(self, rows: Dataset) -> Dataset:
+        return replace(rows, y=rows.y - self.center) if self.center else rows
+
+    def result(
+        self,
+        trees: RobustTrees,
+        bins: BinMapper,
+        growth: Growth,
+        margins: Floats | None,
+        members: int,
+    ) -> FitResult:
+        """Convert coded trees to a model of the targets as they were given."""
+        trees = replace(trees, bias=trees.bias + self.center)
+        return super().result(trees, bins, growth, margins, members)
 
     def _growing_attacker(self, params: Params) -> Attacker:
         """Return the attacker of norm inf that trees are grown and refitted against."""

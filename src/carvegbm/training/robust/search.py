@@ -315,7 +315,7 @@ class Search:
         more than a standard error of their difference; of candidates that close to the best, the
         most accurate.
         """
-        full = [each for each in self._found if not each.is_small] or self._found
+        full = self._choosable()
         floor = self._floor(full)
         able = [each for each in full if floor is None or each.outcome.clean.mean() >= floor]
         best = max(able, key=self._rank)
@@ -344,6 +344,11 @@ class Search:
         if float(plain.outcome.worst.mean()) > float(compared.worst.mean()):
             return plain
         return best
+
+    def _choosable(self) -> list[_Candidate]:
+        """Return full fits; small ones count only if the search was stopped before or amid them."""
+        full = [each for each in self._found if not each.is_small]
+        return full if full and self._stopped is None else self._found
 
     def _floor(self, found: Sequence[_Candidate]) -> float | None:
         if self.clean_loss is None:
@@ -375,7 +380,8 @@ class Search:
         is_regression = self.spec.model.task == "regression"
         quality = "smallest worst error" if is_regression else "largest proven robustness"
         why = f"the {quality} {where}"
-        return TrainingReport(trials, chosen, why, self._floor(self._found), plain_accuracy), result
+        floor = self._floor(self._choosable())
+        return TrainingReport(trials, chosen, why, floor, plain_accuracy), result
 
 
 def _line(trial: Trial) -> str:

@@ -95,8 +95,10 @@ class WitnessTrainer(BoundTrainer):
         full = int(params["rounds"]) >= self.spec.n_rounds // members
         if "radius" not in params or not trees.trees or not full:
             return result
-        ensemble, train = result.model.ensemble, coded.data
-        bias, leaves, outputs = trees.bias_parts()
+        ensemble = result.model.ensemble
+        train = replace(coded.data, y=coded.data.y + self.center) if self.center else coded.data
+        placed = replace(trees, bias=trees.bias + self.center)
+        bias, leaves, outputs = placed.bias_parts()
         anchor = np.zeros(ensemble.scores.shape)
         anchor[leaves, outputs] = bias
         n = len(train)
