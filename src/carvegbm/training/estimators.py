@@ -147,7 +147,9 @@ class RobustClassifier(Robust, Classifier):
         Rounds of boosting, of all members together; by default 120, and 24 for more than two
         classes, where a round grows a tree per class.
     num_leaves, learning_rate, min_child_samples, reg_lambda : optional
-        As in LightGBM, by default 32, 0.15, 10 and 1; `num_leaves` is at most 256. With fewer than
+        As in LightGBM, by default 32, 0.15, 10 and 1; `num_leaves` is at most 256. For norm 0, and
+        for other norms than inf below 2,000 rows, trees are grown at witnesses by default with 8
+        leaves, a rate of 0.1 and three times the rounds. With fewer than
         2,000 rows, `min_child_samples` is 5 or 20 unless given.
     max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \
     reg_alpha
