@@ -32,6 +32,7 @@ __all__ = ["Outcome", "Search"]
 Floats = npt.NDArray[np.float64]
 
 _VERIFIED_ROWS = 600  # validation rows on which models are verified
+_DECIDING_ROWS = 4000  # where a plain model seems to be more robust than the best candidate
 _VERIFY_SECONDS = 0.5  # per row; a row that is not decided counts as not robust
 _MANY_ROWS = 2000  # validation rows: enough to prefer the default unless another is clearly better
 _REFIT_ON_ALL = 100_000  # with more training rows, the chosen model is not fitted again on all
@@ -333,17 +334,23 @@ class Search:
         )
 
     def _choice(self, valid: Dataset | None) -> _Candidate:
-        """The best candidate, or the plain model if that is more robust on the same rows."""
+        """The best candidate, or the plain model if that is more robust on the same rows.
+
+        Where the plain model is ahead on a sample of the rows, more of them decide.
+        """
         best, plain = self._best(), self._plain
         if plain is None:
             return best
-        compared = best.outcome
-        if valid is not None and len(plain.outcome.worst) != len(compared.worst):
-            assert best.result is not None
-            compared = self._verified(best.result, valid)
-        if float(plain.outcome.worst.mean()) > float(compared.worst.mean()):
-            return plain
-        return best
+        pair = best.outcome, plain.outcome
+        if valid is not None and best.result is not None and plain.result is not None:
+            for n_rows in (_VERIFIED_ROWS, _DECIDING_ROWS):
+                pair = (
+                    self._verified(best.result, valid, n_rows),
+                    self._verified(plain.result, valid, n_rows),
+                )
+                if pair[0].worst.mean() >= pair[1].worst.mean() or len(valid) <= n_rows:
+                    break
+        return plain if pair[1].worst.mean() > pair[0].worst.mean() else best
 
     def _choosable(self) -> list[_Candidate]:
         """Return full fits; small ones count only if the search was stopped before or amid them."""
