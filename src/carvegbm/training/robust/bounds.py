@@ -51,8 +51,6 @@ class BoundTrainer(RobustTrainer):
         super().__init__(spec, settings)
         self._coded: dict[tuple[float, float | None], Coded] = {}
         self._coded_rows: Dataset | None = None
-        self.center = 0.0
-        """Of a regression, the mean target: the core's float32 scores are relative to it."""
 
     def search_space(self, n_rows: int) -> Sequence[Params]:
         """Return the configurations to compare, the default first."""
@@ -174,18 +172,6 @@ class BoundTrainer(RobustTrainer):
 
     def _centered(self, rows: Dataset) -> Dataset:
         return replace(rows, y=rows.y - self.center) if self.center else rows
-
-    def result(
-        self,
-        trees: RobustTrees,
-        bins: BinMapper,
-        growth: Growth,
-        margins: Floats | None,
-        members: int,
-    ) -> FitResult:
-        """Convert coded trees to a model of the targets as they were given."""
-        trees = replace(trees, bias=trees.bias + self.center)
-        return super().result(trees, bins, growth, margins, members)
 
     def _growing_attacker(self, params: Params) -> Attacker:
         """Return the attacker of norm inf that trees are grown and refitted against."""

@@ -268,17 +268,22 @@ class Search:
 
     def _outcome(self, result: FitResult, valid: Dataset) -> Outcome:
         """Judge by the bounds that training kept; verify where there are none, or rows are few."""
-        is_regression = self.spec.model.task == "regression"
-        if result.margins is None or (len(valid) <= _VERIFIED_ROWS and not is_regression):
+        if not self._has_bounds(result, valid):
             return self._verified(result, valid)
+        assert result.margins is not None
         ensemble = result.model.ensemble
-        if is_regression:
+        if self.spec.model.task == "regression":
             raw = ensemble.raw_score(valid.X, threads=self.spec.threads).reshape(-1)
             worst = np.abs(result.margins) + _rounding(ensemble)
             return Outcome(-((raw - valid.y) ** 2), -(worst**2))
         correct = self._correct(ensemble, valid)
         robust = correct & (result.margins > _rounding(ensemble))
         return Outcome(correct.astype(np.float64), robust.astype(np.float64))
+
+    def _has_bounds(self, result: FitResult, valid: Dataset) -> bool:
+        """Return whether a model is judged by its bounds, rather than verified."""
+        many = len(valid) > _VERIFIED_ROWS or self.spec.model.task == "regression"
+        return many and result.margins is not None
 
     def _verified(self, result: FitResult, valid: Dataset, n_rows: int | None = None) -> Outcome:
         """Judge by exact verification, of at most so many rows."""
@@ -343,14 +348,14 @@ class Search:
             return best
         pair = best.outcome, plain.outcome
         if valid is not None and best.result is not None and plain.result is not None:
-            for n_rows in (_VERIFIED_ROWS, _DECIDING_ROWS):
+            if self._has_bounds(best.result, valid):
+                pair = self._verified(best.result, valid), plain.outcome
+            if _is_ahead(pair[1], pair[0]) and len(valid) > _VERIFIED_ROWS:
                 pair = (
-                    self._verified(best.result, valid, n_rows),
-                    self._verified(plain.result, valid, n_rows),
+                    self._verified(best.result, valid, _DECIDING_ROWS),
+                    self._verified(plain.result, valid, _DECIDING_ROWS),
                 )
-                if pair[0].worst.mean() >= pair[1].worst.mean() or len(valid) <= n_rows:
-                    break
-        return plain if pair[1].worst.mean() > pair[0].worst.mean() else best
+        return plain if _is_ahead(pair[1], pair[0]) else best
 
     def _choosable(self) -> list[_Candidate]:
         """Return full fits; small ones count only if the search was stopped before or amid them."""
@@ -395,6 +400,10 @@ def _line(trial: Trial) -> str:
     named = (f"{name} {shown(value)}" for name, value in trial.parameters.items())
     reached = (f"{name} {value:.4f}" for name, value in trial.measures.items())
     return ", ".join([*named, *reached])
+
+
+def _is_ahead(one: Outcome, other: Outcome) -> bool:
+    return bool(one.worst.mean() > other.worst.mean())
 
 
 def _is_close(best: Outcome, other: Outcome) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -95,6 +95,9 @@ class RobustTrainer:
 
     n_first: int | None = 1
     """How many models of every path the search judges at first; None: all."""
+    center = 0.0
+    """What coded trees leave out of every score: a regression's mean target, which float32 scores
+    would lose precision to."""
 
     def __init__(self, spec: TrainSpec, settings: RobustSettings) -> None:
         self.spec = spec
@@ -180,6 +183,7 @@ class RobustTrainer:
         members: int,
     ) -> FitResult:
         """Convert coded trees to a model; `growth` of the first member says how training went."""
+        trees = replace(trees, bias=trees.bias + self.center)
         scores = trees.leaf_scores()
         grown = [
             GrownTree.from_coded(tree, stored_scores(own), bins)
