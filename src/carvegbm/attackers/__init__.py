@@ -1,1 +1,1 @@
-"""What an attacker is made of: its options as a user gives them, and ways out and back."""
+"""Attackers: which changes of a row are possible, and at what cost."""

@@ -1,8 +1,7 @@
 """The limits of an attacker, resolved to the features of one ensemble.
 
-Comes in: an `Attacker`, whose options go by name, by position or for all features, and an ensemble
-that knows names, numbers and categories. Goes out: `Limits`, arrays and mappings by position; what
-contradicts the ensemble, or itself, is refused by name.
+The attacker's options go by name, by position or for all features; the ensemble knows names,
+numbers and categories. Options that contradict the ensemble are refused.
 """
 
 from __future__ import annotations
@@ -16,50 +15,143 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attackers.discrete import check_groups, check_kinds
-from carvegbm.attackers.given import are_ordered, check_pair
-from carvegbm.errors import CarveError, shown
+from carvegbm.attackers.options import check_bounds, check_groups, check_kinds, has_value_between
+from carvegbm.errors import CarveError, DataError, shown
 from carvegbm.instances.columns import did_you_mean, listed
+from carvegbm.instances.rows import first_where
+from carvegbm.instances.sparse import (
+    Csr,
+    first_absent,
+    first_stored,
+    is_sparse,
+    places_of,
+    rows_of,
+)
 
 if TYPE_CHECKING:
-    from carvegbm.attacker import Attacker
+    from carvegbm.attackers.attacker import Attacker
     from carvegbm.ensemble import Ensemble
 
 __all__ = ["Limits", "limits_of"]
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+_ROWS_AT_ONCE = 1 << 12
 
 
 @dataclass(frozen=True)
 class Limits:
-    """An attacker's limits for one ensemble; empty where there are none.
+    """An attacker's limits for one ensemble; empty arrays and mappings set no limit.
 
-    Features that cannot be changed are in no step, category or group: nothing is asked of them.
+    Features that cannot be changed are in no step, category or group.
+
+    Attributes
+    ----------
+    scale : array (n_features,)
+        Moving down by d costs d / scale, and so does moving up, unless `scale_up` is given.
+    scale_up : array (n_features,)
+        Moving up by d costs d / scale_up; a 0 in `scale` or `scale_up` closes that direction.
+    changeable : uint8 array (n_features,)
+        1 where the feature may be changed.
+    lower, upper : arrays (n_features,) or (n_rows, n_features)
+        -inf and inf for categorical features.
+    step : dict from feature to Fraction
+    categories : dict from feature to tuple of int
+        For every categorical feature the codes that it may be changed to, ascending.
+    one_hot : tuple of tuples of features
     """
 
     scale: Floats
-    """(n_features,): moving down by d costs d / scale, and so does moving up, unless…"""
     scale_up: Floats
-    """(n_features,): …moving up costs d / scale_up. If given, a 0 in one of the two closes that
-    direction."""
     changeable: npt.NDArray[np.uint8]
-    """(n_features,): 1 where the feature may be changed; empty: all of them."""
     lower: Floats
-    """(n_features,), or (n_instances, n_features); -inf for categorical features."""
     upper: Floats
     step: dict[int, Fraction]
     categories: dict[int, tuple[int, ...]]
-    """For every categorical feature the codes that it may be changed to, ascending."""
     one_hot: tuple[tuple[int, ...], ...]
 
     @property
     def by_row(self) -> bool:
-        """Whether every instance has bounds of its own."""
+        """Whether every row has bounds of its own."""
         return self.lower.ndim == 2
+
+    def restricted(self, features: npt.NDArray[np.int64], n_features: int) -> Limits:
+        """Return the limits of these features alone, in their new positions.
+
+        `features` are ascending, out of `n_features`, and hold every member of one-hot groups.
+        """
+        places = places_of(features, n_features).tolist()
+
+        def some(array: Any) -> Any:
+            return array[..., features] if array.shape[-1] else array
+
+        return Limits(
+            some(self.scale),
+            some(self.scale_up),
+            some(self.changeable),
+            some(self.lower),
+            some(self.upper),
+            {places[f]: step for f, step in self.step.items() if places[f] >= 0},
+            {places[f]: codes for f, codes in self.categories.items() if places[f] >= 0},
+            tuple(tuple(places[f] for f in group) for group in self.one_hot),
+        )
+
+    def check_rows(self, ensemble: Ensemble, X: npt.NDArray[Any] | Csr) -> None:
+        """Refuse rows outside the bounds."""
+        if not self.lower.size:
+            return
+        if self.by_row and len(self.lower) != X.shape[0]:
+            raise DataError(
+                f"the attacker's bounds have {len(self.lower)} rows, X has {X.shape[0]}; give a row "
+                "of bounds per row of X"
+            )
+        place = self._first_outside(X, ensemble.absent == "zero")
+        if place is not None:
+            row, column = place
+            at = place if self.by_row else column
+            raise DataError(
+                f"X row {row}, {ensemble.feature_name(column)}: value {X[row, column]} lies outside "
+                f"the attacker's bounds [{self.lower[at]}, {self.upper[at]}]; clip it or widen the "
+                "bounds"
+            )
+
+    def _first_outside(
+        self, X: npt.NDArray[Any] | Csr, absent_is_zero: bool
+    ) -> tuple[int, int] | None:
+        """Return row and column of the first value out of bounds; NaN is within all bounds."""
+        lower, upper = self.lower, self.upper
+        if is_sparse(X):
+            return self._first_outside_in_csr(X, absent_is_zero)
+        if not self.by_row:
+            return first_where(X, lambda rows: (rows < lower) | (rows > upper))
+        for start in range(0, len(X), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            outside = (X[part] < lower[part]) | (X[part] > upper[part])
+            for row, column in np.argwhere(outside)[:1].tolist():
+                return start + row, column
+        return None
+
+    def _first_outside_in_csr(self, csr: Csr, absent_is_zero: bool) -> tuple[int, int] | None:
+        lower, upper = self.lower, self.upper
+        if not self.by_row:
+            places = [first_stored(csr, lambda x, f: (x < lower[f]) | (x > upper[f]))]
+            if absent_is_zero:
+                places.append(first_absent(csr, (lower > 0) | (upper < 0)))
+            return min((place for place in places if place is not None), default=None)
+        for start in range(0, csr.shape[0], _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            low, high, some = lower[part], upper[part], csr[part]
+            outside = (low > 0) | (high < 0) if absent_is_zero else np.zeros(low.shape, dtype=bool)
+            at = rows_of(some), some.indices
+            outside[at] = (some.data < low[at]) | (some.data > high[at])
+            for row, column in np.argwhere(outside)[:1].tolist():
+                return start + row, column
+        return None
 
 
 def limits_of(attacker: Attacker, ensemble: Ensemble) -> Limits:
-    """The limits of the attacker, over the ensemble's features."""
+    """Resolve the options of an attacker to the features of an ensemble."""
     known = ensemble.categories
     groups = _groups(attacker.one_hot, ensemble)
     grouped = dict.fromkeys(feature for group in groups for feature in group)
@@ -87,7 +179,7 @@ def limits_of(attacker: Attacker, ensemble: Ensemble) -> Limits:
 
 
 def _named(attacker: Attacker, ensemble: Ensemble) -> dict[str, dict[int, Any]]:
-    """The features that an option says something special of, one by one."""
+    """Return the features named by options that categorical features and groups do not take."""
     named = {
         option: _by_position(given, ensemble, option)
         for option in ("scale", "step", "bounds")
@@ -99,7 +191,7 @@ def _named(attacker: Attacker, ensemble: Ensemble) -> dict[str, dict[int, Any]]:
 
 
 def _by_position(given: Mapping[Any, Any], ensemble: Ensemble, what: str) -> dict[int, Any]:
-    """The same mapping from the positions of features."""
+    """Replace the names of features by their positions."""
     taken: dict[int, Any] = {}
     for feature in given:
         index = ensemble.feature_index(feature)
@@ -113,7 +205,7 @@ def _by_position(given: Mapping[Any, Any], ensemble: Ensemble, what: str) -> dic
 
 
 def _per_feature(given: Any, ensemble: Ensemble, what: str, default: float) -> Floats:
-    """One number per feature of the ensemble."""
+    """Return one number per feature of the ensemble."""
     n = ensemble.n_features
     if isinstance(given, Mapping):
         values = np.full(n, default)
@@ -126,19 +218,19 @@ def _per_feature(given: Any, ensemble: Ensemble, what: str, default: float) -> F
 
 def _check_length(given: Any, n: int, what: str) -> None:
     if isinstance(given, tuple) and len(given) != n:
-        told = [str(item) if isinstance(item, Fraction) else item for item in given]
+        items = [str(item) if isinstance(item, Fraction) else item for item in given]
         raise CarveError(
-            f"{what} must be one number, one per feature ({n}) or a mapping, got {shown(told)}"
+            f"{what} must be one number, one per feature ({n}) or a mapping, got {shown(items)}"
         )
 
 
-# ── costs, and who may be changed ────────────────────────────────────────────────────────────
+# ── costs, changeable features ────────────────────────────────────────────────────────────────
 
 
 def _scales(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats, npt.NDArray[np.intp]]:
-    """Scales downwards and upwards, and the features that have both directions closed.
+    """Return scales downwards and upwards, and the features with both directions closed.
 
-    The second is empty where it is the first. Closed features have the scale 1: it is not used.
+    Scales upwards are empty if they equal those downwards. Closed features get the unused scale 1.
     """
     none, nowhere = np.array([]), np.array([], dtype=np.intp)
     if given is None:
@@ -158,12 +250,12 @@ def _scales(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats, npt.NDArray
 def _changeable(
     features: Any, closed: npt.NDArray[np.intp], ensemble: Ensemble
 ) -> npt.NDArray[np.uint8]:
-    """1 where the feature is among `features` and not closed in both directions."""
+    """Return 1 where the feature is among `features` and not closed in both directions."""
     n = ensemble.n_features
     changeable = np.array([], dtype=np.uint8)
     if features is not None:
         changeable = np.zeros(n, dtype=np.uint8)
-        for feature in _positions(features, n):
+        for feature in features:
             changeable[ensemble.feature_index(feature)] = 1
     if len(closed):
         changeable = changeable if len(changeable) else np.ones(n, dtype=np.uint8)
@@ -171,20 +263,11 @@ def _changeable(
     return changeable
 
 
-def _positions(features: tuple[int | str, ...] | tuple[bool, ...], n: int) -> Iterable[int | str]:
-    """The features, where a mask of n truth values stands for the positions it marks."""
-    if features and isinstance(features[0], bool):
-        if len(features) != n:
-            raise CarveError(f"a mask of features needs {n} entries, got {len(features)}")
-        return [position for position, chosen in enumerate(features) if chosen]
-    return features
-
-
-# ── where values may go ──────────────────────────────────────────────────────────────────────
+# ── bounds, steps, categories ──────────────────────────────────────────────────────────────────────
 
 
 def _bounds(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats]:
-    """Both ends by feature, or by instance and feature; categorical features have none."""
+    """Return both ends by feature, or by row and feature."""
     if given is None:
         return np.array([]), np.array([])
     n = ensemble.n_features
@@ -205,9 +288,9 @@ def _bounds(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats]:
         low, high = given
         lower = _per_feature(low, ensemble, "lower bound", default=-math.inf)
         upper = _per_feature(high, ensemble, "upper bound", default=math.inf)
-        for feature in np.flatnonzero(~are_ordered(lower, upper))[:1].tolist():
+        for feature in np.flatnonzero(~has_value_between(lower, upper))[:1].tolist():
             name = ensemble.feature_name(feature)
-            check_pair(float(lower[feature]), float(upper[feature]), name)
+            check_bounds(float(lower[feature]), float(upper[feature]), name)
     categorical = list(ensemble.categories)
     if categorical:
         lower, upper = lower.copy(), upper.copy()
@@ -226,7 +309,7 @@ def _steps(given: Any, ensemble: Ensemble) -> dict[int, Fraction]:
 
 
 def _categories(given: Any, ensemble: Ensemble) -> dict[int, tuple[int, ...]]:
-    """The codes that the categorical features may be changed to; by default all known ones."""
+    """Return the codes that categorical features may be changed to; by default all known ones."""
     found = {feature: tuple(codes) for feature, codes in ensemble.categories.items()}
     for feature, labels in _by_position(given or {}, ensemble, "categories").items():
         name = ensemble.feature_name(feature)
@@ -240,9 +323,9 @@ def _categories(given: Any, ensemble: Ensemble) -> dict[int, tuple[int, ...]]:
 
 
 def _codes(given: Iterable[Any], known: Mapping[int, Any], name: str) -> tuple[int, ...]:
-    """The codes of labels, ascending; a code stands for itself where no label is like it.
+    """Return the codes of labels, ascending.
 
-    Like a number is a text that spells it, too: a file of instances cannot tell 1 from "1".
+    A number first means the label that equals it or is spelled like it, then the code itself.
     """
     place = {label: code for code, label in known.items()}
     codes = set()

@@ -1,8 +1,4 @@
-"""The attacker A(p, k): how far, and in which features, an instance may be moved.
-
-Comes in: norm, budget and per-feature limits as a user states them.
-Goes out: the same, checked, and resolved against an ensemble for the core.
-"""
+"""The attacker A(p, k): which rows z it may move a row x to."""
 
 from __future__ import annotations
 
@@ -16,59 +12,48 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attackers.discrete import (
+from carvegbm.attackers.files import from_plain, naming_file, read_document, to_plain
+from carvegbm.attackers.limits import Limits, limits_of
+from carvegbm.attackers.options import (
+    FREEZE,
+    OPTIONS,
+    check_budget,
     check_kinds,
-    frozen_categories,
-    frozen_one_hot,
-    frozen_step,
+    check_norm,
+    display_name,
 )
-from carvegbm.attackers.files import arguments_in, naming
-from carvegbm.attackers.given import (
-    LARGEST_BUDGET,
-    called,
-    frozen_bounds,
-    frozen_features,
-    frozen_scale,
-)
-from carvegbm.attackers.plain import OPTIONS, from_plain, to_plain
-from carvegbm.attackers.within import first_outside
-from carvegbm.errors import CarveError, DataError, shown
-from carvegbm.instances.sparse import Csr
-from carvegbm.limits import Limits, limits_of
+from carvegbm.errors import CarveError, shown
 
 if TYPE_CHECKING:
-    from carvegbm import _core
     from carvegbm.ensemble import Ensemble
 
-__all__ = ["LARGEST_BUDGET", "OPTIONS", "Attacker", "Limits", "require_attacker"]
+__all__ = ["Attacker", "require_attacker"]
 
-_LARGEST_NORM = 100
 _SHORT = 80  # characters of an option that `str` shows in full
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Attacker:
     """An attacker that moves x to any z with ‖(z − x) / scale‖_norm ≤ budget.
 
-    Frozen: what is given is copied and checked, so that nothing done to it later, and no iterator
-    that can be read only once, changes what the attacker may do. Features go by name or position;
-    a pandas Series is a mapping from its labels.
+    Frozen: arguments are copied and checked. Features are given by name or position; a pandas
+    Series is a mapping from its labels.
 
     Parameters
     ----------
     norm : int, float or str
         p: 0 (number of changed features), 1, 2, 3, … or "inf" (largest change).
-    budget : float
-        k ≥ 0; a whole number for norm 0.
+    budget : float, optional
+        k ≥ 0; a whole number for norm 0. Queries that search for a budget, such as
+        `carvegbm.radius`, ignore it and do not need it.
     scale : float, iterable or mapping, optional
         Distances in a feature are measured in units of its scale; one number for all features,
         one per feature, or a mapping from feature to its scale, or to a pair (down, up) where the
         directions differ: 0 closes one. Default 1, also of features not named.
     features : iterable, optional
-        The features the attacker may change, or a mask with a truth value per feature. Default:
-        all.
+        The features the attacker may change. Default: all.
     bounds : (lower, upper) or mapping, optional
-        z must stay within; each a number, one per feature, or an array with a row per instance,
+        z must stay within; each a number, one per feature, or an array with a row per row of X,
         or a mapping from feature to its (lower, upper). Categorical features have none.
     step : number, str, iterable or mapping, optional
         Values are whole multiples of the step, before and after: a number or a fraction such as
@@ -92,7 +77,7 @@ class Attacker:
     """
 
     norm: int | float
-    budget: float
+    _budget: float | None
     scale: Any
     features: Any
     bounds: Any
@@ -103,7 +88,7 @@ class Attacker:
     def __init__(
         self,
         norm: int | float | str,
-        budget: float,
+        budget: float | None = None,
         *,
         scale: float | Iterable[float] | Mapping[Any, Any] | None = None,
         features: Iterable[int | str] | None = None,
@@ -112,16 +97,19 @@ class Attacker:
         categories: Mapping[Any, Iterable[Any]] | None = None,
         one_hot: Iterable[Iterable[int | str]] | None = None,
     ) -> None:
-        checked_norm = check_norm(norm)
+        given = {
+            "scale": scale,
+            "features": features,
+            "bounds": bounds,
+            "step": step,
+            "categories": categories,
+            "one_hot": one_hot,
+        }
+        checked = check_norm(norm)
         self._set(
-            norm=checked_norm,
-            budget=_check_budget(checked_norm, budget),
-            scale=None if scale is None else frozen_scale(scale),
-            features=None if features is None else frozen_features(features),
-            bounds=None if bounds is None else frozen_bounds(bounds),
-            step=None if step is None else frozen_step(step),
-            categories=None if categories is None else frozen_categories(categories),
-            one_hot=None if one_hot is None else frozen_one_hot(one_hot),
+            norm=checked,
+            _budget=None if budget is None else check_budget(checked, budget),
+            **{name: None if v is None else FREEZE[name](v) for name, v in given.items()},
         )
         self._check_kinds()
 
@@ -130,7 +118,7 @@ class Attacker:
             object.__setattr__(self, name, value)
 
     def _check_kinds(self) -> None:
-        """Refuse contradictions that show without a model: features are called the same."""
+        """Refuse contradictions between options that show without a model."""
         named = {
             option: list(given)
             for option in ("step", "bounds")
@@ -139,21 +127,28 @@ class Attacker:
         if isinstance(self.scale, Mapping):
             named["scale"] = [f for f, scale in self.scale.items() if isinstance(scale, tuple)]
         grouped = dict.fromkeys(feature for group in self.one_hot or () for feature in group)
-        check_kinds(named, self.categories or (), grouped, called)
+        check_kinds(named, self.categories or (), grouped, display_name)
+
+    @property
+    def budget(self) -> float:
+        """The budget; an error if none was given."""
+        if self._budget is None:
+            raise CarveError("the attacker has no budget; give Attacker(norm, budget)")
+        return self._budget
 
     def with_budget(self, budget: float) -> Attacker:
-        """The same attacker with another budget."""
+        """Return a copy with another budget."""
         return self.with_norm(self.norm, budget)
 
     def with_norm(self, norm: int | float | str, budget: float) -> Attacker:
-        """The same attacker with another norm and budget."""
+        """Return a copy with another norm and budget."""
         other = object.__new__(Attacker)
         checked = check_norm(norm)
-        other._set(**{**vars(self), "norm": checked, "budget": _check_budget(checked, budget)})
+        other._set(**{**vars(self), "norm": checked, "_budget": check_budget(checked, budget)})
         return other
 
     def arguments(self) -> dict[str, Any]:
-        """What the attacker can be made of again, or an estimator that trains against it.
+        """Return keyword arguments for `Attacker`, or for an estimator that trains against it.
 
         Examples
         --------
@@ -164,65 +159,34 @@ class Attacker:
         >>> RobustClassifier(**attacker.arguments()).budget
         30.0
         """
+        fields = {"norm": self.norm, "budget": self._budget}
+        fields |= {option: getattr(self, option) for option in OPTIONS}
         return {
             name: dict(value) if isinstance(value, Mapping) else value
-            for name, value in vars(self).items()
+            for name, value in fields.items()
             if value is not None
         }
 
     def limits(self, ensemble: Ensemble) -> Limits:
-        """The limits, resolved to the ensemble's features."""
+        """Return the limits per feature of the ensemble."""
         return limits_of(self, ensemble)
 
     def has_limits_of(self, other: Attacker) -> bool:
-        """Whether the two differ in norm and budget at most."""
+        """Return whether the two differ in norm and budget at most."""
         return all(_same(getattr(self, option), getattr(other, option)) for option in OPTIONS)
-
-    def core(self, ensemble: Ensemble, limits: Limits | None = None) -> _core.Attacker:
-        """The attacker as the C++ core holds it; `limits` are those for the ensemble, if known."""
-        from carvegbm.axes.translation import Translation
-
-        limits = self.limits(ensemble) if limits is None else limits
-        return Translation(ensemble, limits).core_attacker(self)
-
-    def check_instances(
-        self,
-        ensemble: Ensemble,
-        X: npt.NDArray[np.float64] | npt.NDArray[np.float32] | Csr,
-        limits: Limits | None = None,
-    ) -> None:
-        """Refuse instances outside the bounds; `limits` are those for the ensemble, if known."""
-        if self.bounds is None:
-            return
-        limits = self.limits(ensemble) if limits is None else limits
-        count = X.shape[0]
-        if limits.by_row and len(limits.lower) != count:
-            raise DataError(
-                f"the attacker's bounds have {len(limits.lower)} rows, X has {count}; give a row "
-                "of bounds per instance"
-            )
-        is_zero = ensemble.absent == "zero"
-        outside = first_outside(X, limits.lower, limits.upper, absent_is_zero=is_zero)
-        if outside is not None:
-            row, column, lower, upper = outside
-            raise DataError(
-                f"X row {row}, {ensemble.feature_name(column)}: value "
-                f"{X[row, column]} lies outside the attacker's bounds "
-                f"[{lower}, {upper}]; clip it or widen the bounds"
-            )
 
     def distance(
         self, ensemble: Ensemble, x: npt.NDArray[np.float64], z: npt.NDArray[np.float64]
     ) -> float:
-        """The smallest budget that affords moving x to z, exactly; both in code space."""
-        from carvegbm.axes.translation import Translation
+        """Return the smallest budget that moves x to z, exactly; both in code space."""
+        from carvegbm.attackers.encoding import CoreEncoding
 
-        translation = Translation(ensemble, self.limits(ensemble))
-        here, there = np.asarray(translation.rows(np.stack([x, z])), dtype=np.float64)
-        return float(translation.core_attacker(self).distance(here, there))
+        encoding = CoreEncoding(ensemble, self.limits(ensemble))
+        rows = np.asarray(encoding.encode(np.stack([x, z])), dtype=np.float64)
+        return float(encoding.core_attacker(self).distance(*rows))
 
     def to_dict(self) -> dict[str, Any]:
-        """The attacker as plain values, ready for JSON; docs/attackers.md describes them.
+        """Return plain values, ready for JSON; docs/attackers.md describes them.
 
         Examples
         --------
@@ -234,14 +198,14 @@ class Attacker:
         always, later = OPTIONS[:3], OPTIONS[3:]
         return {
             "norm": "inf" if math.isinf(self.norm) else int(self.norm),
-            "budget": self.budget,
+            "budget": self._budget,
             **{option: to_plain(getattr(self, option)) for option in always},
             **{option: to_plain(v) for option in later if (v := getattr(self, option)) is not None},
         }
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Attacker:
-        """The attacker that `to_dict` wrote, or a user, as plain values.
+        """Make an attacker of plain values, such as `to_dict` returns.
 
         Examples
         --------
@@ -249,11 +213,11 @@ class Attacker:
         >>> Attacker.from_dict(attacker.to_dict()) == attacker
         True
         """
-        return cls._made_of(from_plain(document))
+        return cls._from_arguments(from_plain(document))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Attacker:
-        r"""The attacker in a TOML or JSON file; docs/attackers.md describes it.
+        r"""Read a TOML or JSON file; docs/attackers.md describes it.
 
         Examples
         --------
@@ -263,14 +227,13 @@ class Attacker:
         >>> Attacker.from_file(path)
         Attacker(norm=0, budget=1, step={'age': 1})
         """
-        with naming(path):
-            return cls._made_of(arguments_in(path))
+        with naming_file(path):
+            return cls._from_arguments(from_plain(read_document(path)))
 
     @classmethod
-    def _made_of(cls, arguments: dict[str, Any]) -> Attacker:
-        for key in ("norm", "budget"):
-            if key not in arguments:
-                raise CarveError(f"{key} of the attacker is missing; give it")
+    def _from_arguments(cls, arguments: dict[str, Any]) -> Attacker:
+        if "norm" not in arguments:
+            raise CarveError("norm of the attacker is missing; give it")
         return cls(**arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -280,17 +243,17 @@ class Attacker:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Attacker):
             return NotImplemented
-        same = (self.norm, self.budget) == (other.norm, other.budget)
+        same = (self.norm, self._budget) == (other.norm, other._budget)
         return same and self.has_limits_of(other)
 
     def __hash__(self) -> int:
-        return hash((self.norm, self.budget))
+        return hash((self.norm, self._budget))
 
     def __repr__(self) -> str:
         return self._written(_shown)
 
     def __str__(self) -> str:
-        """On one line: of an option with many entries the first, and how many there are."""
+        """Shorten long options to their first entry and the number of entries."""
         return self._written(_in_short)
 
     def _repr_html_(self) -> str:
@@ -299,20 +262,20 @@ class Attacker:
         return attacker_html(self)
 
     def _written(self, write: Callable[[Any], str]) -> str:
+        budget = "" if self._budget is None else f", budget={self._budget:g}"
         rest = "".join(
             f", {name}={write(value)}"
             for name in OPTIONS
             if (value := getattr(self, name)) is not None
         )
-        return f"Attacker(norm={self.norm}, budget={self.budget:g}{rest})"
+        return f"Attacker(norm={self.norm}{budget}{rest})"
 
 
 def require_attacker(given: Any, y: Any = None) -> Attacker:
-    """Refuse what is no `Attacker`, such as a budget alone, or one that stands in place of y."""
+    """Return the attacker; refuse anything else, and an attacker passed as y."""
     if isinstance(y, Attacker):
         raise CarveError(
-            "an Attacker stands where y should; write (model, X, y, attacker), or attacker=… "
-            "where there is no y"
+            "y is an Attacker; pass attacker=…, or (model, X, y, attacker)"
         )
     if given is None:
         raise CarveError(
@@ -323,45 +286,12 @@ def require_attacker(given: Any, y: Any = None) -> Attacker:
     return given
 
 
-def check_norm(norm: int | float | str) -> int | float:
-    """A norm as 0, 1, 2, … or math.inf."""
-    message = f"norm must be 0, 1, 2, … (at most {_LARGEST_NORM}) or inf, got {norm!r}"
-    if isinstance(norm, bool | np.bool_):
-        raise CarveError(message)
-    try:
-        value = float(norm)
-    except (TypeError, ValueError, OverflowError):
-        raise CarveError(message) from None
-    if value == math.inf:
-        return math.inf
-    if not (0 <= value <= _LARGEST_NORM) or value != int(value):
-        raise CarveError(message)
-    return int(value)
-
-
-def _check_budget(norm: int | float, budget: Any) -> float:
-    try:
-        value = float(budget)
-    except (TypeError, ValueError, OverflowError):
-        raise CarveError(f"budget must be a number, got {shown(budget)}") from None
-    if not value >= 0:
-        raise CarveError(f"budget must be >= 0, got {value:g}")
-    if norm == 0 and math.isfinite(value) and value != int(value):
-        remedy = f"write {int(value)}" if value > 1 else "write 1, or use another norm"
-        raise CarveError(
-            f"budget {value:g} with norm 0 means {int(value)} changed features; {remedy}"
-        )
-    if value > LARGEST_BUDGET or 0 < value < 1 / LARGEST_BUDGET:
-        raise CarveError(f"budget must be 0 or between 1e-100 and 1e100, got {value:g}")
-    return value
-
-
 def _rebuild(fields: dict[str, Any]) -> Attacker:
     return Attacker(**fields)
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two options are equal; bounds by row are arrays."""
+    """Return whether two options are equal; bounds by row are arrays."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, tuple) and isinstance(other, tuple):
@@ -372,7 +302,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """An option as it can be given again, but for bounds by row, which are too long."""
+    """Write an option as it can be given again; of bounds by row only the shape."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key!r}: {_shown(item)}" for key, item in value.items()) + "}"
     if isinstance(value, tuple):
@@ -386,7 +316,7 @@ def _shown(value: Any) -> str:
 
 
 def _in_short(value: Any) -> str:
-    """An option as it can be given again if it is short, else its beginning."""
+    """Write an option as it can be given again if it is short, else its beginning."""
     whole = _shown(value)
     if len(whole) <= _SHORT:
         return whole
