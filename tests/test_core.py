@@ -11,6 +11,7 @@ import pytest
 
 import carvegbm as cg
 from carvegbm import _core
+from carvegbm.problem import Problem
 from plain_trees import ensemble, hard, leaf, stump
 
 ROBUST, FRAGILE, VULNERABLE, BROKEN, UNKNOWN = range(5)
@@ -30,7 +31,7 @@ solvers = pytest.mark.parametrize("solver", SOLVERS[1:])
 
 
 def problem(model=MODEL, attacker=ATTACKER):
-    return _core.Problem(model.core, attacker.core(model))
+    return _core.Problem(model.core, Problem(model, attacker).core_attacker)
 
 
 def options(solver, n=4, seconds=10.0, threads=1, **rest):

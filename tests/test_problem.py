@@ -24,7 +24,7 @@ def test_limits_and_spread_are_found_once_for_all_questions(monkeypatch):
     found = []
     for owner, name in (
         (cg.Attacker, "limits"),
-        (sys.modules["carvegbm.spread"], "_find_closest_pair"),
+        (sys.modules["carvegbm.attackers.spread"], "_find_closest_pair"),
     ):
         real = getattr(owner, name)
 

@@ -18,6 +18,7 @@ import carvegbm as cg
 import oracle
 from asking import product_attacker
 from carvegbm import _core
+from carvegbm.problem import Problem as VerificationProblem
 from generators import make_case
 from random_trees import USUAL_SCORES
 from test_worst_cases import NO_WEIGHT, Cases, Problem, exact_worst, rounding, rows_around
@@ -97,7 +98,7 @@ def test_the_bound_is_below_the_worst_margin_where_two_trees_share_a_feature():
     ensemble = cg.Ensemble.from_trees(trees, n_features=1)
     attacker = cg.Attacker("inf", 0.1)
     X, labels = np.array([[0.45]]), np.array([1], dtype=np.int32)
-    cases = Cases(ensemble, attacker.core(ensemble), X, labels)
+    cases = Cases(ensemble, VerificationProblem(ensemble, attacker).core_attacker, X, labels)
     assert cases.margins(ensemble.scores.ravel()).tolist() == [-2.0]
     assert cg.verify(ensemble, X, [1], attacker).worst_margin.tolist() == [0.0]
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from carvegbm.attack import Attack, attack
-    from carvegbm.attacker import Attacker
+    from carvegbm.attackers.attacker import Attacker
+    from carvegbm.attackers.spread import is_large_spread, spread
     from carvegbm.confidence import high_confidence
     from carvegbm.displays import (
         AttackDisplay,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from carvegbm.readers import load
     from carvegbm.reports import Report, report
     from carvegbm.results import Result
-    from carvegbm.spread import is_large_spread, spread
     from carvegbm.training.estimators import (
         LargeSpreadClassifier,
         LargeSpreadRegressor,
@@ -92,7 +92,7 @@ _MODULE_OF = {
     name: f"carvegbm.{module}"
     for module, names in {
         "attack": "Attack attack",
-        "attacker": "Attacker",
+        "attackers.attacker": "Attacker",
         "confidence": "high_confidence",
         "displays": "AttackDisplay RadiusDisplay RobustnessCurveDisplay TrainingDisplay "
         "VerificationDisplay",
@@ -105,7 +105,7 @@ _MODULE_OF = {
         "readers": "load",
         "reports": "Report report",
         "results": "Result",
-        "spread": "is_large_spread spread",
+        "attackers.spread": "is_large_spread spread",
         "training.estimators": "LargeSpreadClassifier LargeSpreadRegressor RobustClassifier "
         "RobustRegressor",
         "training.robust_refit": "robust_refit",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker, require_attacker
+from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
 from carvegbm.engines.blocks import end_at_zero, witnesses_of
 from carvegbm.errors import CarveError

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import Task, decide
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import LARGEST_BUDGET
+from carvegbm.attackers.options import LARGEST_BUDGET
 from carvegbm.engines import Settings, Task, decide
 from carvegbm.engines.blocks import ZERO, within_zero
 from carvegbm.problem import Problem, Rows
@@ -194,7 +194,7 @@ def _nearest(problem: Problem, rows: Rows, found: Floats, threads: int | None) -
 
 def _thresholds(problem: Problem) -> dict[int, Floats]:
     """The thresholds of every feature that has any, ascending, in the core's numbers."""
-    sets = problem.translation.sets
+    sets = problem.encoding.sets
     nodes = sets.nodes[sets.nodes["feature"] >= 0]
     features = np.unique(nodes["feature"]).tolist()
     if len(sets.grid):
@@ -237,12 +237,12 @@ def _between(problem: Problem, feature: int, cuts: Floats, x: Floats, z: Floats)
     """The first value beyond each threshold between x and z of a feature, but z; nearest first."""
     here, there = x[feature], z[feature]
     is_float32 = problem.ensemble.input_precision == "float32"
-    if is_float32 and feature not in problem.translation.lattices:
+    if is_float32 and feature not in problem.encoding.grids:
         here = np.float64(np.float32(here))  # as the model reads it
     if there < here:
         return np.asarray(cuts[(cuts > there) & (cuts < here)][::-1])
     inside = cuts[(cuts >= here) & (cuts < there)]
-    if feature in problem.translation.lattices:
+    if feature in problem.encoding.grids:
         values = inside + 1
     elif is_float32:
         values = np.nextafter(inside.astype(np.float32), np.float32(np.inf)).astype(np.float64)

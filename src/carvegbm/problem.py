@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker, Limits, require_attacker
-from carvegbm.attackers.compact import compact_options
-from carvegbm.axes.sparse import on_lattice
-from carvegbm.axes.translation import Bounds, Translation
+from carvegbm.attackers.attacker import Attacker, require_attacker
+from carvegbm.attackers.encoding import Bounds, CoreEncoding
+from carvegbm.attackers.limits import Limits
+from carvegbm.attackers.spread import is_large_spread, largest_budget
 from carvegbm.ensemble import Ensemble
 from carvegbm.instances.rows import check_threads
 from carvegbm.instances.sparse import Csr, is_sparse
 from carvegbm.readers import load
-from carvegbm.spread import is_large_spread, largest_budget
 from carvegbm.trees.categories import in_codes
 from carvegbm.trees.checking import Checked, checked_rows
 from carvegbm.trees.compact import Columns, columns_of, compacted
@@ -104,52 +103,55 @@ class Problem:
     ----------
     model : Ensemble, path, Booster or fitted estimator
     attacker : Attacker
+    limits : Limits, optional
+        The attacker's limits for the ensemble, if they are known.
     """
 
-    def __init__(self, model: Any, attacker: Attacker | None) -> None:
+    def __init__(self, model: Any, attacker: Attacker | None, limits: Limits | None = None) -> None:
         self.attacker = require_attacker(attacker)
         self.ensemble: Ensemble = load(model)
+        self._limits = limits
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Problem, (self.ensemble, self.attacker)  # the rest is found anew
+        return Problem, (self.ensemble, self.attacker, self._limits)  # drops what is derived
 
     @cached_property
     def limits(self) -> Limits:
         """The attacker's limits, per feature of the ensemble."""
-        return self.attacker.limits(self.ensemble)
+        return self.attacker.limits(self.ensemble) if self._limits is None else self._limits
 
     @cached_property
-    def translation(self) -> Translation:
-        """The way to what the C++ core sees, and back."""
-        return Translation(self.ensemble, self.limits)
+    def encoding(self) -> CoreEncoding:
+        """Converts rows to core coordinates, and witnesses back."""
+        return CoreEncoding(self.ensemble, self.limits)
 
     @cached_property
     def core(self) -> _core.Problem:
         """The problem as the C++ core holds it."""
         from carvegbm import _core
 
-        return _core.Problem(self.translation.core_ensemble, self.core_attacker)
+        return _core.Problem(self.encoding.core_ensemble, self.core_attacker)
 
     @cached_property
     def core_attacker(self) -> _core.Attacker:
         """The attacker as the C++ core holds it."""
-        return self.translation.core_attacker(self.attacker)
+        return self.encoding.core_attacker(self.attacker)
 
     @cached_property
     def is_large_spread(self) -> bool:
         """Whether the large-spread algorithms may decide every row."""
-        return is_large_spread(self.ensemble, self.attacker)
+        return is_large_spread(self.ensemble, self.attacker, self.limits)
 
     @cached_property
     def largest_budget(self) -> float:
         """The largest budget for which the ensemble is large-spread for such an attacker."""
-        return largest_budget(self.ensemble, self.attacker)
+        return largest_budget(self.ensemble, self.attacker, self.limits)
 
     def with_budget(self, budget: float) -> Problem:
         """The same problem, with another budget."""
         if budget == self.attacker.budget:
             return self
-        return Problem(self.ensemble, self.attacker.with_budget(budget))
+        return Problem(self.ensemble, self.attacker.with_budget(budget), self.limits)
 
     def instances(self, X: npt.ArrayLike, *, is_part: bool = False) -> Rows:
         """The instances, which must be within the attacker's bounds.
@@ -179,29 +181,27 @@ class Problem:
         return found
 
     def _rows(self, given: Array | Csr, source: Array | Csr) -> Rows:
-        translation, attacker = self.translation, self.attacker
+        encoding, limits = self.encoding, self.limits
         if is_sparse(given):
-            attacker.check_instances(self.ensemble, on_lattice(translation, given), self.limits)
+            limits.check_rows(self.ensemble, encoding.exact_rows(given))
             small, columns = self.compact
-            if self.limits.one_hot:
+            if limits.one_hot:
                 for which, block in columns.blocks(given):
-                    small.translation.rows(block, first=which.start)
-            return Rows(given, given, bounds=small.translation.bounds_of_rows())
-        rows = translation.rows(given)
-        if attacker.bounds is not None:
-            exact = translation.on_lattice(given, rows)
-            attacker.check_instances(self.ensemble, exact, self.limits)
+                    small.encoding.encode(block, first=which.start)
+            return Rows(given, given, bounds=small.encoding.row_bounds())
+        rows = encoding.encode(given)
+        if limits.lower.size:
+            limits.check_rows(self.ensemble, encoding.exact_rows(given, rows))
         other = None if source is given else source
-        return Rows(rows, given, source=other, bounds=translation.bounds_of_rows())
+        return Rows(rows, given, source=other, bounds=encoding.row_bounds())
 
     @cached_property
     def compact(self) -> tuple[Problem, Columns]:
         """The problem over the features that matter, and how to take these from sparse rows."""
         grouped = [feature for group in self.limits.one_hot for feature in group]
         ensemble, columns = compacted(self.ensemble, grouped)
-        options = compact_options(self.limits, self.ensemble, columns.chosen)
-        attacker = Attacker(self.attacker.norm, self.attacker.budget, **options)
-        return Problem(ensemble, attacker), columns
+        limits = self.limits.restricted(columns.chosen, self.ensemble.n_features)
+        return Problem(ensemble, self.attacker, limits), columns
 
     def dense(self, rows: Rows) -> Iterator[tuple[slice, Problem, Rows]]:
         """The rows as the core takes them, with the problem that they are of.
@@ -214,7 +214,7 @@ class Problem:
         small, columns = self.compact
         for which, block in columns.blocks(rows.X):
             given = in_codes(small.ensemble, block)
-            part = replace(rows, X=small.translation.rows(given), given=given, source=block)
+            part = replace(rows, X=small.encoding.encode(given), given=given, source=block)
             if rows.labels is not None:
                 part = replace(part, labels=rows.labels[which])
             if rows.bounds is not None:
@@ -228,12 +228,12 @@ class Problem:
                 which = slice(begin, min(begin + _ROWS_AT_ONCE, len(rows)))
                 yield which, rows.part(which)
             return
-        bounds = self.translation.bounds_of_rows()
+        bounds = self.encoding.row_bounds()
         for which, block in columns_of(self.ensemble).blocks(rows.X):
             given = in_codes(self.ensemble, block)
             own = None if bounds is None else (bounds[0][which], bounds[1][which])
             labels = None if rows.labels is None else rows.labels[which]
-            yield which, Rows(self.translation.rows(given), given, labels, block, own)
+            yield which, Rows(self.encoding.encode(given), given, labels, block, own)
 
     def _answers(self, rows: Rows, threads: int | None) -> npt.NDArray[np.int32]:
         """The classes the exact sums decide for.
@@ -272,4 +272,4 @@ class Problem:
 
     def witnesses(self, found: npt.NDArray[np.float64], rows: Rows) -> npt.NDArray[np.float64]:
         """Witnesses of these rows that the engines found, in code space."""
-        return self.translation.witnesses(found, rows.X, rows.given)
+        return self.encoding.decode(found, rows.X, rows.given)

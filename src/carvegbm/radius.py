@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import LARGEST_BUDGET, Attacker, require_attacker
+from carvegbm.attackers.attacker import Attacker, require_attacker
+from carvegbm.attackers.options import LARGEST_BUDGET
 from carvegbm.engines import Decisions, EngineName, Settings, Task, decide
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem

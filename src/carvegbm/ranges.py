@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines.decisions import ENGINES
 from carvegbm.errors import DataError
 from carvegbm.results import OfModel, describe_interval, plain_column

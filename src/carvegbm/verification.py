@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker, require_attacker
+from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
 from carvegbm.errors import CarveError
 from carvegbm.keeping.files import check_apart, check_output

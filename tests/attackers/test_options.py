@@ -395,10 +395,7 @@ def test_integer_labels_are_positions_where_the_model_has_no_names(names, place)
     trees = [{"feature": 0, "threshold": 0.5, "left": {"score": 1.0}, "right": {"score": -1.0}}]
     model = cg.Ensemble.from_trees(trees, n_features=3, feature_names=names)
     series = pd.Series([10.0], index=[2])
-    for attacker in (
-        cg.Attacker(1, 1, scale=series),
-        cg.Attacker(1, 1, features=series > 1, scale=series),
-    ):
+    for attacker in (cg.Attacker(1, 1, scale=series),):
         assert attacker.limits(model).scale.tolist() == [
             10.0 if f == place else 1.0 for f in range(3)
         ]
@@ -447,7 +444,7 @@ def test_verdicts_with_bounds_of_series_are_those_with_arrays():
          ["the same number of rows", "2 of count", "1 of bytes"]),
         ({"bounds": {"count": (pd.Series(["a"]), 9)}}, ["bounds of count"]),
         ({"bounds": {"count": (FRAME, 9)}}, ["bounds of count", "a number per row"]),
-        ({"bounds": {"count": ("x", 9)}}, ["bounds of count must be a pair"]),
+        ({"bounds": {"count": ("x", 9)}}, ["bounds of count must be a number"]),
         ({"bounds": {"count": (pd.Series([1.0, 2.0]), pd.Series([3.0, 4.0], index=[1, 0]))}},
          ["bounds of count", "different indices"]),
         ({"bounds": (FRAME - 1, FRAME[::-1] + 1)}, ["bounds", "two frames", "align them"]),
@@ -528,20 +525,20 @@ def test_bounds_by_row_must_have_the_columns_of_the_model():
 
 def test_every_instance_is_held_against_its_own_bounds():
     attacker = cg.Attacker(1, 1, bounds=(LOWER, UPPER))
-    attacker.check_instances(PLAIN, UPPER)
+    attacker.limits(PLAIN).check_rows(PLAIN, UPPER)
     outside = UPPER.copy()
     outside[1, 2] += 0.5
     with refused("X row 1, own", "7.5", "[0.0, 7.0]", kind=cg.DataError):
-        attacker.check_instances(PLAIN, outside)
-    with refused("bounds have 3 rows, X has 2", "row of bounds per instance", kind=cg.DataError):
-        attacker.check_instances(PLAIN, UPPER[:2])
+        attacker.limits(PLAIN).check_rows(PLAIN, outside)
+    with refused("bounds have 3 rows, X has 2", "row of bounds per row of X", kind=cg.DataError):
+        attacker.limits(PLAIN).check_rows(PLAIN, UPPER[:2])
 
 
 def test_the_first_row_out_of_its_own_bounds_is_named_however_far_down_it_is():
     X = np.zeros((10_000, 5))
     X[9_000, 1] = math.nextafter(1, 2)
     with refused("row 9000", "count", kind=cg.DataError):
-        cg.Attacker(1, 1, bounds=(np.zeros_like(X), 1)).check_instances(PLAIN, X)
+        cg.Attacker(1, 1, bounds=(np.zeros_like(X), 1)).limits(PLAIN).check_rows(PLAIN, X)
 
 
 # ── what it is ───────────────────────────────────────────────────────────────────────────────

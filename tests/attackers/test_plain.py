@@ -59,7 +59,7 @@ def attackers(draw: st.DrawFn) -> cg.Attacker:
         "scale": st.one_of(
             SCALES, st.lists(SCALES, max_size=3), st.dictionaries(FEATURES, SCALES | DIRECTIONS)
         ),
-        "features": st.lists(FEATURES) | st.lists(st.booleans(), min_size=1),
+        "features": st.lists(FEATURES),
         "bounds": ordered() | st.dictionaries(FEATURES, ordered()) | per_feature() | per_row(),
         "step": STEPS | st.lists(STEPS, max_size=3) | st.dictionaries(FEATURES, STEPS),
         "categories": st.dictionaries(st.integers(200, 299), st.lists(LABELS, max_size=3)),
@@ -112,7 +112,6 @@ def test_a_key_in_digits_is_a_position_unless_it_stands_in_quotes():
         ({"norm": 1, "budget": 1, "steps": 1}, ["unknown key 'steps'", "did you mean step?"]),
         ({"norm": 1, "budget": 1, "One-Hot": []}, ["unknown key", "did you mean one_hot?"]),
         ({"norm": 1, "budget": 1, "colour": 1}, ["unknown key 'colour'", "norm, budget, scale"]),
-        ({"norm": 1}, ["budget", "missing"]),
         ({"budget": 1, "norm": None}, ["norm", "missing"]),
         ([1, 2], ["an attacker is a table", "[1, 2]"]),
         ({"norm": "two", "budget": 1}, ["norm", "'two'"]),
@@ -121,7 +120,7 @@ def test_a_key_in_digits_is_a_position_unless_it_stands_in_quotes():
         ({"norm": 1, "budget": 1, "step": {"age": [1]}}, ["step of age", "[1]"]),
         ({"norm": 1, "budget": 1, "step": {"age": None}}, ["step of age", "None"]),
         ({"norm": 1, "budget": 1, "scale": "wide"}, ["scale", "'wide'"]),
-        ({"norm": 1, "budget": 1, "scale": {"age": [1, [2]]}}, ["scale", "[1, [2]]"]),
+        ({"norm": 1, "budget": 1, "scale": {"age": [1, [2]]}}, ["scale of age", "[2]"]),
         ({"norm": 1, "budget": 1, "bounds": [[[1, [2]]], 3]}, ["lower bound", "[[1, [2]]]"]),
         ({"norm": 1, "budget": 1, "features": {"a": 1}}, ["features", "list"]),
         ({"norm": 1, "budget": 1, "categories": ["a"]}, ["categories", "mapping"]),

@@ -15,6 +15,7 @@ from answers import are_neighbours, check_margin
 from asking import product_attacker
 from carvegbm import _core
 from carvegbm.ensemble import NODE, Ensemble
+from carvegbm.problem import Problem
 from crowded import crowded_case
 from generators import NORMS, Case
 from plain_trees import stump
@@ -30,7 +31,7 @@ tasks = pytest.mark.parametrize("task", ["binary", "multiclass"])
 def ask(call, ensemble, attacker, *given, seconds=60.0, progress=None, threads=1, **options):
     """Ask the core's search about some rows."""
     limits = np.full(len(given[0]), seconds)
-    problem = _core.Problem(ensemble.core, attacker.core(ensemble))
+    problem = _core.Problem(ensemble.core, Problem(ensemble, attacker).core_attacker)
     how = _core.Options(_core.Solver.search, limits, threads, **options)
     return call(problem, *given, how, progress)
 

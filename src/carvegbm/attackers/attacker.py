@@ -274,9 +274,7 @@ class Attacker:
 def require_attacker(given: Any, y: Any = None) -> Attacker:
     """Return the attacker; refuse anything else, and an attacker passed as y."""
     if isinstance(y, Attacker):
-        raise CarveError(
-            "y is an Attacker; pass attacker=…, or (model, X, y, attacker)"
-        )
+        raise CarveError("y is an Attacker; pass attacker=…, or (model, X, y, attacker)")
     if given is None:
         raise CarveError(
             "attacker is missing; give an Attacker(norm, budget) after X and y, or as attacker=…"

@@ -41,7 +41,7 @@ WHOLE = 1
 """Kind of a feature in the core's `grid` whose values are whole numbers."""
 
 MOST_STEPS = 2**50
-"""A grid ends where numerator times n reaches this: up to there every z(n) is a different double."""
+"""Largest numerator times n of a grid: up to there all z(n) are different doubles."""
 
 # Quotients of doubles are within one of the exact ones, and z(n) is within a step of n steps.
 _STEP_SLACK = 3.0
@@ -111,7 +111,7 @@ class StepGrid:
     def _last(
         self, is_before: Callable[[Floats], npt.NDArray[np.bool_]], about: Floats, slack: float
     ) -> Floats:
-        """Return the largest n with is_before(n), which holds up to some n and not after, by bisection.
+        """Return the largest n with is_before(n), by bisection; is_before holds up to some n.
 
         Search no further than `slack` from the multiples nearest to `about`.
         """

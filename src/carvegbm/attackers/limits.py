@@ -103,17 +103,17 @@ class Limits:
             return
         if self.by_row and len(self.lower) != X.shape[0]:
             raise DataError(
-                f"the attacker's bounds have {len(self.lower)} rows, X has {X.shape[0]}; give a row "
-                "of bounds per row of X"
+                f"the attacker's bounds have {len(self.lower)} rows, X has {X.shape[0]}; give "
+                "a row of bounds per row of X"
             )
         place = self._first_outside(X, ensemble.absent == "zero")
         if place is not None:
             row, column = place
             at = place if self.by_row else column
             raise DataError(
-                f"X row {row}, {ensemble.feature_name(column)}: value {X[row, column]} lies outside "
-                f"the attacker's bounds [{self.lower[at]}, {self.upper[at]}]; clip it or widen the "
-                "bounds"
+                f"X row {row}, {ensemble.feature_name(column)}: value {X[row, column]} lies "
+                f"outside the attacker's bounds [{self.lower[at]}, {self.upper[at]}]; clip it or "
+                "widen the bounds"
             )
 
     def _first_outside(
@@ -263,7 +263,7 @@ def _changeable(
     return changeable
 
 
-# ── bounds, steps, categories ──────────────────────────────────────────────────────────────────────
+# ── bounds, steps, categories ────────────────────────────────────────────────────────────────
 
 
 def _bounds(given: Any, ensemble: Ensemble) -> tuple[Floats, Floats]:

@@ -143,7 +143,10 @@ def _number(given: Any, what: str) -> float:
 
 def _scale(given: Any) -> Any:
     kind = "one number, one per feature or a mapping"
-    return _per_feature(given, _scale_value, "scale", kind)
+    found = _per_feature(given, _scale_value, "scale", kind)
+    if isinstance(found, tuple) and any(isinstance(scale, tuple) for scale in found):
+        raise CarveError(f"scale must be {kind}; pairs (down, up) need a mapping from features")
+    return found
 
 
 def _scale_value(given: Any, what: str) -> float | tuple[float, float]:
@@ -227,12 +230,12 @@ def _labels(given: Any, feature: Any) -> tuple[Label, ...]:
     what = f"categories of {display_name(feature)} must be"
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise CarveError(f"{what} a list of labels or codes, got {shown(given)}")
-    labels = {item.item() if isinstance(item, np.generic) else item for item in given}
+    labels = [item.item() if isinstance(item, np.generic) else item for item in given]
     for label in labels:
-        is_finite = isinstance(label, int | float) and math.isfinite(label)
+        is_finite = isinstance(label, int) or (isinstance(label, float) and math.isfinite(label))
         if not is_finite and not isinstance(label, str):
             raise CarveError(f"{what} text or finite numbers, got {shown(label)}")
-    return tuple(sorted(labels, key=lambda label: (isinstance(label, str), label)))
+    return tuple(sorted(set(labels), key=lambda label: (isinstance(label, str), label)))
 
 
 def _one_hot(given: Any) -> tuple[tuple[int | str, ...], ...] | None:
@@ -286,7 +289,7 @@ def _bounds(given: Any) -> Any:
     if any(isinstance(end, np.ndarray) for end in ends):
         return _bounds_by_row(*ends)
     if all(isinstance(end, float) for end in ends):
-        check_bounds(*ends, "")
+        check_bounds(ends[0], ends[1], "")
     return tuple(ends)  # per feature: compared where the number of features is known
 
 
@@ -325,7 +328,9 @@ def _pair(given: Any, what: str) -> tuple[Any, Any]:
         low, high = given
     except (TypeError, ValueError):
         kind = " or a mapping to such pairs" if what == "bounds" else ""
-        raise CarveError(f"{what} must be a pair (lower, upper){kind}, got {shown(given)}") from None
+        raise CarveError(
+            f"{what} must be a pair (lower, upper){kind}, got {shown(given)}"
+        ) from None
     return low, high
 
 

@@ -65,7 +65,7 @@ def spread(model: Any) -> float:
     >>> cg.spread(cg.Ensemble.from_trees([stump(0.25), stump(0.75)], n_features=1))
     0.5
     """
-    pair = _closest_pair(load(model), None)
+    pair = _closest_pair(load(model), None, None)
     if pair is None:
         return math.inf
     try:
@@ -74,8 +74,10 @@ def spread(model: Any) -> float:
         return math.inf
 
 
-def is_large_spread(model: Any, attacker: Attacker) -> bool:
+def is_large_spread(model: Any, attacker: Attacker, limits: Limits | None = None) -> bool:
     """Return whether the ensemble is large-spread for the attacker.
+
+    `limits` are those of the attacker for this ensemble, if known.
 
     Examples
     --------
@@ -89,12 +91,12 @@ def is_large_spread(model: Any, attacker: Attacker) -> bool:
     False
     """
     require_attacker(attacker)
-    return _violation(load(model), attacker) is None
+    return _violation(load(model), attacker, limits) is None
 
 
 def require_large_spread(ensemble: Ensemble, attacker: Attacker) -> None:
     """Raise `NotLargeSpreadError`, naming the closest pair, unless the condition holds."""
-    pair = _violation(ensemble, attacker)
+    pair = _violation(ensemble, attacker, None)
     if pair is None:
         return
     largest = _largest_below(pair.first_budget, attacker.norm)
@@ -105,7 +107,8 @@ def require_large_spread(ensemble: Ensemble, attacker: Attacker) -> None:
     elif attacker.norm != 0:
         remedy = "; no budget would be allowed"
     raise NotLargeSpreadError(
-        f"the ensemble is not large-spread: {_reason(ensemble, attacker, pair, thresholds)}{remedy}",
+        "the ensemble is not large-spread: "
+        f"{_reason(ensemble, attacker, pair, thresholds)}{remedy}",
         feature=pair.feature,
         trees=pair.trees,
         thresholds=thresholds,
@@ -156,12 +159,12 @@ def _model_thresholds(ensemble: Ensemble, attacker: Attacker, pair: _Pair) -> tu
     return low, high
 
 
-def largest_budget(ensemble: Ensemble, attacker: Attacker) -> float:
+def largest_budget(ensemble: Ensemble, attacker: Attacker, limits: Limits | None = None) -> float:
     """Return the largest budget for which the ensemble is large-spread for such an attacker.
 
     Infinite if no pair of splits limits it.
     """
-    pair = _closest_pair(ensemble, attacker)
+    pair = _closest_pair(ensemble, attacker, limits)
     return math.inf if pair is None else _largest_below(pair.first_budget, attacker.norm)
 
 
@@ -174,20 +177,22 @@ def _largest_below(bound: Fraction, norm: int | float) -> float:
     return float(math.floor(budget)) if norm == 0 else budget
 
 
-def _violation(ensemble: Ensemble, attacker: Attacker) -> _Pair | None:
+def _violation(ensemble: Ensemble, attacker: Attacker, limits: Limits | None) -> _Pair | None:
     """Return the closest pair of splits if it violates the condition, else None."""
-    pair = _closest_pair(ensemble, attacker)
+    pair = _closest_pair(ensemble, attacker, limits)
     return None if pair is None or Fraction(attacker.budget) < pair.first_budget else pair
 
 
-def _closest_pair(ensemble: Ensemble, attacker: Attacker | None) -> _Pair | None:
+def _closest_pair(
+    ensemble: Ensemble, attacker: Attacker | None, limits: Limits | None
+) -> _Pair | None:
     """Return the pair of splits with the smallest `first_budget`.
 
     It does not depend on the budget and takes .6 s for 379,000 leaves, so the last one is cached.
     """
     cached: tuple[Attacker | None, _Pair | None] | None = ensemble.known.get("closest pair")
     if cached is None or not _have_same_pair(cached[0], attacker):
-        cached = (attacker, _find_closest_pair(ensemble, attacker))
+        cached = (attacker, _find_closest_pair(ensemble, attacker, limits))
         ensemble.known["closest pair"] = cached  # other threads may replace it meanwhile
     return cached[1]
 
@@ -198,11 +203,13 @@ def _have_same_pair(one: Attacker | None, other: Attacker | None) -> bool:
     return (one.norm == 0) == (other.norm == 0) and one.has_limits_of(other)
 
 
-def _find_closest_pair(ensemble: Ensemble, attacker: Attacker | None) -> _Pair | None:
+def _find_closest_pair(
+    ensemble: Ensemble, attacker: Attacker | None, limits: Limits | None
+) -> _Pair | None:
     if attacker is None:
         attacker = Attacker(math.inf)
         limits = replace(attacker.limits(ensemble), categories={})
-    else:
+    elif limits is None:
         limits = attacker.limits(ensemble)
     encoding = CoreEncoding(ensemble, limits)
     thresholds = _closest_thresholds(encoding, attacker)
@@ -351,7 +358,7 @@ def _budget_of_steps(steps: int, grid: StepGrid, down: Fraction, up: Fraction) -
 
 
 def _finite_pairs(encoding: CoreEncoding, attacker: Attacker) -> Iterator[_Pair]:
-    """Yield, per finite feature that can be changed, two splits of two trees that separate states."""
+    """Yield two splits of two trees that separate states, per finite feature."""
     ensemble, limits, sets = encoding.ensemble, encoding.limits, encoding.sets
     down, _ = _scales(limits, ensemble.n_features)
     for feature in (*limits.categories, *encoding.groups):

@@ -104,8 +104,10 @@ class Suggestion:
         }
 
     def to_toml(self, arguments: Mapping[str, Any], source: str) -> str:
-        """Return the attacker of these arguments as TOML with comments; `source` names the data."""
-        return "\n".join([*_head(arguments, source), *self._features(arguments), *_tables(arguments)])
+        """Return these arguments as TOML with comments; `source` names the data."""
+        return "\n".join(
+            [*_head(arguments, source), *self._features(arguments), *_tables(arguments)]
+        )
 
     def _features(self, arguments: Mapping[str, Any]) -> Iterator[str]:
         yield ""
@@ -118,7 +120,7 @@ class Suggestion:
         yield "]"
         if arguments["one_hot"]:
             yield ""
-            yield "# Columns of which exactly one is 1, before and after; moving the 1 is one change."
+            yield "# Columns of which exactly one is 1; moving the 1 is one change."
             yield "one_hot = ["
             for group in arguments["one_hot"]:
                 yield from _list("    ", group, ",")
@@ -165,11 +167,13 @@ def suggest(
             every &= (missing | _are_multiples(rows, step)).all(axis=0)
     has_numbers = (lowest < np.inf) & (highest > -np.inf)
     numeric = [f for f in np.flatnonzero(has_numbers).tolist() if f not in texts]
-    steps = {f: next((step for step, every in multiples.items() if every[f]), None) for f in numeric}
+    steps: dict[int, Fraction] = {}
+    for step in reversed(_STEPS):
+        steps |= {f: step for f in numeric if multiples[step][f]}
     return Suggestion(
         n,
         {f: (float(lowest[f]) + 0.0, float(highest[f]) + 0.0) for f in numeric},
-        {f: step for f, step in steps.items() if step is not None},
+        dict(sorted(steps.items())),
         _one_hot_groups(X, [f for f in numeric if is_binary[f]], names),
         {f: sorted({text for text in own if text is not None}) for f, own in texts.items()},
     )

@@ -52,9 +52,7 @@ def attacker(
     (steps), ranges (bounds), one-hot groups, categories.
     """
     from carvegbm import Attacker
-    from carvegbm.attackers.finding import find
-    from carvegbm.attackers.reading import read_columns
-    from carvegbm.attackers.writing import arguments_of, as_toml
+    from carvegbm.attackers.suggest import read_table, suggest
     from carvegbm.instances.text import LABELS
 
     if out is not None:
@@ -64,17 +62,17 @@ def attacker(
             raise CarveError(
                 f"{out} is there already, maybe edited; delete it or give another name"
             )
-    table = read_columns(inputs.data_path(data), label=label, zero_based=zero_based)
+    table = read_table(inputs.data_path(data), label=label, zero_based=zero_based)
     if label is None and table.label is not None and table.label.lower() not in LABELS:
         output.note(f"{table.label!r} is taken for the label; give --label if it is another")
-    found = find(table.X, table.names, table.texts)
-    arguments = arguments_of(found, table.names, options.norm(norm) or 0, budget)
+    found = suggest(table.X, table.names, table.texts)
+    arguments = found.arguments(table.names, options.norm(norm) or 0, budget)
     made = Attacker(**arguments)
     if json:
         output.print_json(made.to_dict())
     if out is None:
         if not json:
-            output.say(as_toml(arguments, found, data).rstrip("\n"))
+            output.say(found.to_toml(arguments, data).rstrip("\n"))
         return
     with replacing(out) as temporary:
         if out.suffix == ".json":
@@ -82,6 +80,6 @@ def attacker(
 
             text = dumps(made.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         else:
-            text = as_toml(arguments, found, data)
+            text = found.to_toml(arguments, data)
         temporary.write_text(text, encoding="utf-8")
     output.say_written(out)

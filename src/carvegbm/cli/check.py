@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from carvegbm.attackers.files import naming, read_document
+from carvegbm.attackers.files import naming_file, read_document
 from carvegbm.cli.shared import inputs, options
 from carvegbm.errors import CarveError
 
@@ -90,7 +90,7 @@ def check(
 
 def _read(path: str) -> Any:
     """The TOML or JSON document with an expectation."""
-    with naming(path):
+    with naming_file(path):
         return read_document(path)
 
 

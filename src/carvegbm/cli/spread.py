@@ -34,7 +34,7 @@ def spread(
     model is large-spread for an attacker with a budget below half of it.
     """
     import carvegbm
-    from carvegbm.spread import largest_budget
+    from carvegbm.attackers.spread import largest_budget
 
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
     against = attacking.attacker(needs_budget=False)

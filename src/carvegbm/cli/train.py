@@ -22,7 +22,7 @@ from carvegbm.keeping.files import (
 from carvegbm.keeping.journal import check_unfinished
 
 if TYPE_CHECKING:
-    from carvegbm.attacker import Attacker
+    from carvegbm.attackers.attacker import Attacker
     from carvegbm.instances.tabular import Table
     from carvegbm.training.report import TrainingReport
 

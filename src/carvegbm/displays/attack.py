@@ -16,7 +16,7 @@ from carvegbm.errors import CarveError, shown
 
 if TYPE_CHECKING:
     from carvegbm.attack import Attack
-    from carvegbm.attacker import Attacker
+    from carvegbm.attackers.attacker import Attacker
 
 __all__ = ["AttackDisplay"]
 

@@ -18,7 +18,7 @@ from carvegbm.displays import drawing
 from carvegbm.errors import CarveError, shown
 
 if TYPE_CHECKING:
-    from carvegbm.attacker import Attacker
+    from carvegbm.attackers.attacker import Attacker
     from carvegbm.radius import Curve, Radius
 
 __all__ = ["RobustnessCurveDisplay", "curve_of_radii", "model_name"]

@@ -21,7 +21,7 @@ from carvegbm.wording.shares import percent, percent_interval
 
 if TYPE_CHECKING:
     from carvegbm.attack import Attack
-    from carvegbm.attacker import Attacker
+    from carvegbm.attackers.attacker import Attacker
     from carvegbm.ensemble import Ensemble
     from carvegbm.radius import Curve, Radius
     from carvegbm.results import Result

@@ -17,7 +17,7 @@ from carvegbm.errors import CarveError, shown
 from carvegbm.statuses import COLOURS, HATCHES
 
 if TYPE_CHECKING:
-    from carvegbm.attacker import Attacker
+    from carvegbm.attackers.attacker import Attacker
     from carvegbm.radius import Radius
 
 __all__ = ["RadiusDisplay"]

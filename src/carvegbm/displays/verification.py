@@ -20,7 +20,7 @@ from carvegbm.totals import VerificationTotals
 from carvegbm.wording.shares import percent, percent_interval
 
 if TYPE_CHECKING:
-    from carvegbm.attacker import Attacker
+    from carvegbm.attackers.attacker import Attacker
 
 __all__ = ["Segment", "VerificationDisplay", "segments"]
 
@@ -323,7 +323,7 @@ def segments(totals: VerificationTotals) -> list[Segment]:
 
 def attacker_text(attacker: Attacker) -> str:
     """Norm and budget, and whether there is more to the attacker."""
-    from carvegbm.attacker import OPTIONS
+    from carvegbm.attackers.options import OPTIONS
 
     limits = any(getattr(attacker, option) is not None for option in OPTIONS)
     text = f"{drawing.norm_text(attacker.norm)}, budget {attacker.budget:g}"

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from carvegbm.attackers.spread import require_large_spread
 from carvegbm.engines.blocks import decide_in_blocks
 from carvegbm.engines.decisions import Decisions, Indices
 from carvegbm.engines.large_spread import LargeSpread
@@ -20,7 +21,6 @@ from carvegbm.engines.search import Search
 from carvegbm.engines.task import Engine, Listen, Seconds, Task
 from carvegbm.errors import CarveError
 from carvegbm.problem import Rows
-from carvegbm.spread import require_large_spread
 
 __all__ = ["Turn", "decide", "turns"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import EngineName, Settings, Task, decide
 from carvegbm.errors import DataError, shown
 from carvegbm.explanation.features import Moved

@@ -113,7 +113,7 @@ class Moved:
         """Which of these rows, in code space, flip the answer, and how far they are."""
         assert self.part.labels is not None
         here = np.asarray(self.part.X[0], dtype=np.float64)
-        there = np.asarray(self.problem.translation.rows(np.array(rows)), dtype=np.float64)
+        there = np.asarray(self.problem.encoding.encode(np.array(rows)), dtype=np.float64)
         labels = np.repeat(self.part.labels, len(rows))
         right = self.problem.unattacked(Rows(there, there, labels), threads).right
         distance = self.problem.core_attacker.distance

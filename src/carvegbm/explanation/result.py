@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
 from carvegbm.instances.sparse import Csr, is_sparse
 from carvegbm.results import OfModel, plain_column
 

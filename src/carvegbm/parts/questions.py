@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from carvegbm.attack import Attack as AttackResult
 from carvegbm.attack import witness_names
-from carvegbm.attacker import Attacker, require_attacker
+from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, Settings, Task, decide
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem, Rows

@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from carvegbm import _core
-    from carvegbm.axes.translation import Translation
+    from carvegbm.attackers.encoding import CoreEncoding
 
 __all__ = ["names_of"]
 
 
-def names_of(translation: Translation) -> _core.ProofNames:
+def names_of(translation: CoreEncoding) -> _core.ProofNames:
     """The names of what the core sees of a problem; docs/proofs.md defines them."""
     from carvegbm import _core
 
@@ -38,7 +38,7 @@ def names_of(translation: Translation) -> _core.ProofNames:
 
 
 def _cells(
-    translation: Translation,
+    translation: CoreEncoding,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64], npt.NDArray[np.int32]]:
     """Of every feature: its thresholds in the core, and the last cell that goes left of each.
 
@@ -55,9 +55,9 @@ def _cells(
     starts = np.searchsorted(features, np.arange(ensemble.n_features + 1))
     cells = np.arange(len(features)) - starts[features]
     is_last = np.ones(len(features), dtype=bool)
-    for feature in translation.lattices.keys() & set(features.tolist()):
+    for feature in translation.grids.keys() & set(features.tolist()):
         own = slice(starts[feature], starts[feature + 1])
-        numbers = translation.lattices[feature].last_left(thresholds[own])
+        numbers = translation.grids[feature].last_left(thresholds[own])
         thresholds[own], is_last[own] = numbers, np.append(numbers[1:] != numbers[:-1], True)
     starts = np.append(0, np.cumsum(is_last))[starts]
     return starts.astype(np.int32), thresholds[is_last], cells[is_last].astype(np.int32)

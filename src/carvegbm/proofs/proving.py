@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from carvegbm import _core
+    from carvegbm.attackers.limits import Limits
     from carvegbm.engines import Decisions, Task
-    from carvegbm.limits import Limits
     from carvegbm.problem import Problem, Rows
 
 __all__ = ["Proved", "write_proof"]
@@ -84,7 +84,7 @@ def write_proof(
         open(temporary, "wb") as stream,
         progress_bar(progress, len(rows), "proving") as tick,
     ):
-        file, names = ProofFile(stream, header), names_of(problem.translation)
+        file, names = ProofFile(stream, header), names_of(problem.encoding)
         for which, part in problem.parts(rows):
             some = found.take(which)
             proofs = _parts(task, part, some, names)

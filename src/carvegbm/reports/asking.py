@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import Decisions, Listen, Settings, Task, decide
 from carvegbm.engines.decisions import Indices
 from carvegbm.minimal import Minimal, MinimalWitness, each_minimal_witness

@@ -106,11 +106,11 @@ class _Crossing:
 
     def __init__(self, problem: Problem, rows: Rows, feature: int) -> None:
         self.problem, self.feature = problem, feature
-        translation, limits = problem.translation, problem.limits
-        self.lattice = translation.lattices.get(feature)
+        translation, limits = problem.encoding, problem.limits
+        self.lattice = translation.grids.get(feature)
         self.unit = 1.0 if self.lattice is None else float(self.lattice.step)
         values = column(problem, rows, feature)
-        self.x = values if self.lattice is None else self.lattice.numbers(values)
+        self.x = values if self.lattice is None else self.lattice.indices(values)
         self.read = self.x
         if self.lattice is None and problem.ensemble.input_precision == "float32":
             with np.errstate(over="ignore"):  # a distance is from what is given, a side is not

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from carvegbm.attacker import Attacker, require_attacker
+from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, shown
 from carvegbm.keeping.files import check_output, naming

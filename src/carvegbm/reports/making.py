@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import Settings
 from carvegbm.errors import CarveError
 from carvegbm.keeping.files import check_apart, check_output, finished_or_partial, partial_path

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
 from carvegbm.attackers.compact import compact_options
 from carvegbm.engines import Settings, Task, decide
 from carvegbm.errors import CarveError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import EngineName, OnViolation
 from carvegbm.parts.questions import Attack, Measure, Range, Verify
 from carvegbm.spark.asking import asked

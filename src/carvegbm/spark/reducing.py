@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from carvegbm import __version__
-from carvegbm.attacker import Attacker, require_attacker
+from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.engines import EngineName
 from carvegbm.errors import CarveError
 from carvegbm.instances.columns import listed

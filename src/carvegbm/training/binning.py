@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.axes.lattice import Lattice
+from carvegbm.attackers.encoding import StepGrid
 from carvegbm.training.columns import category_numbers
 from carvegbm.training.dataset import Dataset
 
@@ -409,7 +409,7 @@ def reach_bins(rows: Dataset, rule: ExclusionRule, threads: int = 1) -> ReachBin
             ends = _reach_ends(rule, feature, values)
             thresholds, weights[feature] = _between_ends(*ends, counts, values[0], values[-1])
             return thresholds
-        lattice = Lattice(rule.step[feature], is_float32=False)
+        lattice = StepGrid(rule.step[feature], is_float32=False)
         index = np.rint(values / float(rule.step[feature]))
         ends = _reach_ends(rule, feature, index)
         places, weight = _between_ends(*ends, counts, index[0], index[-1])
@@ -430,7 +430,7 @@ def _reach_ends(rule: ExclusionRule, feature: int, places: Floats) -> tuple[Floa
     lower, upper = rule.lower[feature], rule.upper[feature]
     if feature in rule.step:
         down, up = rule.steps_within_budget(feature)
-        lattice = Lattice(rule.step[feature], is_float32=False)
+        lattice = StepGrid(rule.step[feature], is_float32=False)
         first, last = lattice.within(np.array([lower]), np.array([upper]))
         lower, upper = first[0], last[0]
     else:
@@ -491,7 +491,7 @@ def even_bins(X: Any, most: int, threads: int = 1, rule: ExclusionRule | None = 
         if rule is not None and feature in rule.discrete and len(place):
             return np.array([0.5])
         if rule is not None and feature in rule.step:
-            lattice = Lattice(rule.step[feature], is_float32=False)
+            lattice = StepGrid(rule.step[feature], is_float32=False)
             return lattice.doubles(np.unique(lattice.last_left(place)) + 0.5)
         return place
 

@@ -15,7 +15,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from carvegbm.attack import Attack, attack
-from carvegbm.attacker import OPTIONS
+from carvegbm.attackers.options import OPTIONS
 from carvegbm.ensemble import Task
 from carvegbm.errors import CarveError, DataError
 from carvegbm.radius import Curve, Radius, radius, robustness_curve

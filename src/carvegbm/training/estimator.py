@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from carvegbm.attacker import OPTIONS, Attacker
+from carvegbm.attackers.attacker import Attacker
+from carvegbm.attackers.options import OPTIONS
 from carvegbm.ensemble import Ensemble, Task
 from carvegbm.errors import CarveError, DataError
 from carvegbm.progress import is_shown

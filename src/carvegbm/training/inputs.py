@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import OPTIONS, Attacker
-from carvegbm.axes.translation import Translation
+from carvegbm.attackers.attacker import Attacker
+from carvegbm.attackers.encoding import CoreEncoding
+from carvegbm.attackers.options import OPTIONS
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.instances.rows import as_rows, first_where, holds_masks
@@ -281,7 +282,7 @@ def blank_ensemble(
 
 
 def check_instances(attacker: Attacker, blank: Ensemble, X: Any, what: str = "X") -> None:
-    """Refuse rows that the attacker cannot meet: out of bounds, off a lattice, in no state.
+    """Refuse rows that the attacker cannot meet: out of bounds, no multiple of a step, in no state.
 
     Rows are named by their number in X: give it before any are split off.
     """
@@ -291,9 +292,9 @@ def check_instances(attacker: Attacker, blank: Ensemble, X: Any, what: str = "X"
         return
     rows = X.toarray() if hasattr(X, "toarray") else X
     try:
-        attacker.check_instances(blank, rows, limits)
+        limits.check_rows(blank, rows)
         if is_discrete:
-            Translation(blank, limits).rows(rows)
+            CoreEncoding(blank, limits).encode(rows)
     except DataError as error:
         raise DataError(str(error) if what == "X" else f"{what}: {error}") from None
 

@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
+from carvegbm.attackers.spread import require_large_spread
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
-from carvegbm.spread import require_large_spread
 from carvegbm.training import inputs
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.estimator import Estimator, Trained

@@ -23,12 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm import _core
-from carvegbm.attacker import Attacker
-from carvegbm.axes.translation import Translation
+from carvegbm.attackers.attacker import Attacker
+from carvegbm.attackers.encoding import CoreEncoding
+from carvegbm.attackers.spread import is_large_spread
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
 from carvegbm.progress import Progress, progress_bar
-from carvegbm.spread import is_large_spread
 from carvegbm.training.dataset import Dataset
 
 __all__ = ["BoundBatches", "Check", "LeafRefit", "PackedScores", "RefitProblem", "RefitSettings"]
@@ -290,12 +290,12 @@ class BoundBatches:
         self._order = order
         is_regression = ensemble.task == "regression"
         y: Any = np.ascontiguousarray(rows.y, dtype=np.float64 if is_regression else np.int32)
-        translation = Translation(ensemble, attacker.limits(ensemble))
+        translation = CoreEncoding(ensemble, attacker.limits(ensemble))
         outputs = PackedScores(ensemble).output
         self._cases = _core.WorstCases(
             translation.core_ensemble,
             translation.core_attacker(attacker),
-            np.ascontiguousarray(translation.rows(rows.X)),
+            np.ascontiguousarray(translation.encode(rows.X)),
             y,
             threads,
             _core.WorstCasePlan(outputs, self._in_order, self._block, _MAX_MEMORY),
@@ -355,9 +355,9 @@ class WitnessBatches:
         self._order = order
         self._positions = np.arange(n, dtype=np.int64)
         self._packed = PackedScores(ensemble)
-        self._translation = Translation(ensemble, attacker.limits(ensemble))
+        self._translation = CoreEncoding(ensemble, attacker.limits(ensemble))
         self._original = rows.X
-        self._X: Floats = np.ascontiguousarray(self._translation.rows(rows.X))
+        self._X: Floats = np.ascontiguousarray(self._translation.encode(rows.X))
         core = self._translation.core_ensemble
         core_attacker = self._translation.core_attacker(attacker)
         self._targets = rows.y if ensemble.task == "regression" else None
@@ -367,7 +367,7 @@ class WitnessBatches:
             _core.Witnesses(core, core_attacker, self._X, side.astype(np.int32)) for side in labels
         ]
         if points is not None:
-            start = np.ascontiguousarray(self._translation.rows(points))
+            start = np.ascontiguousarray(self._translation.encode(points))
             for side in self._sides:
                 side.stand_at(core, start, threads)
         weight = np.ones(n) if rows.weight is None else rows.weight
@@ -420,7 +420,7 @@ class WitnessBatches:
         if self._targets is not None:
             below = self._targets - outcomes["lowest"] >= outcomes["highest"] - self._targets
             worst = np.where(below[:, None], found[0], found[1])
-        return self._translation.witnesses(worst, self._X, self._original)
+        return self._translation.decode(worst, self._X, self._original)
 
     def _improve(
         self, rows: Rows, scores: Floats, passes: int, restarted: float, keep_leaves: bool

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker, require_attacker
+from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.instances.rows import check_threads
@@ -251,7 +251,7 @@ def _data(
 
     def checked(X: npt.ArrayLike, y: npt.ArrayLike, weight: Any = None) -> Dataset:
         rows = ensemble.check_data(X)
-        attacker.check_instances(ensemble, rows)
+        attacker.limits(ensemble).check_rows(ensemble, rows)
         inputs.require_labels(y)
         if ensemble.task != "regression":
             labels: npt.NDArray[Any] = ensemble.check_labels(y, len(rows))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import prove

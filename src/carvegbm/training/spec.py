@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import Evaluation
 from carvegbm.training.large_spread.exclusion import ExclusionRule

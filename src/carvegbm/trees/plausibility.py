@@ -16,8 +16,8 @@ from carvegbm.trees.categories import in_states
 from carvegbm.trees.labels import has_names
 
 if TYPE_CHECKING:
+    from carvegbm.attackers.limits import Limits
     from carvegbm.ensemble import Ensemble
-    from carvegbm.limits import Limits
 
 __all__ = ["warn_if_unknown", "warn_if_unscaled"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from carvegbm.attacker import Attacker
+    from carvegbm.attackers.attacker import Attacker
     from carvegbm.verification import Verification
 
 __all__ = ["ATTACKERS", "FOLDS", "KINDS", "Comparison", "Judged", "Witness", "compare", "name_of"]

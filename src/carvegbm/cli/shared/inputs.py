@@ -15,7 +15,7 @@ from carvegbm.errors import CarveError, DataError
 from carvegbm.keeping.files import RESULTS, check_apart, check_output
 
 if TYPE_CHECKING:
-    from carvegbm.attacker import Attacker
+    from carvegbm.attackers.attacker import Attacker
     from carvegbm.ensemble import Ensemble
     from carvegbm.instances.matching import Absent
     from carvegbm.instances.table import Table
@@ -184,12 +184,12 @@ class Attacking:
         The command line overrides norm and budget of the file. What else both of them give is
         refused, because neither is plainly meant.
         """
-        from carvegbm.attackers.files import arguments_in, naming
+        from carvegbm.attackers.files import from_plain, naming_file, read_document
 
         found: dict[str, Any] = {"norm": "inf"}
         if self.file is not None:
-            with naming(self.file):
-                found |= arguments_in(self.file)
+            with naming_file(self.file):
+                found |= from_plain(read_document(self.file))
         limits = {
             "scale": options.scale(self.scale),
             "features": options.features(self.features),
@@ -208,8 +208,8 @@ class Attacking:
     def attacker(self, *, needs_budget: bool = True) -> Attacker:
         """The attacker these options describe; if they need not have a budget, it may be 0."""
         from carvegbm import Attacker
-        from carvegbm.attackers.files import naming
+        from carvegbm.attackers.files import naming_file
 
         found = {"budget": 0, **self.arguments(needs_budget=needs_budget)}
-        with nullcontext() if self.file is None else naming(self.file):
+        with nullcontext() if self.file is None else naming_file(self.file):
             return Attacker(**found)

@@ -155,7 +155,7 @@ def _may_go(
         scale = np.where(home_left, up, down)
         can &= scale > 0
     size: npt.NDArray[np.float64] | float = 1.0
-    if scene.translation.lattices:
+    if scene.encoding.grids:
         sizes, ends = scene.steps
         can &= np.abs(value) <= ends[feature]
         size = sizes[feature]

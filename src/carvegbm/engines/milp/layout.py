@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.axes.translation import WHOLE
+from carvegbm.attackers.encoding import WHOLE
 from carvegbm.engines.milp.classes import Classes
 from carvegbm.ensemble import Ensemble
 from carvegbm.problem import Problem
@@ -136,8 +136,8 @@ class Layout:
 
 def layout_of(problem: Problem) -> Layout:
     """The layout of a problem; where its ensemble is taken as it is, made once for that."""
-    ensemble, translation = problem.ensemble, problem.translation
-    if translation.lattices or translation.limits.one_hot:  # its nodes are the attacker's, too
+    ensemble, translation = problem.ensemble, problem.encoding
+    if translation.grids or translation.limits.one_hot:  # its nodes are the attacker's, too
         return Layout(ensemble, translation.sets)
     layout: Layout | None = ensemble.known.get("milp layout")
     if layout is None:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.axes.translation import Bounds
+from carvegbm.attackers.encoding import Bounds
 from carvegbm.engines.milp.aim import Aim, Term
 from carvegbm.engines.milp.exact import exact_sum
 from carvegbm.engines.milp.layout import layout_of
@@ -30,7 +30,7 @@ class Scene:
         ensemble, attacker = problem.ensemble, problem.attacker
         self.ensemble, self.attacker = ensemble, attacker
         self.layout, self.limits = layout_of(problem), problem.limits
-        self.translation = problem.translation
+        self.translation = problem.encoding
         power = 1 if attacker.norm in (0, math.inf) else int(attacker.norm)
         self.capacity = Fraction(attacker.budget) ** power
 
@@ -43,7 +43,7 @@ class Scene:
     def steps(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Of every feature about the size of its steps, and the largest number on its lattice."""
         sizes, ends = np.ones(self.ensemble.n_features), np.full(self.ensemble.n_features, np.inf)
-        for lattice, features in self.translation.by_lattice:
+        for lattice, features in self.translation.features_of_grid:
             sizes[features], ends[features] = float(lattice.step), lattice.end
         return sizes, ends
 
@@ -51,7 +51,7 @@ class Scene:
     def states(self) -> dict[int, npt.NDArray[np.intp]]:
         """Of every finite feature, what it may be changed to where the bounds of the row allow."""
         finite = (*self.limits.categories, *self.translation.groups)
-        return {f: np.array(self.translation.states(f), dtype=np.intp) for f in finite}
+        return {f: np.array(self.translation.allowed_states(f), dtype=np.intp) for f in finite}
 
 
 class Point:
@@ -68,7 +68,7 @@ class Point:
     def __init__(self, scene: Scene, x: npt.ArrayLike, bounds: Bounds | None = None) -> None:
         self.scene, self.ensemble = scene, scene.ensemble
         self.x: npt.NDArray[np.float64] = np.asarray(x).astype(np.float64)
-        self.bounds = scene.translation.bounds if bounds is None else bounds
+        self.bounds = scene.encoding.bounds if bounds is None else bounds
 
     def routed(self, z: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """The numbers the splits compare."""
@@ -84,7 +84,7 @@ class Point:
         found = self.scene.states.get(feature, _NO_STATES)
         if math.isnan(self.x[feature]):
             return _NO_STATES
-        group = self.scene.translation.groups.get(feature)
+        group = self.scene.encoding.groups.get(feature)
         if group is None or not self.scene.limits.by_row:
             return found
         _, upper = self.bounds

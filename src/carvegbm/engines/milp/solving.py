@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attacker import Attacker
-from carvegbm.axes.translation import Bounds
+from carvegbm.attackers.attacker import Attacker
+from carvegbm.attackers.encoding import Bounds
 from carvegbm.engines.milp.aim import Aim
 from carvegbm.engines.milp.classes import Literal
 from carvegbm.engines.milp.clock import Clock, OutOfTime

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from carvegbm.attacker import LARGEST_BUDGET
+from carvegbm.attackers.options import LARGEST_BUDGET
 
 __all__ = ["NEXT_TO_NOTHING", "SMALLEST_BUDGET", "Scale", "scale_for"]
 

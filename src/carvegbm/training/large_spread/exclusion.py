@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.axes.lattice import MOST_STEPS, Lattice
+from carvegbm.attackers.encoding import MOST_STEPS, StepGrid
 from carvegbm.errors import CarveError
 
 if TYPE_CHECKING:
-    from carvegbm.attacker import Attacker
+    from carvegbm.attackers.attacker import Attacker
     from carvegbm.ensemble import Ensemble
 
 __all__ = ["ExclusionRule", "OpenThresholds"]
@@ -133,7 +133,7 @@ class ExclusionRule:
         """Return the thresholds; with a step, the index of the last multiple <= each."""
         if feature not in self.step:
             return thresholds
-        return Lattice(self.step[feature], is_float32=False).last_left(thresholds)
+        return StepGrid(self.step[feature], is_float32=False).last_left(thresholds)
 
     def conflicts(self, feature: int, coordinates: Floats, used: int) -> slice:
         """Return the (ascending) thresholds that position `used` closes."""

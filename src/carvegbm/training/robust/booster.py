@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm import _core
-from carvegbm.attacker import Attacker
-from carvegbm.axes.lattice import Lattice
+from carvegbm.attackers.attacker import Attacker
+from carvegbm.attackers.encoding import StepGrid
 from carvegbm.ensemble import Ensemble
 from carvegbm.training.binning import BinMapper, category_codes
 from carvegbm.training.dataset import Dataset
@@ -270,7 +270,7 @@ def reach_ends(rule: ExclusionRule, feature: int, thresholds: Floats) -> tuple[F
     """
     crossable = rule.crossable(feature, thresholds)
     if feature in rule.step:
-        grid = Lattice(rule.step[feature], is_float32=False)
+        grid = StepGrid(rule.step[feature], is_float32=False)
         last = rule.coordinates(feature, thresholds)
         down, up = rule.steps_within_budget(feature)
         reached, kept = grid.doubles(last + down + 0.5), grid.doubles(last - up + 0.5)

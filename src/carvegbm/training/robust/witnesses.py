@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm import _core
-from carvegbm.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.training.binning import BinMapper, crowding, even_bins
 from carvegbm.training.dataset import Dataset

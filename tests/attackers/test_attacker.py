@@ -73,11 +73,10 @@ def test_budget_is_a_number_from_zero(budget):
         (1e101, ["1e100", "1e+101"]),
         (1e-101, ["1e-100", "1e-101"]),
         ("much", ["number", "'much'"]),
-        (None, ["number", "None"]),
         ([1, 2], ["number", "[1, 2]"]),
         (10**400, ["number"]),
     ],
-    ids=["minus", "-inf", "nan", "inf", "huge", "tiny", "word", "none", "list", "integer"],
+    ids=["minus", "-inf", "nan", "inf", "huge", "tiny", "word", "list", "integer"],
 )
 def test_other_budgets_are_refused(budget, words):
     with refused("budget", *words):
@@ -107,7 +106,6 @@ def test_no_limits_are_empty_arrays():
         ({0: 3}, [3, 1]),
         ({"height": 3}, [1, 3]),
         ({"height": 3, 0: 2}, [2, 3]),
-        ({}, [1, 1]),
     ],
     ids=repr,
 )
@@ -143,11 +141,9 @@ def test_scales_that_do_not_fit_the_model_are_refused(scale, words):
         ([1, math.nan], ["scale", "NaN"]),
         ("wide", ["scale", "'wide'"]),
         ("2", ["scale", "'2'"]),
-        (["2", "3"], ["scale", "['2', '3']"]),
         ({0: "wide"}, ["scale", "'wide'"]),
         ({0.5: 1}, ["0.5"]),
-        (np.ones((2, 2)), ["scale"]),
-        ([[1], [1, 2]], ["scale", "[[1], [1, 2]]"]),
+        ([[1], [1, 2]], ["scale of feature 0", "[1]"]),
         ({1.0, 2.0}, ["scale"]),
         (np.array([1 + 2j, 1]), ["scale"]),
         (1 + 2j, ["scale", "(1+2j)"]),
@@ -168,7 +164,6 @@ def test_other_scales_are_refused_on_construction(scale, words):
         ((1, 1), [0, 1]),
         (np.array([1]), [0, 1]),
         ({0}, [1, 0]),
-        ([False, True], [0, 1]),
         ([], [0, 0]),
     ],
     ids=repr,
@@ -183,7 +178,6 @@ def test_features_are_names_or_positions(features, found):
         (["weight"], ["unknown feature 'weight'", "age, height"]),
         ([2], ["feature 2"]),
         ([-1], ["feature -1"]),
-        ([True], ["mask", "2 entries"]),
     ],
     ids=repr,
 )
@@ -197,7 +191,7 @@ def test_features_that_the_model_lacks_are_refused(features, words):
     [
         ([0.5], ["0.5"]),
         ([None], ["None"]),
-        ([0, True], ["True"]),
+        ([False, True], ["False"]),
         ("age", ["'age'"]),
         ({"age": 1}, ["age"]),
         (0, ["0"]),
@@ -269,10 +263,9 @@ def test_other_bounds_are_refused_on_construction(bounds, words):
 def test_instance_must_lie_within_the_bounds_itself(value, inside):
     attacker, X = cg.Attacker(1, 0.1, bounds=(0, 1)), [[0.0, 0.0], [0.0, value]]
     if inside:
-        attacker.check_instances(MODEL, np.array(X))
+        attacker.limits(MODEL).check_rows(MODEL, np.array(X))
         return
     for use in (
-        lambda: attacker.check_instances(MODEL, np.array(X)),
         lambda: cg.verify(MODEL, X, [0, 0], attacker),
         lambda: cg.attack(MODEL, X, [0, 0], attacker),
         lambda: cg.radius(MODEL, X, [0, 0], norm=1, bounds=(0, 1)),
@@ -286,7 +279,7 @@ def test_first_row_out_of_bounds_is_named_however_far_down_it_is():
     X = np.zeros((10_000, 2))
     X[9_000, 1] = 2.0
     with refused("row 9000", "height", kind=cg.DataError):
-        cg.Attacker(1, 0.1, bounds=(0, 1)).check_instances(MODEL, X)
+        cg.Attacker(1, 0.1, bounds=(0, 1)).limits(MODEL).check_rows(MODEL, X)
 
 
 def test_missing_value_is_within_any_bounds():
@@ -363,7 +356,7 @@ def test_attacker_cannot_be_changed_but_replaced():
     [
         {"scale": [1, 2], "features": [0], "bounds": (0, 1)},
         {"scale": {"age": 2}, "features": ["age"], "bounds": {"age": (0, math.inf)}},
-        {"features": [True, False], "bounds": ([0, 1], 2)},
+        {"features": [0], "bounds": ([0, 1], 2)},
     ],
     ids=repr,
 )
@@ -406,7 +399,7 @@ def test_attacker_is_the_same_however_its_limits_are_given_and_at_every_look(fea
     assert other == plain
     for _ in range(2):
         np.testing.assert_equal(vars(other.limits(MODEL)), vars(plain.limits(MODEL)))
-    for engine in ("auto", "search", "milp"):
+    for engine in ("auto", "search"):
         ask = {"engine": engine, "threads": 1}
         found = cg.verify(MODEL, [[0.4, 0.4]], [1], other, **ask).status
         assert found.tolist() == cg.verify(MODEL, [[0.4, 0.4]], [1], plain, **ask).status.tolist()
@@ -414,12 +407,12 @@ def test_attacker_is_the_same_however_its_limits_are_given_and_at_every_look(fea
 
 def test_features_from_an_iterator_are_not_used_up():
     tried = []
-    for engine in ("auto", "large-spread", "search", "milp"):
+    for engine in ("auto", "large-spread", "search"):
         attacker = cg.Attacker("inf", 0.2, features=map(int, [0]))
         tried += cg.verify(MODEL, [[0.4, 0.6]], [1], attacker, engine=engine).status.tolist()
-    assert tried == ["robust"] * 4  # feature 0 alone only helps
+    assert tried == ["robust"] * 3  # feature 0 alone only helps
     attacker = cg.Attacker("inf", 0.2, features=(f for f in ["age", "height"]))
-    for engine in ("auto", "large-spread", "search", "milp"):
+    for engine in ("auto", "large-spread", "search"):
         assert cg.verify(MODEL, [[0.6, 0.6]], [1], attacker, engine=engine).status[0] == "fragile"
     found = cg.radius(MODEL, [[0.75, 0.75]], [1], norm="inf", features=iter([0, 1]))
     assert found.radius.tolist() == [0.25]
@@ -452,12 +445,8 @@ def test_a_series_goes_by_its_labels_not_by_their_order():
         found = limits(bounds=bounds)
         assert (found.lower.tolist(), found.upper.tolist()) == ([2, 3], [8, 9])
     assert limits(bounds=(0, upper)).upper.tolist() == [8, 9]
-    mask = pd.Series([True, False], index=height_first)
-    assert limits(features=mask).changeable.tolist() == [0, 1]
     assert limits(features=pd.Series(["height"])).changeable.tolist() == [0, 1]
     assert limits(scale=pd.Series([2.0, 3.0])).scale.tolist() == [2, 3]
-    loose = pd.Series([True, False], index=height_first, dtype=object)
-    assert limits(features=loose).changeable.tolist() == [0, 1]
     pairs = pd.Series({"height": (3, 9), "age": (2, 8)})
     assert limits(bounds=pairs).lower.tolist() == [2, 3]
     for wrong in ({"bounds": lower}, {"features": pd.Series([True, None])}):
@@ -466,7 +455,7 @@ def test_a_series_goes_by_its_labels_not_by_their_order():
     for frame in ({"features": lower.to_frame()}, {"bounds": lower.to_frame()}):
         with pytest.raises(cg.CarveError):
             cg.Attacker(1, 1, **frame)
-    with refused("same labels"):
+    with refused("same names"):
         cg.Attacker(1, 1, bounds=(lower, pd.Series([9], index=["age"])))
     with refused("label"):
         cg.Attacker(1, 1, scale=pd.Series([1.0, 2.0], index=["age", "age"]))
@@ -557,7 +546,7 @@ def test_attacker_in_place_of_the_labels_is_noticed():
         lambda: cg.verify(MODEL, X, attacker),
         lambda: cg.attack(MODEL, X, attacker, [1]),
     ):
-        with refused("where y should", "attacker=…"):
+        with refused("y is an Attacker", "attacker=…"):
             ask()
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import carvegbm as cg
-from carvegbm.attackers.finding import Found, find
-from carvegbm.attackers.writing import arguments_of, as_toml
-from plain_trees import ensemble, leaf
+from carvegbm.attackers.suggest import Suggestion, read_table, suggest
+from plain_trees import ensemble, leaf, refused
 
 ROWS = 60
 
@@ -54,14 +55,14 @@ def a_generator() -> np.random.Generator:
 )
 def test_a_step_is_found_iff_every_value_is_a_multiple_of_it(values, step):
     X = np.asarray(values)[:, None]
-    assert find(X).step == ({} if step is None else {0: step})
+    assert suggest(X).step == ({} if step is None else {0: step})
 
 
 def test_ranges_are_the_lowest_and_highest_values_that_are_there():
     X = np.array([[3.0, math.nan, -0.0], [1.5, math.nan, 0.0]])
-    found = find(X)
-    assert found.range == {0: (1.5, 3.0), 2: (0.0, 0.0)}
-    assert str(found.range[2]) == "(0.0, 0.0)"
+    found = suggest(X)
+    assert found.bounds == {0: (1.5, 3.0), 2: (0.0, 0.0)}
+    assert str(found.bounds[2]) == "(0.0, 0.0)"
 
 
 @given(
@@ -72,8 +73,8 @@ def test_ranges_are_the_lowest_and_highest_values_that_are_there():
     )
 )
 def test_what_is_found_holds_in_every_row(X):  # fmt: skip
-    found = find(X)
-    for feature, (low, high) in found.range.items():
+    found = suggest(X)
+    for feature, (low, high) in found.bounds.items():
         column = X[:, feature]
         assert low == np.nanmin(column)
         assert high == np.nanmax(column)
@@ -90,9 +91,9 @@ def test_what_is_found_holds_in_every_row(X):  # fmt: skip
 
 def test_rows_are_looked_at_block_by_block(monkeypatch, rng):
     X = np.column_stack([one_hot(rng.integers(0, 3, ROWS), 3), np.arange(ROWS) / 2])
-    whole = find(X)
-    monkeypatch.setattr("carvegbm.attackers.finding._VALUES_AT_ONCE", 12)
-    assert find(X) == whole
+    whole = suggest(X)
+    monkeypatch.setattr("carvegbm.attackers.suggest._VALUES_AT_ONCE", 12)
+    assert suggest(X) == whole
     assert whole.one_hot == [[0, 1, 2]]
 
 
@@ -103,8 +104,8 @@ def test_groups_are_found_by_name_wherever_their_columns_stand(rng):
     home, job = one_hot(rng.integers(0, 2, ROWS), 2), one_hot(rng.integers(0, 3, ROWS), 3)
     X = np.column_stack([home[:, 0], job[:, 0], rng.random(ROWS), home[:, 1], job[:, 1:]])
     names = ["home_own", "job=a", "age", "home_rent", "job=b", "job=c"]
-    assert find(X, names).one_hot == [[0, 3], [1, 4, 5]]
-    assert find(X).one_hot == []
+    assert suggest(X, names).one_hot == [[0, 3], [1, 4, 5]]
+    assert suggest(X).one_hot == []
 
 
 def test_the_names_of_covtype_tell_its_two_groups(rng):
@@ -113,50 +114,50 @@ def test_the_names_of_covtype_tell_its_two_groups(rng):
     names = ["Elevation", *(f"Wilderness_Area{i}" for i in range(1, 5))]
     names += [f"Soil_Type{i}" for i in range(1, 13)]
     groups = [list(range(1, 5)), list(range(5, 17))]
-    assert find(X, names).one_hot == groups
+    assert suggest(X, names).one_hot == groups
 
 
 def test_a_category_that_no_row_has_belongs_to_the_group_that_its_name_tells(rng):
     X = np.column_stack([one_hot(rng.integers(0, 2, ROWS), 2), np.zeros(ROWS)])
-    assert find(X, ["job_a", "job_b", "job_c"]).one_hot == [[0, 1, 2]]
-    assert find(X, ["job_a", "job_b", "flag"]).one_hot == [[0, 1]]
-    assert find(X).one_hot == [[0, 1]]
+    assert suggest(X, ["job_a", "job_b", "job_c"]).one_hot == [[0, 1, 2]]
+    assert suggest(X, ["job_a", "job_b", "flag"]).one_hot == [[0, 1]]
+    assert suggest(X).one_hot == [[0, 1]]
 
 
 def test_a_longer_beginning_is_tried_before_a_shorter_one(rng):
     kind, type_ = one_hot(rng.integers(0, 2, ROWS), 2), one_hot(rng.integers(0, 3, ROWS), 3)
     names = ["job_kind_x", "job_kind_y", "job_type_a", "job_type_b", "job_type_c"]
-    assert find(np.column_stack([kind, type_]), names).one_hot == [[0, 1], [2, 3, 4]]
+    assert suggest(np.column_stack([kind, type_]), names).one_hot == [[0, 1], [2, 3, 4]]
 
 
 def test_neighbours_are_a_group_without_names(rng):
     X = np.column_stack([rng.random(ROWS), one_hot(rng.integers(0, 4, ROWS), 4)])
-    assert find(X).one_hot == [[1, 2, 3, 4]]
-    assert find(X[:20]).one_hot == []  # so few rows may sum to 1 by chance
+    assert suggest(X).one_hot == [[1, 2, 3, 4]]
+    assert suggest(X[:20]).one_hot == []  # so few rows may sum to 1 by chance
     two = np.column_stack([one_hot(rng.integers(0, 2, ROWS), 2), one_hot(range(ROWS), ROWS)[:, :2]])
-    assert find(two).one_hot == [[0, 1]]
+    assert suggest(two).one_hot == [[0, 1]]
 
 
 @pytest.mark.parametrize("wrong", [(0, 0), (1, 1), (0.5, 0.5), (math.nan, 1), (2, -1)], ids=repr)
 def test_one_row_that_does_not_fit_is_enough_to_claim_no_group(wrong, rng):
     X = one_hot(rng.integers(0, 2, ROWS), 2)
-    assert find(X, ["home_own", "home_rent"]).one_hot == [[0, 1]]
+    assert suggest(X, ["home_own", "home_rent"]).one_hot == [[0, 1]]
     X[-1] = wrong
-    assert find(X, ["home_own", "home_rent"]).one_hot == []
-    assert find(X).one_hot == []
+    assert suggest(X, ["home_own", "home_rent"]).one_hot == []
+    assert suggest(X).one_hot == []
 
 
 def test_a_column_of_ones_is_no_group():
     X = np.column_stack([np.ones(ROWS), np.zeros(ROWS)])
-    assert find(X, ["home_own", "home_rent"]).one_hot == []
-    assert find(X).one_hot == []
+    assert suggest(X, ["home_own", "home_rent"]).one_hot == []
+    assert suggest(X).one_hot == []
 
 
 def test_texts_are_categories():
     X = np.array([[math.nan, 1.0], [math.nan, 2.0], [math.nan, 2.0]])
-    found = find(X, ["service", "age"], {0: ["smtp", None, "http"]})
+    found = suggest(X, ["service", "age"], {0: ["smtp", None, "http"]})
     assert found.categories == {0: ["http", "smtp"]}
-    assert found.range == {1: (1.0, 2.0)}
+    assert found.bounds == {1: (1.0, 2.0)}
     assert found.step == {1: 1}
 
 
@@ -183,10 +184,10 @@ def test_what_is_written_is_read_as_the_same_attacker(
     tmp_path_factory, X, states, names, labels, attacker, data
 ):
     X[:, :2] = data.draw(st.sampled_from([X[:, :2], one_hot(states, 2)]))
-    found = find(X, names, data.draw(st.sampled_from([{}, {3: labels}])))
-    arguments = arguments_of(found, names, *attacker)
+    found = suggest(X, names, data.draw(st.sampled_from([{}, {3: labels}])))
+    arguments = found.arguments(names, *attacker)
     path = tmp_path_factory.mktemp("found") / "attacker.toml"
-    path.write_text(as_toml(arguments, found, "data\n.csv"), encoding="utf-8")
+    path.write_text(found.to_toml(arguments, "data\n.csv"), encoding="utf-8")
     expected = cg.Attacker(**{key: value for key, value in arguments.items() if value != {}})
     assert cg.Attacker.from_file(path) == expected
 
@@ -195,18 +196,18 @@ def test_the_attacker_that_is_found_fits_a_model_of_these_features(rng):
     X = np.column_stack([one_hot(rng.integers(0, 3, ROWS), 3), np.arange(ROWS), rng.random(ROWS)])
     for names in (None, ["job_a", "job_b", "job_c", "count", "share"], list("01234")):
         model = ensemble(leaf(0.0), n_features=5, feature_names=names)
-        found = cg.Attacker(**arguments_of(find(X, names), names, 1, 2)).limits(model)
+        found = cg.Attacker(**suggest(X, names).arguments(names, 1, 2)).limits(model)
         assert found.one_hot == ((0, 1, 2),)
         assert found.step == {3: 1}
         assert found.upper[3:].tolist() == X.max(axis=0)[3:].tolist()
 
 
 def test_names_that_are_numbers_in_order_are_positions_and_others_are_not():
-    one = Found(2, step={1: Fraction(1)})
-    assert arguments_of(one, ["0", "1"], 0, 1)["step"] == {1: 1}
-    assert arguments_of(one, ["1", "0"], 0, 1)["step"] == {"0": 1}
-    assert arguments_of(one, ["a", "a"], 0, 1)["step"] == {1: 1}
-    assert '"\\"0\\"" = 1' in as_toml(arguments_of(one, ["1", "0"], 0, 1), one, "data.csv")
+    one = Suggestion(2, step={1: Fraction(1)})
+    assert one.arguments(["0", "1"], 0, 1)["step"] == {1: 1}
+    assert one.arguments(["1", "0"], 0, 1)["step"] == {"0": 1}
+    assert one.arguments(["a", "a"], 0, 1)["step"] == {1: 1}
+    assert '"\\"0\\"" = 1' in one.to_toml(one.arguments(["1", "0"], 0, 1), "data.csv")
 
 
 def test_the_file_says_in_words_what_was_found(tmp_path: Path, rng):
@@ -216,9 +217,9 @@ def test_the_file_says_in_words_what_was_found(tmp_path: Path, rng):
     ])  # fmt: skip
     names = ["home_own", "home_rent", "count", "grey", "share", "three", "empty", "service"]
     services = [f"service number {i % 40}" for i in range(ROWS)]
-    found = find(X, names, {7: services})
-    text = as_toml(arguments_of(found, names, 1, 30.5), found, "data.csv")
-    assert text.startswith("# An attacker, made from data.csv: ")
+    found = suggest(X, names, {7: services})
+    text = found.to_toml(found.arguments(names, 1, 30.5), "data.csv")
+    assert text.startswith("# An attacker suggested from data.csv: ")
     for line in (
         "norm = 1  # ",
         "budget = 30.5",
@@ -237,3 +238,61 @@ def test_the_file_says_in_words_what_was_found(tmp_path: Path, rng):
     path = tmp_path / "attacker.toml"
     path.write_text(text)
     assert cg.Attacker.from_file(path).categories["service"] == tuple(sorted(set(services)))
+
+
+# ── files with text ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_column_is_one_of_texts_if_one_cell_is(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("service,size,label,kind\nhttp,1,yes,a\n 7 ,?,no,?\n,1e3,no,a b\n")
+    found = read_table(path)
+    assert found.names == ("service", "size", "kind")
+    assert found.texts == {0: ["http", "7", None], 2: ["a", None, "a b"]}
+    nothing = [math.nan] * 3
+    np.testing.assert_array_equal(found.X.T, [nothing, [1, math.nan, 1000], nothing])
+
+
+def test_a_table_of_numbers_is_what_it_was(tmp_path: Path) -> None:
+    X = np.arange(6, dtype=np.float32).reshape(3, 2)
+    np.savez(tmp_path / "data.npz", X=X, y=[0, 1, 0])
+    found = read_table(tmp_path / "data.npz")
+    assert found.X.dtype == np.float32
+    assert (found.names, found.texts) == (None, {})
+
+
+def test_texts_without_a_header_go_by_position(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("0.5,tcp,1\n0.25,1_0,0\n")
+    found = read_table(tmp_path / "data.csv")
+    assert found.names is None
+    assert found.texts == {1: ["tcp", "1_0"]}
+    assert found.X[:, 0].tolist() == [0.5, 0.25]
+
+
+def test_the_label_column_is_taken_as_told(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("size,kind\n1,a\n2,b\n")
+    assert read_table(tmp_path / "data.csv", label="size").texts == {0: ["a", "b"]}
+    assert read_table(tmp_path / "data.csv", label="kind").texts == {}
+
+
+@pytest.mark.parametrize("kind", ["category", "string", "object"])
+def test_parquet_has_texts_and_categories(tmp_path: Path, kind: str) -> None:
+    columns = {"service": ["b", None, "a"], "size": [1, None, 3], "flag": [True, False, True]}
+    frame = pd.DataFrame({**columns, "label": [0, 1, 0]}).astype({"service": kind})
+    frame.to_parquet(tmp_path / "data.parquet")
+    found = read_table(tmp_path / "data.parquet")
+    assert found.texts == {0: ["b", None, "a"]}
+    np.testing.assert_array_equal(found.X[:, 1:], [[1, 1], [math.nan, 0], [3, 1]])
+
+
+def test_what_is_neither_is_refused_by_name(tmp_path: Path) -> None:
+    days = [datetime.date(2024, 1, day) for day in (1, 2)]
+    frame = pd.DataFrame({"kind": ["a", "b"], "day": days, "label": [0, 1]})
+    frame.to_parquet(tmp_path / "data.parquet")
+    with refused("data.parquet", "'day'", "date", kind=cg.DataError):
+        read_table(tmp_path / "data.parquet")
+    with refused("absent.csv: no such file", kind=cg.DataError):
+        read_table(tmp_path / "absent.csv")
+    (tmp_path / "ragged.csv").write_text("a,b,label\n1,x,0\n1,0\n")
+    with refused("ragged.csv", "line 3", kind=cg.DataError):
+        read_table(tmp_path / "ragged.csv")

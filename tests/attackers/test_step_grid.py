@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.axes.lattice import Lattice
-from carvegbm.axes.translation import Translation
+from carvegbm.attackers.encoding import CoreEncoding, StepGrid
 
 STEPS = ["1", "1/255", "1/10", "7/3", "2147483647/2147483646", "1/2147483647", "2147483647"]
 
 
-def _around(lattice: Lattice, rng: np.random.Generator) -> np.ndarray:
+def _around(lattice: StepGrid, rng: np.random.Generator) -> np.ndarray:
     """Multiples near and far, their neighbours, and what lies between and beyond."""
     far = 2.0 ** rng.uniform(0, np.log2(lattice.end), 60)
     n = np.rint(rng.choice([-1, 1], 60) * far).clip(-lattice.end, lattice.end)
@@ -24,7 +23,7 @@ def _around(lattice: Lattice, rng: np.random.Generator) -> np.ndarray:
 @pytest.mark.parametrize("is_float32", [False, True])
 @pytest.mark.parametrize("step", STEPS)
 def test_last_and_first_multiples_are_beside_their_ends(step, is_float32):
-    lattice = Lattice(Fraction(step), is_float32=is_float32)
+    lattice = StepGrid(Fraction(step), is_float32=is_float32)
     ends = _around(lattice, np.random.default_rng(0))
     last_left, (first, last) = lattice.last_left(ends), lattice.within(ends, ends)
     for read, found in ((lattice.values, last_left), (lattice.doubles, last)):
@@ -37,8 +36,8 @@ def test_last_and_first_multiples_are_beside_their_ends(step, is_float32):
 def test_features_with_the_same_step_are_asked_together():
     model = cg.Ensemble.from_trees([{"score": 0.0}], n_features=5)
     steps = {0: "1/255", 1: 1, 3: "2/510", 4: 1.0}
-    translation = Translation(model, cg.Attacker(1, 1, step=steps).limits(model))
-    found = {str(lattice.step): those.tolist() for lattice, those in translation.by_lattice}
+    translation = CoreEncoding(model, cg.Attacker(1, 1, step=steps).limits(model))
+    found = {str(lattice.step): those.tolist() for lattice, those in translation.features_of_grid}
     assert found == {"1/255": [0, 3], "1": [1, 4]}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.spread import largest_budget, require_large_spread
+from carvegbm.attackers.spread import largest_budget, require_large_spread
 from plain_trees import ensemble, leaf, refused, split, stump
 
 NUMBERS = [1, 2, 3, "inf"]  # norms that measure distances
@@ -265,13 +265,13 @@ def test_largest_budget_is_infinite_or_zero_for_norm_0():
 
 def test_attackers_of_other_threads_are_not_mistaken_for_this_one(monkeypatch):
     """While one closest pair is looked for, another thread asks about another attacker."""
-    spread_module = importlib.import_module("carvegbm.spread")  # `cg.spread` is the function
+    spread_module = importlib.import_module("carvegbm.attackers.spread")
     model = apart(0.25, 0.75)
     near, far = cg.Attacker("inf", 0.3), cg.Attacker("inf", 0.3, scale=0.1)
     real = spread_module._find_closest_pair
 
-    def interrupted(ensemble, attacker):
-        found = real(ensemble, attacker)
+    def interrupted(ensemble, attacker, limits):
+        found = real(ensemble, attacker, limits)
         if attacker is near:
             monkeypatch.setattr(spread_module, "_find_closest_pair", real)
             assert cg.is_large_spread(ensemble, far)
