@@ -1,13 +1,8 @@
-"""Which column is which feature: by name where the names tell it, by position where there are none.
+"""Match the columns of a frame or file with the features of a model, by name or by position.
 
-Comes in: the names of a frame's or a file's columns, and those of a model's features. Goes out: the
-order to take the columns in, or a `DataError` that lists what does not fit.
-
-What libraries do to names: LightGBM writes a space as an underscore and refuses what structures
-JSON; training here turns all of these into underscores; XGBoost joins the parts of a tuple with
-spaces; others are kept. So names are compared by their `_key`, which is the same for all of these
-spellings, unless the names themselves agree; two names with one key are told apart by nothing else
-than that.
+Libraries change names: LightGBM replaces spaces by underscores and refuses JSON syntax, training
+here replaces both by underscores, XGBoost joins the parts of a tuple with spaces. So names that are
+not equal are compared by `_key`, which is the same for all of these spellings.
 """
 
 from __future__ import annotations
@@ -26,7 +21,7 @@ from carvegbm.errors import DataError
 __all__ = [
     "column_names",
     "did_you_mean",
-    "feature_called",
+    "feature_named",
     "feature_position",
     "is_same_name",
     "label_text",
@@ -34,12 +29,12 @@ __all__ = [
     "order_of",
 ]
 
-_MADE_UP = ("{}", "f{}", "Column_{}", "column_{}")  # by pandas, XGBoost, LightGBM, polars
+_DEFAULT_NAMES = ("{}", "f{}", "Column_{}", "column_{}")  # by pandas, XGBoost, LightGBM, polars
 _SHOWN = 8
 
 
 def column_names(X: Any) -> list[str] | None:
-    """The names of a frame's columns as text, or None for what is no frame.
+    """Return the names of a frame's columns as text, or None if X is no frame.
 
     Examples
     --------
@@ -59,20 +54,19 @@ def column_names(X: Any) -> list[str] | None:
 
 
 def label_text(label: Any) -> str:
-    """The name of a column as text; the parts of a tuple are joined by spaces, as XGBoost does."""
+    """Return the name of a column as text; join the parts of a tuple by spaces."""
     return " ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
 def order_of(columns: Sequence[str], names: Sequence[str], what: str) -> list[int] | None:
-    """Positions such that columns[order[i]] is the feature names[i]; None: as they stand.
+    """Return positions with columns[order[i]] = feature names[i], or None for the given order.
 
-    Names that a library made up (f0, f1, …) say no more than the position: such columns, and the
-    columns for such names, are taken as they stand, unless both are named alike.
+    Default names of libraries (f0, f1, …) stand for positions.
 
     Raises
     ------
     DataError
-        The columns called `what` do not name the features one for one.
+        The columns of `what` do not match the features one to one.
 
     Examples
     --------
@@ -89,13 +83,13 @@ def order_of(columns: Sequence[str], names: Sequence[str], what: str) -> list[in
         place = {key: position for position, key in enumerate(keys)}
         order = [place[key] for key in wanted]
         return None if order == list(range(len(order))) else order
-    if _are_made_up(names) or _are_made_up(columns):
+    if _are_default_names(names) or _are_default_names(columns):
         return None
     raise DataError(_misfit(columns, names, keys, wanted, what))
 
 
 def did_you_mean(given: Any, known: Iterable[Any]) -> str:
-    """The end of a message: what is nearest to a name that is not known, or nothing.
+    """Return the end of a message that suggests the known name nearest to `given`, or "".
 
     Examples
     --------
@@ -107,8 +101,8 @@ def did_you_mean(given: Any, known: Iterable[Any]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def feature_called(name: str, names: Sequence[str] | None) -> int:
-    """Position of a feature given by its name, in the model's spelling or in the original one."""
+def feature_named(name: str, names: Sequence[str] | None) -> int:
+    """Return the position of a feature given by its name, in any spelling."""
     known = list(names or ())
     for spelled in (str, _key):
         alike = [position for position, own in enumerate(known) if spelled(own) == spelled(name)]
@@ -124,10 +118,9 @@ def feature_called(name: str, names: Sequence[str] | None) -> int:
 
 
 def feature_position(feature: Any, names: Sequence[str] | None, n_features: int) -> int:
-    """Position of a feature given by its name or by its position.
+    """Return the position of a feature given by its name or by its position.
 
-    If the names are missing or made up, a text such as "3" is a position: the columns of a frame
-    without names are numbered, and so are the labels of its statistics.
+    Without names, or with default names, a text such as "3" is a position.
 
     Examples
     --------
@@ -135,9 +128,9 @@ def feature_position(feature: Any, names: Sequence[str] | None, n_features: int)
     (1, 0)
     """
     if isinstance(feature, str):
-        has_names = names is not None and (feature in names or not _are_made_up(names))
+        has_names = names is not None and (feature in names or not _are_default_names(names))
         if has_names or not re.fullmatch("0|[1-9][0-9]{0,9}", feature, re.ASCII):
-            return feature_called(feature, names)
+            return feature_named(feature, names)
         feature = int(feature)
     if isinstance(feature, bool | np.bool_) or feature != int(feature):
         raise DataError(f"a feature is a name or a whole-number position, got {feature!r}")
@@ -147,12 +140,12 @@ def feature_position(feature: Any, names: Sequence[str] | None, n_features: int)
 
 
 def is_same_name(one: str, other: str) -> bool:
-    """Whether two names are spellings of one."""
+    """Return whether two names are spellings of the same name."""
     return _key(one) == _key(other)
 
 
 def listed(names: Iterable[str], *, quote: bool = True) -> str:
-    """The first few names in one line.
+    """Return the first few names in one line.
 
     Examples
     --------
@@ -165,15 +158,15 @@ def listed(names: Iterable[str], *, quote: bool = True) -> str:
 
 
 def _key(name: str) -> str:
-    """What all spellings of a name have in common."""
+    """Return what all spellings of a name have in common."""
     plain = re.sub(r'[\s",:\[\]{}]', "_", unicodedata.normalize("NFC", name))
     return plain.strip("_") or plain  # a file's header loses the spaces around a name
 
 
-def _are_made_up(names: Sequence[str]) -> bool:
+def _are_default_names(names: Sequence[str]) -> bool:
     return any(
         all(name == pattern.format(position) for position, name in enumerate(names))
-        for pattern in _MADE_UP
+        for pattern in _DEFAULT_NAMES
     )
 
 

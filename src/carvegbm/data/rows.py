@@ -1,31 +1,106 @@
-"""Instances and options as the core takes them, from what a user gives."""
+"""Convert and check rows, labels and threads that users pass.
+
+Every number is kept as it is or refused: a verdict about a rounded neighbour would not be one about
+the row. Integers beyond 2^53, dates, categories and texts are refused. A null is a missing value
+(NaN).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.data.frames import (
+    Encoder,
+    FrameRows,
+    as_frame,
+    as_numbers,
+    frame_rows,
+    without_index,
+)
+from carvegbm.data.names import column_names, order_of
+from carvegbm.data.sparse import as_csr, is_sparse
 from carvegbm.errors import DataError
-from carvegbm.instances.columns import column_names, order_of
-from carvegbm.instances.frames import Encoder, FrameRows, as_frame, frame_rows, without_index
-from carvegbm.instances.mixed import Mixed
-from carvegbm.instances.numbers import as_numbers
-from carvegbm.instances.sparse import as_csr, is_sparse
 
-__all__ = ["as_labels", "as_rows", "check_threads", "coded_rows", "first_where", "holds_masks"]
+__all__ = ["ObjectTable", "as_labels", "as_rows", "check_threads", "coded_rows", "first_where"]
+
+_VALUES_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectTable:
+    """A small frame of named columns: numbers as float64, labels of categories as objects.
+
+    Examples
+    --------
+    >>> jobs = np.array(["x", None], dtype=object)
+    >>> table = ObjectTable(("age", "job"), (np.array([1.0, 2.0]), jobs))
+    >>> table.shape, table[:1].column(1).tolist(), table[:, [1, 0]].columns
+    ((2, 2), ['x'], ('job', 'age'))
+    """
+
+    columns: tuple[str, ...]
+    values: tuple[npt.NDArray[Any], ...]
+
+    ndim = 2
+
+    @classmethod
+    def from_objects(cls, X: Any) -> Any:
+        """Convert an array of objects, or rows of texts and numbers; return anything else as is."""
+        rows: Any = X
+        if isinstance(X, list | tuple) and any(
+            isinstance(value, str) for row in X if isinstance(row, list | tuple) for value in row
+        ):
+            rows = np.array(X, dtype=object)
+        if not isinstance(rows, np.ndarray) or rows.dtype != object or rows.ndim != 2:
+            return X
+        columns = [
+            values if any(isinstance(value, str) for value in values) else as_numbers(values, "X")
+            for values in rows.T
+        ]
+        return cls(tuple(map(str, range(rows.shape[1]))), tuple(columns))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return len(self.values[0]) if self.values else 0, len(self.values)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def column(self, position: int) -> npt.NDArray[Any]:
+        """Return one column."""
+        return self.values[position]
+
+    def __getitem__(self, which: Any) -> ObjectTable:
+        """Return some of the rows, or [:, some of the columns]."""
+        if isinstance(which, tuple) and which[1] is Ellipsis:  # as scikit-learn takes rows
+            which = which[0]
+        if isinstance(which, tuple):
+            rows, chosen = which
+            names = tuple(self.columns[i] for i in chosen)
+            return ObjectTable(names, tuple(self.values[i][rows] for i in chosen))
+        return ObjectTable(self.columns, tuple(values[which] for values in self.values))
+
+    def to_numpy(self) -> npt.NDArray[Any]:
+        """Return all values as objects."""
+        found = np.empty(self.shape, dtype=object)
+        for position, values in enumerate(self.values):
+            found[:, position] = values
+        return found
 
 
 def as_rows(
     X: npt.ArrayLike, features: Sequence[str] | None = None, *, sparse: bool = False
 ) -> Any:
-    """X as a C-ordered array (rows, features) of float64 or float32; not copied if it is one.
+    """Return X as a C-ordered array (rows, features) of float64 or float32, copied only if needed.
 
-    A frame's columns are put in the order of `features`, see `carvegbm.instances.columns`; what is
-    a number is said in `carvegbm.instances.numbers`. A sparse matrix becomes CSR of these numbers
-    with `sparse`, else an array with 0 for what it leaves out.
+    A frame's columns are put in the order of `features`, see `carvegbm.data.names`. A sparse matrix
+    becomes CSR with `sparse`, else an array with 0 for absent entries.
     """
     if is_sparse(X):
         return as_csr(X) if sparse else as_csr(X).toarray()
@@ -35,20 +110,20 @@ def as_rows(
 def coded_rows(
     X: Any, features: Sequence[str] | None, encoders: Mapping[int, Encoder]
 ) -> FrameRows:
-    """X as `as_rows` gives it, and the features whose labels have become codes.
+    """Return X as `as_rows` does, and the features whose labels were encoded.
 
     A feature with an encoder may hold labels of categories, in a frame or an array of objects.
     """
+    if isinstance(X, np.ma.MaskedArray):
+        raise DataError("X is a masked array; pass X.filled(numpy.nan)")
     X = without_index(as_frame(X), features)
     names = column_names(X)
     order = None if names is None or features is None else order_of(names, features, "X")
     if hasattr(X, "toarray"):
         X = X.toarray()
     try:
-        if isinstance(X, list | tuple) and holds_masks(X):
-            X = np.ma.stack([np.ma.asarray(row) for row in X])
         if names is None and encoders:
-            X = Mixed.if_mixed(X)
+            X = ObjectTable.from_objects(X)
             names = column_names(X)
         if names is not None:
             of_column = encoders
@@ -56,7 +131,7 @@ def coded_rows(
                 of_column = {order[f]: e for f, e in encoders.items() if f < len(order)}
             rows, encoded = frame_rows(X, names, of_column)
         else:
-            array = np.asanyarray(X)
+            array = np.asarray(X)
     except DataError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
@@ -74,26 +149,16 @@ def coded_rows(
     return FrameRows(np.ascontiguousarray(rows), encoded)
 
 
-def holds_masks(values: Any) -> bool:
-    """Whether entries are masked, or may be: a masked array, or a list with one among its rows."""
-    if isinstance(values, list | tuple):
-        return any(isinstance(row, np.ma.MaskedArray) for row in values)
-    return isinstance(values, np.ma.MaskedArray)
-
-
 def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDArray[np.int32]:
-    """The position in `classes` of each of the labels, one per row.
-
-    Raises `DataError` for a label that is not one of the classes.
+    """Return the position in `classes` of each label; refuse labels that are none of them.
 
     Examples
     --------
     >>> as_labels(["b", "a"], np.array(["a", "b"]), 2).tolist()
     [1, 0]
     """
-    if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
-        row = int(np.argmax(np.ma.getmaskarray(y)))
-        raise DataError(f"y has no label in row {row}, it is masked; leave the row out")
+    if isinstance(y, np.ma.MaskedArray):
+        raise DataError("y is a masked array; leave out rows without a label")
     try:
         labels = np.asarray(y)
     except ValueError as error:
@@ -108,7 +173,7 @@ def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDA
         position = np.searchsorted(classes[order], labels)
         index = order[np.minimum(position, len(order) - 1)]
         known = classes[index] == labels
-    except TypeError:  # labels that have no order with the classes
+    except TypeError:  # labels that cannot be compared with the classes
         place = {label: position for position, label in enumerate(classes.tolist())}
         index = np.array(
             [place.get(label, -1) if isinstance(label, Hashable) else -1 for label in labels]
@@ -125,18 +190,14 @@ def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDA
 
 
 def _quoted(label: Any) -> str:
-    """Text in quotes, so that "0" is not taken for 0."""
     plain = label.item() if isinstance(label, np.generic) else label
     return repr(plain) if isinstance(plain, str) else str(label)
-
-
-_VALUES_AT_ONCE = 1 << 20
 
 
 def first_where(
     X: npt.NDArray[Any], test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
 ) -> tuple[int, int] | None:
-    """Row and column of the first value that passes the test; a part of X is looked at in turn.
+    """Return row and column of the first value that passes the test; blocks of X are tested.
 
     Examples
     --------
@@ -145,15 +206,13 @@ def first_where(
     """
     step = max(1, _VALUES_AT_ONCE // max(1, X.shape[1]))
     for start in range(0, len(X), step):
-        found = np.argwhere(test(X[start : start + step]))
-        if len(found):
-            row, column = (int(position) for position in found[0])
+        for row, column in np.argwhere(test(X[start : start + step]))[:1].tolist():
             return start + row, column
     return None
 
 
 def check_threads(threads: int | None) -> int:
-    """Number of threads for the core, where 0 means all cores."""
+    """Return the number of threads for the core, where 0 means all cores."""
     if threads is None:
         return 0
     if not isinstance(threads, int | np.integer) or not 1 <= threads < 2**31:

@@ -1,51 +1,68 @@
-"""Tables in text: CSV.
-
-Comes in: lines. Goes out: arrays, of all rows or of some at a time, and for every mistake in the
-text one line that says where it is. Lines and columns are counted from 1, as an editor or a
-spreadsheet counts them.
-"""
+"""Tables in CSV text; errors count lines and columns from 1, as editors do."""
 
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.data.rows import ObjectTable
+from carvegbm.data.table import Categorical, ReadOptions, Table
 from carvegbm.errors import DataError
-from carvegbm.instances.mixed import Mixed
+
+__all__ = ["LABELS", "csv_batches", "csv_length", "label_column", "label_kind", "label_values"]
 
 LABELS = ("label", "target", "class", "y")
-"""What a column of labels is called, whatever its case; where none is, the last one is taken."""
+"""Names of label columns, in any case; without one, the last column holds the labels."""
+
 _MISSING = ("", "nan", "na", "n/a", "null", "?")
 
-_Features = npt.NDArray[np.float64] | Mixed
-_Csv = tuple[_Features, npt.NDArray[Any], "tuple[str, ...] | None", "str | None"]
-Categorical = Callable[[Sequence[str] | None], Collection[int]]
-"""From the names of a file's features, or None, to the positions of those that are categorical."""
 Kind = type[int] | type[float] | type[str]
-"""What labels in a text are."""
 
 
-def read_csv(
-    name: str, lines: Iterable[str], label: str | int | None, categorical: Categorical
-) -> _Csv:
-    """Features, labels, feature names and label name; empty cells are NaN; see `Csv`."""
-    content = Csv(name, lines, label, categorical)
-    X, labels = content.read()
-    return X, label_values(labels), content.names, content.label_name
+def csv_batches(
+    name: str, file: IO[bytes], options: ReadOptions, size: int | None
+) -> Iterator[Table]:
+    """Yield at most `size` rows at a time; all rows if `size` is None.
+
+    The type of the labels depends on all of them, so batches need a pass of their own for it.
+    """
+    try:
+        with io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
+            kind = None
+            if size is not None:
+                kind = label_kind(_Csv(name, lines, options.label, options.categorical).labels())
+                lines.seek(0)
+            content = _Csv(name, lines, options.label, options.categorical)
+            while True:
+                X, labels = content.read(size)
+                if not labels:
+                    return
+                y = label_values(labels, kind)
+                yield Table(X, y, content.names, content.label_name)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name}: not UTF-8 text: {error.reason}; save it as UTF-8") from None
 
 
-class Csv:
-    """A CSV text whose columns are known, and whose rows are read in turn.
+def csv_length(name: str, file: IO[bytes], options: ReadOptions, at_most: int) -> int:
+    """Return the number of rows, or `at_most` if that is smaller."""
+    try:
+        with io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
+            labels = _Csv(name, lines, options.label, options.categorical).labels()
+            return sum(1 for _ in itertools.islice(labels, at_most))
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name}: not UTF-8 text: {error.reason}; save it as UTF-8") from None
 
-    Of the features that are `categorical`, the cells are kept as they are, None where they are
-    empty; the columns then stand side by side.
+
+class _Csv:
+    """CSV text, read row by row; cells of `categorical` features are kept as text.
 
     The first line is a header iff none of its cells is a number, or one of them is the name given
     as `label`, or it numbers the features 0, 1, … and names the label, as pandas does.
@@ -53,7 +70,7 @@ class Csv:
     Attributes
     ----------
     names : tuple of str or None
-        The features'.
+        Names of the features.
     label_name : str or None
     """
 
@@ -76,11 +93,11 @@ class Csv:
         self._lines = itertools.chain(start[1:] if header else start, numbered)
 
     def labels(self) -> Iterator[str]:
-        """The labels of the rows that are left; these are not read again."""
+        """Yield the labels of the remaining rows, which cannot be read again."""
         return (label for *_, label in self._rows())
 
-    def read(self, most: int | None = None) -> tuple[_Features, list[str]]:
-        """Features and labels of the next rows, at most so many; empty cells are NaN."""
+    def read(self, most: int | None = None) -> tuple[npt.NDArray[np.float64] | ObjectTable, list[str]]:
+        """Return features and labels of at most `most` further rows; empty cells are NaN."""
         texts: dict[int, list[str | None]] = {i: [] for i in self._texts}
         labels: list[str] = []
         values = array("d")
@@ -106,10 +123,10 @@ class Csv:
             for i, column in enumerate(numbers.T)
         ]
         names = self.names or tuple(map(str, range(self._width - 1)))
-        return Mixed(names, tuple(columns)), labels
+        return ObjectTable(names, tuple(columns)), labels
 
     def _rows(self) -> Iterator[tuple[int, str, list[str], str]]:
-        """Number, line, cells of features, and label."""
+        """Yield number, line, cells of features, and label."""
         for line_number, line in self._lines:
             cells = _cells(line, self._delimiter)
             if len(cells) != self._width:
@@ -125,7 +142,7 @@ class Csv:
             yield line_number, line, cells, label
 
     def _numbers(self, line_number: int, cells: list[str]) -> Iterator[float]:
-        """Cells of which some are empty, or none."""
+        """Convert cells one by one, with their place in errors."""
         header = self._header
         for i, cell in enumerate(cells):
             place = i + (i >= self._at)
@@ -136,7 +153,7 @@ class Csv:
 def label_column(
     name: str, header: Sequence[str] | None, width: int, label: str | int | None
 ) -> int:
-    """Position of the label column in a table of `width` columns with these names."""
+    """Return the position of the label column among `width` columns with these names."""
     if width < 2:
         raise DataError(f"{name}: has {width} column; features and a label are needed")
     if label is None:
@@ -156,7 +173,7 @@ def label_column(
 
 
 def label_values(labels: Sequence[str], kind: Kind | None = None) -> npt.NDArray[Any]:
-    """Labels as integers if all of them are, else as floats, else as strings; or as that kind."""
+    """Convert labels to `kind`, by default to what `label_kind` returns."""
     kind = label_kind(labels) if kind is None else kind
     if kind is str:
         return np.array(labels)
@@ -164,7 +181,7 @@ def label_values(labels: Sequence[str], kind: Kind | None = None) -> npt.NDArray
 
 
 def label_kind(labels: Iterable[str]) -> Kind:
-    """The first of int, float and str that all labels can be."""
+    """Return the first of int, float and str that all labels can be converted to."""
     kinds: list[Kind] = [int, float, str]
     for label in labels:
         while not _can_be(kinds[0], label):
@@ -177,7 +194,7 @@ def _can_be(kind: Kind, label: str) -> bool:
         value = kind(label)
     except ValueError:
         return False
-    return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63  # what NumPy's can hold
+    return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
@@ -187,7 +204,7 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 
 def _delimiter(lines: list[str]) -> str:
-    """The delimiter that cuts the most lines into equally many cells, two or more."""
+    """Return the delimiter that splits the most lines into equally many cells, at least two."""
 
     def agreement(delimiter: str) -> int:
         widths = Counter(len(_cells(line, delimiter)) for line in lines)
@@ -197,15 +214,15 @@ def _delimiter(lines: list[str]) -> str:
 
 
 def _is_header(cells: list[str], label: str | int | None) -> bool:
-    if isinstance(label, str) and label in cells and not is_number(label):
+    if isinstance(label, str) and label in cells and not _is_number(label):
         return True
-    numbers = [cell for cell in cells if is_number(cell)]
+    numbers = [cell for cell in cells if _is_number(cell)]
     numbering = numbers == [str(i) for i in range(len(cells) - 1)]
     return not numbers or (numbering and any(cell.lower() in LABELS[:3] for cell in cells))
 
 
-def is_number(cell: str) -> bool:
-    """Whether a cell is one, as people write it."""
+def _is_number(cell: str) -> bool:
+    """Return whether a cell is a number; float() would read 1_0 as 10."""
     try:
         float(cell)
     except ValueError:
@@ -216,6 +233,6 @@ def is_number(cell: str) -> bool:
 def _number(cell: str, where: str) -> float:
     if cell.strip().lower() in _MISSING:
         return float("nan")
-    if not is_number(cell):
+    if not _is_number(cell):
         raise DataError(f"{where}: {cell.strip()!r} is not a number")
     return float(cell)

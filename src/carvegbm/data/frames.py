@@ -1,9 +1,7 @@
-"""Frames: the columns of a pandas, polars or pyarrow table, or of anything that speaks Arrow.
+"""Columns of numbers and of labels in pandas, polars or pyarrow frames, or anything Arrow.
 
-Comes in: a frame, and for its columns that hold labels of categories the way from a label to a
-number. Goes out: an array of float64, or of float32 where all columns fit into that. A null is a
-missing value (NaN). Labels in a column without such a way are refused, as `numbers` refuses what is
-no number.
+Every number is kept as it is, or refused; `as_numbers` says what a number is. A null is a missing
+value (NaN). A column of labels needs an `Encoder`, which converts labels to numbers.
 """
 
 from __future__ import annotations
@@ -16,20 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import DataError
-from carvegbm.instances.numbers import as_numbers, refusal
 
-__all__ = [
-    "Encoder",
-    "FrameRows",
-    "as_frame",
-    "frame_numbers",
-    "frame_rows",
-    "is_index",
-    "is_missing",
-    "without_index",
-]
+__all__ = ["Encoder", "FrameRows", "as_frame", "as_numbers", "frame_numbers", "frame_rows"]
+__all__ += ["is_index", "is_missing", "without_index"]
 
 Indices = npt.NDArray[np.int64]
+
+_ALREADY = (np.dtype(np.float64), np.dtype(np.float32))
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+_KINDS = {"U": "text", "S": "text", "T": "text", "M": "dates", "m": "durations", "c": "complex"}
+_EXACT = 1 << 53  # every whole number up to here is a double
 
 _ENCODED = ("category", "categorical", "enum", "dictionary")  # values with a code behind them
 _TEXT = ("object", "str", "string", "large_string", "utf8", "large_utf8")
@@ -40,19 +34,19 @@ _NARROW = ("float16", "halffloat", "bool", "boolean", "int8", "uint8", "int16", 
 
 
 class Encoder(Protocol):
-    """The way from the labels of one column to numbers."""
+    """Converts the labels of one column to numbers."""
 
     @property
     def gives_codes(self) -> bool:
-        """Whether the numbers are codes, not labels that are numbers."""
+        """Whether the numbers are codes, rather than labels that are numbers."""
         ...
 
     def numbers(self, labels: Sequence[Any], rows: Indices, where: str) -> npt.NDArray[np.float64]:
-        """A number per label; `rows` are those in which each occurs first, for errors."""
+        """Return a number per label; `rows` are their first occurrences, for errors."""
         ...
 
     def check_numbers(self, where: str) -> None:
-        """Refuse a column of numbers, if they could be taken for labels and for codes."""
+        """Refuse a column of numbers if they may be labels as well as codes."""
         ...
 
 
@@ -64,7 +58,7 @@ class FrameRows(NamedTuple):
 
 
 def as_frame(X: Any) -> Any:
-    """X as a frame whose columns can be told; what speaks Arrow and nothing else, as its table."""
+    """Convert objects that only export Arrow data to pyarrow tables; return others as they are."""
     if not hasattr(X, "__arrow_c_stream__") or any(
         hasattr(X, name) for name in ("iloc", "to_series", "column")
     ):
@@ -80,12 +74,12 @@ def as_frame(X: Any) -> Any:
 
 
 def is_index(column: str) -> bool:
-    """Whether pandas keeps an index without a name in a column so called, of Arrow or Parquet."""
+    """Return whether pandas stores an unnamed index in a column of this name."""
     return column.startswith("__index_level_")
 
 
 def without_index(X: Any, features: Sequence[str] | None) -> Any:
-    """A pyarrow table without the index of the pandas frame it was, if that is no feature."""
+    """Drop the stored index of a pandas frame from a pyarrow table, unless it is a feature."""
     columns = getattr(X, "column_names", None)
     if features is None or not isinstance(columns, list) or not hasattr(X, "select"):
         return X
@@ -94,14 +88,14 @@ def without_index(X: Any, features: Sequence[str] | None) -> Any:
 
 
 def frame_numbers(X: Any, names: Sequence[str], what: str = "X") -> npt.NDArray[Any]:
-    """The values of a frame all of whose columns, which have these names, hold numbers."""
+    """Return the values of a frame whose columns all hold numbers."""
     return frame_rows(X, names, {}, what).rows
 
 
 def frame_rows(
     X: Any, names: Sequence[str], encoders: Mapping[int, Encoder], what: str = "X"
 ) -> FrameRows:
-    """The values of a frame; column i may hold labels if there is an encoder i."""
+    """Return the values of a frame; column i may hold labels if there is an encoder i."""
     kinds = {str(kind) for kind in getattr(X, "dtypes", ())}
     if len(kinds) == 1 and kinds <= _IN_ONE_ARRAY and not encoders:
         return FrameRows(as_numbers(np.asarray(X), what), frozenset())
@@ -153,7 +147,7 @@ def _kind(column: Any) -> str:
 
 def _values(column: Any, kind: str, what: str) -> npt.NDArray[Any]:
     if kind.startswith(_ENCODED):
-        raise refusal(what, f"categories ({re.split('[<(]', kind)[0]})")
+        raise _refusal(what, f"categories ({re.split('[<(]', kind)[0]})")
     if kind.lstrip("u").startswith("int"):
         # Beside a null, a whole number would become a double unseen.
         nulls = getattr(column, "null_count", None)  # pyarrow's, polars' a method
@@ -169,7 +163,7 @@ def _values(column: Any, kind: str, what: str) -> npt.NDArray[Any]:
 
 
 def _encoded(column: Any, kind: str, encoder: Encoder, where: str) -> npt.NDArray[np.float64]:
-    """A number for every label; NaN where there is none."""
+    """Encode a column of labels; NaN where the label is missing."""
     labels, which = _labels(column, kind, where)
     used, first, which = np.unique(which, return_index=True, return_inverse=True)
     missing = used < 0
@@ -180,7 +174,7 @@ def _encoded(column: Any, kind: str, encoder: Encoder, where: str) -> npt.NDArra
 
 
 def _labels(column: Any, kind: str, where: str) -> tuple[Sequence[Any], Indices]:
-    """Labels, and for every row the position of its own; negative where it is missing."""
+    """Return distinct labels, and per row the position of its label, negative if missing."""
     if kind == "category" and hasattr(column, "cat"):  # pandas
         return column.cat.categories.tolist(), np.asarray(column.cat.codes, dtype=np.int64)
     if kind.startswith("dictionary") and not hasattr(column, "iloc"):  # pyarrow
@@ -210,10 +204,70 @@ def _labels(column: Any, kind: str, where: str) -> tuple[Sequence[Any], Indices]
 
 
 def is_missing(label: Any) -> bool:
-    """Whether a label is none: None, NaN, NA or NaT."""
+    """Return whether a label is missing: None, NaN, NA or NaT."""
     if label is None:
         return True
     try:
         return bool(label != label)
-    except (TypeError, ValueError):  # pandas.NA, which is not even true or false
+    except (TypeError, ValueError):  # pandas.NA
         return True
+
+
+# ── numbers ──────────────────────────────────────────────────────────────────────────────────
+
+
+def as_numbers(values: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
+    """Return float64, or the array itself if it is float64 or float32; `what` names it in errors.
+
+    Examples
+    --------
+    >>> as_numbers(np.array([1, None], dtype=object), "X").tolist()
+    [1.0, nan]
+    """
+    if values.dtype in _ALREADY:
+        return np.asarray(values)
+    kind = values.dtype.kind
+    if kind == "O":
+        return _from_objects(values, what)
+    if kind not in "biuf" or values.dtype.itemsize > 8:
+        raise _refusal(what, f"{_KINDS.get(kind, 'values')} ({str(values.dtype)[:40]})")
+    doubles = values.astype(np.float64)
+    if values.dtype.itemsize == 8:
+        for place in np.argwhere(np.abs(doubles) >= _EXACT).tolist():
+            _check_exact(int(values[tuple(place)]), float(doubles[tuple(place)]), what)
+    return np.asarray(doubles)
+
+
+def _from_objects(values: npt.NDArray[Any], what: str) -> npt.NDArray[np.float64]:
+    """Convert Python numbers; None and NA are missing values."""
+    flat = values.ravel().tolist()
+    nulls = {kind for kind in set(map(type, flat)) if kind.__name__ in ("NoneType", "NAType")}
+    for kind in set(map(type, flat)) - nulls:
+        if issubclass(kind, np.timedelta64) or not issubclass(kind, _NUMBERS):
+            raise _refusal(what, f"{kind.__name__} objects")
+    doubles = np.empty(len(flat))
+    for place, value in enumerate(flat):
+        try:
+            doubles[place] = np.nan if type(value) in nulls else float(value)
+        except OverflowError:
+            raise _inexact(value, what) from None
+        if isinstance(value, int | np.integer):
+            _check_exact(int(value), float(doubles[place]), what)
+    return doubles.reshape(values.shape)
+
+
+def _check_exact(value: int, double: float, what: str) -> None:
+    if value != double:  # Python compares int and float exactly
+        raise _inexact(value, what)
+
+
+def _inexact(value: int, what: str) -> DataError:
+    shown = "a number beyond 1e30" if value.bit_length() > 100 else str(value)
+    return DataError(
+        f"{what} must be numbers that a double holds, it holds {shown}; round it yourself"
+    )
+
+
+def _refusal(what: str, kind: str) -> DataError:
+    """Return the error for values that are no numbers."""
+    return DataError(f"{what} must be numbers, it holds {kind}; turn them into numbers first")

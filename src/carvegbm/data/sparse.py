@@ -1,9 +1,7 @@
-"""Sparse matrices: rows that store some of their values, and are never made dense as a whole.
+"""SciPy sparse matrices as CSR, and dense blocks of some of their rows and columns.
 
-Comes in: a SciPy sparse matrix or array of any format. Goes out: CSR with numbers and without
-duplicates; dense blocks of some of its rows and columns; and the first place whose value, stored or
-left out, is not what it should be. What an entry that is left out stands for, 0 or a missing value
-(NaN), is the caller's to say: libraries differ.
+Whether an absent entry means 0 or a missing value depends on the library that reads it, so callers
+pass it.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import DataError
-from carvegbm.instances.numbers import as_numbers
+from carvegbm.data.frames import as_numbers
 
 __all__ = [
     "NUMBERS_AT_ONCE",
@@ -34,24 +32,24 @@ __all__ = [
 ]
 
 Csr = Any
-"""A CSR matrix or array of SciPy, which has no types."""
+"""A SciPy CSR matrix or array."""
 
 NUMBERS_AT_ONCE = 1 << 24
-"""The most numbers of a dense block."""
+"""Most numbers of a dense block."""
 
 Places = npt.NDArray[np.int64]
 Place = tuple[int, int]
 
 
 def is_sparse(X: Any) -> TypeGuard[Csr]:
-    """Whether X is a SciPy sparse matrix or array, of any format."""
+    """Return whether X is a SciPy sparse matrix or array, of any format."""
     return hasattr(X, "tocsr") and hasattr(X, "nnz")
 
 
 def as_csr(X: Any) -> Csr:
-    """X as CSR of float64 or float32, in every row sorted and no column twice.
+    """Return X as CSR of float64 or float32 with sorted rows; duplicates are added up.
 
-    Not copied if it is that; duplicates are added up, as SciPy does. X itself is not changed.
+    Not copied if it is in this form already; X itself is not changed.
 
     Examples
     --------
@@ -85,16 +83,16 @@ def as_csr(X: Any) -> Csr:
 
 
 def places_of(columns: Places, width: int) -> npt.NDArray[np.int32]:
-    """Where each of `width` columns stands among those selected; -1: it does not."""
+    """Return the position of each of `width` columns among those selected, or -1."""
     places = np.full(width, -1, dtype=np.int32)
     places[columns] = np.arange(len(columns))
     return places
 
 
 def dense(csr: Csr, places: npt.NDArray[np.int32], width: int, absent: float) -> npt.NDArray[Any]:
-    """Some columns of CSR as a C-ordered array; `absent` stands where nothing is stored.
+    """Return some columns as a C-ordered array with `absent` for absent entries.
 
-    Column f becomes column places[f] of `width`, or is left out where that is -1.
+    Column f becomes column places[f] of `width`, or is left out if that is -1.
     """
     found = np.full((csr.shape[0], width), absent, dtype=csr.dtype)
     at = places[csr.indices]
@@ -104,9 +102,9 @@ def dense(csr: Csr, places: npt.NDArray[np.int32], width: int, absent: float) ->
 
 
 def blocks(csr: Csr, width: int = 0) -> Iterator[slice]:
-    """Rows one after the other, some at a time, one at least.
+    """Yield slices of at least one row, bounded by NUMBERS_AT_ONCE.
 
-    As many as may be dense with `width` columns, and as store no more numbers than that.
+    The bound holds for stored numbers, and for dense blocks of `width` columns.
     """
     start, count = 0, csr.shape[0]
     step = max(1, NUMBERS_AT_ONCE // max(1, width))
@@ -121,7 +119,7 @@ def blocks(csr: Csr, width: int = 0) -> Iterator[slice]:
 def first_stored(
     csr: Csr, test: Callable[[npt.NDArray[Any], Places], npt.NDArray[np.bool_]]
 ) -> Place | None:
-    """Row and column of the first stored value that passes the test of values and columns."""
+    """Return row and column of the first stored value for which test(values, columns) holds."""
     for rows in blocks(csr):
         first = int(csr.indptr[rows.start])
         entries = slice(first, int(csr.indptr[rows.stop]))
@@ -133,12 +131,12 @@ def first_stored(
 
 
 def row_of(csr: Csr, entry: int) -> int:
-    """The row of a stored value."""
+    """Return the row of a stored value."""
     return int(np.searchsorted(csr.indptr, entry, side="right")) - 1
 
 
 def first_absent(csr: Csr, columns: npt.NDArray[np.bool_]) -> Place | None:
-    """Row and column of the first entry that is left out of the columns that are marked.
+    """Return row and column of the first absent entry in the marked columns.
 
     Examples
     --------
@@ -161,7 +159,7 @@ def first_absent(csr: Csr, columns: npt.NDArray[np.bool_]) -> Place | None:
 
 
 def changed_rows(csr: Csr, rows: Places, columns: Places, values: npt.NDArray[np.float64]) -> Csr:
-    """The rows of CSR in which the entries at these places have these values, stored all of them.
+    """Return the rows with these entries replaced; replaced entries are stored even if 0.
 
     Examples
     --------
@@ -181,7 +179,7 @@ def changed_rows(csr: Csr, rows: Places, columns: Places, values: npt.NDArray[np
 
 
 def csr_parts(csr: Csr) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a file that `scipy.sparse.load_npz` reads."""
+    """Return the arrays of a file that `scipy.sparse.load_npz` reads."""
     return {
         "format": np.array(b"csr"),
         "shape": np.array(csr.shape),
@@ -192,5 +190,5 @@ def csr_parts(csr: Csr) -> dict[str, npt.NDArray[Any]]:
 
 
 def rows_of(csr: Csr) -> Places:
-    """The row of each stored value."""
+    """Return the row of each stored value."""
     return np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
