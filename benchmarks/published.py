@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import carvegbm as cg
-from carvegbm.instances.tabular import load_table
+from carvegbm.data.files import load_table
 
 FORESTS, ROBUST = "chong-z_tree-ensemble-attack", "chenhongge_treeVerification"
 HIGGS = "data_HIGGS_s.test0.gz"

@@ -17,7 +17,7 @@ from lightgbm import LGBMRegressor
 
 import carvegbm
 from carvegbm.cli.app import run
-from carvegbm.instances.tabular import load_table
+from carvegbm.data.files import load_table
 from conftest import REPOSITORY
 from pages import PAGES, blocks
 

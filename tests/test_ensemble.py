@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import carvegbm as cg
+from carvegbm.data.rows import check_threads
 from carvegbm.ensemble import NODE
-from carvegbm.instances.rows import check_threads
 from plain_trees import chain, ensemble, leaf, refused, split, stump
 
 TREES = [

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker
     from carvegbm.attackers.spread import is_large_spread, spread
     from carvegbm.confidence import high_confidence
+    from carvegbm.data.files import load_table
     from carvegbm.displays import (
         AttackDisplay,
         RadiusDisplay,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
     from carvegbm.errors import CarveError, DataError, ModelError, NotLargeSpreadError
     from carvegbm.explanation import Explanation, explain
-    from carvegbm.instances.tabular import load_table
     from carvegbm.radius import Curve, Radius, radius, robustness_curve
     from carvegbm.ranges import OutputRange, output_range, small_neighbourhood, stability
     from carvegbm.readers import load
@@ -99,7 +99,7 @@ _MODULE_OF = {
         "ensemble": "Ensemble",
         "errors": "CarveError DataError ModelError NotLargeSpreadError",
         "explanation": "Explanation explain",
-        "instances.tabular": "load_table",
+        "data.files": "load_table",
         "radius": "Curve Radius radius robustness_curve",
         "ranges": "OutputRange output_range small_neighbourhood stability",
         "readers": "load",

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.data.names import feature_position
+from carvegbm.data.rows import as_labels, check_threads
 from carvegbm.errors import DataError
-from carvegbm.instances.columns import feature_position
-from carvegbm.instances.rows import as_labels, check_threads
 from carvegbm.trees import nested, sets
 from carvegbm.trees.categories import in_states
 from carvegbm.trees.checking import checked_rows

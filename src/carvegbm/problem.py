@@ -19,9 +19,9 @@ from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.attackers.encoding import Bounds, CoreEncoding
 from carvegbm.attackers.limits import Limits
 from carvegbm.attackers.spread import is_large_spread, largest_budget
+from carvegbm.data.rows import check_threads
+from carvegbm.data.sparse import Csr, is_sparse
 from carvegbm.ensemble import Ensemble
-from carvegbm.instances.rows import check_threads
-from carvegbm.instances.sparse import Csr, is_sparse
 from carvegbm.readers import load
 from carvegbm.trees.categories import in_codes
 from carvegbm.trees.checking import Checked, checked_rows

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.instances.tabular import load_table
+from carvegbm.data.files import load_table
 
 SAMPLE = ["verify", "sample", "--norm", "inf", "--budget", "0.02", "--threads", "1"]
 

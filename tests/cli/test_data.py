@@ -92,7 +92,7 @@ def test_matrix_is_read_as_the_models_library_reads_it(cli, request, model, matr
 @pytest.mark.parametrize("small", [True, False], ids=["dense", "sparse"])
 def test_what_libsvm_text_leaves_out_is_zero(cli, request, model, small, libsvm, monkeypatch):
     if not small:
-        monkeypatch.setattr("carvegbm.instances.sparse.NUMBERS_AT_ONCE", 100)
+        monkeypatch.setattr("carvegbm.data.sparse.NUMBERS_AT_ONCE", 100)
     path = request.getfixturevalue(model)
     expected = cg.verify(path, X.toarray(), Y, cg.Attacker("inf", 0.2), threads=1)
     told = answer(cli, "verify", path, libsvm, *ATTACK)

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 import carvegbm as cg
-from carvegbm.instances.tabular import load_table
+from carvegbm.data.files import load_table
 from conftest import REPOSITORY
 from plain_trees import ensemble, leaf, split, stump
 

@@ -15,7 +15,7 @@ import pytest
 
 from carvegbm import Ensemble
 from carvegbm.cli.app import run
-from carvegbm.instances.tabular import load_table
+from carvegbm.data.files import load_table
 from carvegbm.keeping.journal import Journal
 
 SAMPLE = ["verify", "sample", "--norm", "inf", "--budget", "0.02", "--threads", "1"]
@@ -128,9 +128,7 @@ def test_output_that_is_an_input_is_refused_before_the_work_begins(
     refuses: Any, own_files: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.chdir(own_files)
-    monkeypatch.setattr(
-        "carvegbm.instances.tabular._read", lambda *_: pytest.fail("the work has begun")
-    )
+    monkeypatch.setattr("carvegbm.data.files._read", lambda *_: pytest.fail("the work has begun"))
     before = files_in(own_files)
     budget = [] if command.startswith("radius") else ["--budget", "0.02"]
     refuses(*command.split(), *budget, words=["would overwrite", *OVERWRITING[command]])

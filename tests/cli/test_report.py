@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import carvegbm as cg
+from carvegbm.data.files import load_table
 from carvegbm.engines import decide
-from carvegbm.instances.tabular import load_table
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.instances.tabular import load_table
+from carvegbm.data.files import load_table
 from carvegbm.parts.questions import Attack, Measure, Question, Range, Verify
 from carvegbm.totals import CurveTotals, Totals
 from categorical_trees import choice

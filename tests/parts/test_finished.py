@@ -10,16 +10,16 @@ import pandas as pd
 import pytest
 
 import carvegbm as cg
-from carvegbm.instances.matching import Matching
+from carvegbm.data.table import FileSchema
 from carvegbm.parts.files import Part, answer_part
 from carvegbm.parts.finished import NAME, Finished
 from carvegbm.parts.questions import Verify
 
 
 @pytest.fixture
-def asked(sample_folder: Path) -> tuple[Verify, Matching]:
+def asked(sample_folder: Path) -> tuple[Verify, FileSchema]:
     ensemble = cg.load(sample_folder / "sample_model.txt")
-    return Verify.of(ensemble, cg.Attacker("inf", 0.02)), Matching(ensemble)
+    return Verify.of(ensemble, cg.Attacker("inf", 0.02)), FileSchema(ensemble)
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from sklearn.datasets import dump_svmlight_file
 
 import carvegbm as cg
 from carvegbm.cli.shared.inputs import Reading, load_inputs
+from carvegbm.data.table import FileSchema
 from carvegbm.errors import CarveError, DataError
-from carvegbm.instances.matching import Matching
 from carvegbm.parts import files
 from carvegbm.parts.files import Part, answer_part, batch_size
 from carvegbm.parts.questions import Attack, Measure, Question, Verify
@@ -134,7 +134,7 @@ def hold(model: str, path: str, question: str, target: Path, size: int, **readin
     asked: Question = QUESTIONS[question](given.model)
     expected = asked.answer(given.X, given.y)
     told: list[int] = []
-    matching = Matching(given.model, reading.get("label"), absent=reading.get("absent"))
+    matching = FileSchema(given.model, reading.get("label"), absent=reading.get("absent"))
     totals = answer_part(asked, matching, Part(path, target), size=size, tell=told.append)
     same(read_back(target), expected, asked.kinds())
     whole = asked.totals(expected).to_dict()
@@ -202,7 +202,7 @@ def test_labels_that_are_numbers_in_some_batches_only(model: str, tmp_path: Path
     expected = cg.verify(ensemble, X[order], ensemble.classes[Y[order]], ATTACKER)
     for size in (1, 7):
         part = Part(str(path), tmp_path / "answers.parquet")
-        answer_part(Verify.of(ensemble, ATTACKER), Matching(ensemble), part, size=size)
+        answer_part(Verify.of(ensemble, ATTACKER), FileSchema(ensemble), part, size=size)
         found = read_back(tmp_path / "answers.parquet")
         assert found["status"].tolist() == expected.status.tolist()
 
@@ -220,7 +220,7 @@ def test_only_the_first_rows(model: str, tmp_path: Path) -> None:
     ensemble, path = cg.load(model), written(tmp_path, "csv")
     for rows, size in ((5, 2), (4, 2), (1, 100), (ROWS, 7)):
         part = Part(path, tmp_path / "answers.parquet", rows)
-        totals = answer_part(Verify.of(ensemble, ATTACKER), Matching(ensemble), part, size=size)
+        totals = answer_part(Verify.of(ensemble, ATTACKER), FileSchema(ensemble), part, size=size)
         assert totals.instances == rows == len(pd.read_parquet(tmp_path / "answers.parquet"))
 
 
@@ -231,7 +231,7 @@ def test_a_file_without_rows_has_answers_without_rows(
     (tmp_path / "data.csv").write_text("wide,high,deep,label\n")
     ensemble, target = cg.load(model), tmp_path / f"answers.{suffix}"
     question = Attack.of(ensemble, ATTACKER)
-    totals = answer_part(question, Matching(ensemble), Part(str(tmp_path / "data.csv"), target))
+    totals = answer_part(question, FileSchema(ensemble), Part(str(tmp_path / "data.csv"), target))
     assert totals.instances == 0
     found = read_back(target)
     assert list(found) == list(question.kinds())
@@ -256,7 +256,7 @@ def test_no_more_rows_than_a_batch_are_held(
     for form in ("csv", "parquet", "libsvm", "npy"):
         held.clear()
         part = Part(written(tmp_path, form), tmp_path / "answers.parquet")
-        answer_part(Verify.of(ensemble, ATTACKER), Matching(ensemble), part, size=4)
+        answer_part(Verify.of(ensemble, ATTACKER), FileSchema(ensemble), part, size=4)
         assert max(np.cumsum(held)) == 4
         assert sum(number for number in held if number > 0) == ROWS
 
@@ -275,7 +275,7 @@ def refused(model: str, path: str, size: int, attacker: cg.Attacker = ATTACKER) 
     ensemble, target = cg.load(model), Path(path).with_name("answers.parquet")
     with pytest.raises(CarveError) as caught:
         answer_part(
-            Verify.of(ensemble, attacker), Matching(ensemble), Part(path, target), size=size
+            Verify.of(ensemble, attacker), FileSchema(ensemble), Part(path, target), size=size
         )
     assert not list(target.parent.glob("*answers*"))  # nothing half-written is left
     assert "\n" not in str(caught.value)
@@ -324,7 +324,7 @@ def test_an_answer_that_cannot_be_written_leaves_nothing(
     folder.mkdir()
     part = Part(written(tmp_path, "csv"), folder / "answers.parquet")
     with pytest.raises(OSError, match="No space"):
-        answer_part(Verify.of(ensemble, ATTACKER), Matching(ensemble), part)
+        answer_part(Verify.of(ensemble, ATTACKER), FileSchema(ensemble), part)
     assert list(folder.iterdir()) == []
 
 
@@ -333,6 +333,6 @@ def test_a_file_that_leaves_nothing_out_and_absent(model: str, tmp_path: Path) -
     with pytest.raises(DataError, match="leaves nothing out"):
         answer_part(
             Verify.of(ensemble, ATTACKER),
-            Matching(ensemble, absent="zero"),
+            FileSchema(ensemble, absent="zero"),
             Part(written(tmp_path, "csv")),
         )

@@ -17,8 +17,8 @@ import pandas as pd
 import pytest
 
 import carvegbm as cg
+from carvegbm.data.table import FileSchema
 from carvegbm.errors import CarveError
-from carvegbm.instances.matching import Matching
 from carvegbm.parts import runners
 from carvegbm.parts.files import Part
 from carvegbm.parts.questions import Verify
@@ -37,9 +37,9 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.fixture
-def asked(sample_folder: Path) -> tuple[Verify, Matching]:
+def asked(sample_folder: Path) -> tuple[Verify, FileSchema]:
     ensemble = cg.load(sample_folder / "sample_model.txt")
-    return Verify.of(ensemble, cg.Attacker("inf", 0.02)), Matching(ensemble)
+    return Verify.of(ensemble, cg.Attacker("inf", 0.02)), FileSchema(ensemble)
 
 
 def parts(sample_folder: Path, folder: Path, count: int, times: int = 1) -> list[Part]:
@@ -58,7 +58,7 @@ def answers(part: Part) -> pd.DataFrame:
     return pd.read_parquet(part.target).drop(columns="seconds")
 
 
-def run(runner: Any, asked: tuple[Verify, Matching], given: list[Part]) -> dict[str, Any]:
+def run(runner: Any, asked: tuple[Verify, FileSchema], given: list[Part]) -> dict[str, Any]:
     told: list[int] = []
     found = {
         part.path: {**totals.to_dict(), "engines": totals.engines}

@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 import carvegbm as cg
 import carvegbm_check
 from asking import question
-from carvegbm.instances import sparse
+from carvegbm.data import sparse
 from kinds import LIMITS, NORMS
 from proofs.asking import NO_LIMIT, arguments, make_any
 

@@ -19,8 +19,8 @@ import pytest
 import carvegbm as cg
 import carvegbm_check
 from carvegbm.cli.app import run
+from carvegbm.data.files import load_table
 from carvegbm.errors import CarveError, DataError, ModelError
-from carvegbm.instances.tabular import load_table
 from carvegbm.readers.ubjson import decode
 from readers import small_models
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.instances.tabular import load_table
+from carvegbm.data.files import load_table
 
 pytest.importorskip("pyspark")
 cgs = pytest.importorskip("carvegbm.spark")

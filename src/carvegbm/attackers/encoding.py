@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.limits import Limits
+from carvegbm.data.sparse import Csr, row_of
 from carvegbm.errors import DataError
-from carvegbm.instances.sparse import Csr, row_of
 from carvegbm.trees.core import FINITE, StateSets, bits_of, core_of, state_sets, with_sets
 
 if TYPE_CHECKING:

@@ -16,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.options import check_bounds, check_groups, check_kinds, has_value_between
-from carvegbm.errors import CarveError, DataError, shown
-from carvegbm.instances.columns import did_you_mean, listed
-from carvegbm.instances.rows import first_where
-from carvegbm.instances.sparse import (
+from carvegbm.data.names import did_you_mean, listed
+from carvegbm.data.rows import first_where
+from carvegbm.data.sparse import (
     Csr,
     first_absent,
     first_stored,
@@ -27,6 +26,7 @@ from carvegbm.instances.sparse import (
     places_of,
     rows_of,
 )
+from carvegbm.errors import CarveError, DataError, shown
 
 if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker

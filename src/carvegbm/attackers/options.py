@@ -16,10 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.data.frames import as_numbers, frame_numbers
+from carvegbm.data.names import column_names, label_text
 from carvegbm.errors import CarveError, shown
-from carvegbm.instances.columns import column_names, label_text
-from carvegbm.instances.frames import frame_numbers
-from carvegbm.instances.numbers import as_numbers
 
 __all__ = ["FREEZE", "LARGEST_BUDGET", "OPTIONS", "as_feature", "check_bounds", "check_budget"]
 __all__ += ["check_groups", "check_kinds", "check_norm", "display_name", "has_value_between"]

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.files import key_of, to_plain
+from carvegbm.data.files import load_table
+from carvegbm.data.frames import as_numbers
 from carvegbm.errors import DataError
-from carvegbm.instances.numbers import as_numbers
-from carvegbm.instances.tabular import load_table
 
 __all__ = ["Suggestion", "Table", "read_table", "suggest"]
 

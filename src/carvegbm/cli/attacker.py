@@ -53,7 +53,7 @@ def attacker(
     """
     from carvegbm import Attacker
     from carvegbm.attackers.suggest import read_table, suggest
-    from carvegbm.instances.text import LABELS
+    from carvegbm.data.csv import LABELS
 
     if out is not None:
         check_output(out, (".toml", ".json"))

@@ -98,7 +98,7 @@ def _rows(
     model: str, data: str | None, reading: inputs.Reading
 ) -> str | Path | tuple[list[list[float]], list[Any], str]:
     """The path of a CSV file; of other data the encoded rows, their labels and where from."""
-    from carvegbm.instances.tabular import is_csv
+    from carvegbm.data.files import is_csv
     from carvegbm.trees.checking import checked_rows
 
     path = inputs.data_path(data)

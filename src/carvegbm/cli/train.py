@@ -23,7 +23,7 @@ from carvegbm.keeping.journal import check_unfinished
 
 if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker
-    from carvegbm.instances.tabular import Table
+    from carvegbm.data.table import Table
     from carvegbm.training.report import TrainingReport
 
 Data = Annotated[
@@ -380,7 +380,7 @@ class Reading:
 
     def table(self, path: str, n_features: int | None = None) -> Table:
         """The instances of a file; categories are kept as they are called there."""
-        from carvegbm.instances.tabular import load_table
+        from carvegbm.data.files import load_table
 
         try:
             return load_table(
@@ -401,11 +401,11 @@ class Reading:
 
 def warn_if_unscaled(table: Table, attacker: Attacker) -> None:
     """Warn if the attacker has one budget for columns of very different ranges."""
-    from carvegbm.instances.mixed import Mixed
+    from carvegbm.data.rows import ObjectTable
     from carvegbm.training.inputs import blank_ensemble
 
     X = table.X
-    if isinstance(X, Mixed):
+    if isinstance(X, ObjectTable):
         columns = [values.dtype.kind == "f" for values in X.values]
         X = np.column_stack(
             [v if known else np.zeros(len(v)) for v, known in zip(X.values, columns, strict=True)]

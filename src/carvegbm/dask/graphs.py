@@ -20,9 +20,9 @@ from dask._task_spec import DataNode, Task, TaskRef
 from dask.base import tokenize
 
 from carvegbm.dask.partitions import Partitions
+from carvegbm.data.rows import check_threads
 from carvegbm.engines.auto import turns
 from carvegbm.errors import CarveError, DataError
-from carvegbm.instances.rows import check_threads
 from carvegbm.parts.questions import Kinds, Question
 from carvegbm.parts.shipping import Shipped
 from carvegbm.totals import Columns, Totals, added

@@ -18,9 +18,9 @@ import dask.dataframe as dd
 import pandas as pd
 from dask._task_spec import List, TaskRef
 
+from carvegbm.data.names import column_names, order_of
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import DataError
-from carvegbm.instances.columns import column_names, order_of
 
 __all__ = ["Partitions"]
 

@@ -141,7 +141,7 @@ def _npz_table(name: str, file: IO[bytes], options: ReadOptions) -> Table:
         with np.load(file, allow_pickle=False) as archive:
             key = "y" if label is None else str(label)
             y = _labels(name, archive[key]) if key in archive else _labels_beside(name, label)
-        return Table(X if options.sparse else X.toarray(), y, label_name=key)
+            return Table(X if options.sparse else X.toarray(), y, _names(archive), key)
     file.seek(0)
     with np.load(file, allow_pickle=False) as archive:
         pairs = list(_ARRAY_PAIRS)
@@ -153,8 +153,12 @@ def _npz_table(name: str, file: IO[bytes], options: ReadOptions) -> Table:
             shown = ", ".join(sorted(archive)) or "(none)"
             raise DataError(f"{name}: holds the arrays {shown}; {needed} are needed")
         x, key = found[0]
-        names = tuple(map(str, archive["feature_names"])) if "feature_names" in archive else None
-        return Table(_features(name, archive[x]), _labels(name, archive[key]), names, key)
+        features, labels = _features(name, archive[x]), _labels(name, archive[key])
+        return Table(features, labels, _names(archive), key)
+
+
+def _names(archive: Any) -> tuple[str, ...] | None:
+    return tuple(map(str, archive["feature_names"])) if "feature_names" in archive else None
 
 
 def _features(name: str, X: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -96,7 +96,9 @@ class _Csv:
         """Yield the labels of the remaining rows, which cannot be read again."""
         return (label for *_, label in self._rows())
 
-    def read(self, most: int | None = None) -> tuple[npt.NDArray[np.float64] | ObjectTable, list[str]]:
+    def read(
+        self, most: int | None = None
+    ) -> tuple[npt.NDArray[np.float64] | ObjectTable, list[str]]:
         """Return features and labels of at most `most` further rows; empty cells are NaN."""
         texts: dict[int, list[str | None]] = {i: [] for i in self._texts}
         labels: list[str] = []

@@ -29,8 +29,8 @@ from carvegbm.data.rows import ObjectTable
 from carvegbm.data.table import Categorical, ReadOptions, Table
 from carvegbm.errors import DataError
 
-__all__ = ["count_rows", "decompressed", "files_of", "holds_sparse_rows", "is_csv", "known_length"]
-__all__ += ["load_table", "read_batches"]
+__all__ = ["count_rows", "decompressed", "files_of", "is_csv", "known_length", "load_table"]
+__all__ += ["read_batches", "sparse_format"]
 
 Format = Literal["csv", "libsvm", "npy", "npz", "parquet"]
 
@@ -167,8 +167,8 @@ def count_rows(path: str, options: ReadOptions, at_most: int) -> int:
             case "libsvm":
                 return libsvm_length(file, at_most)
             case "npz":
-                rows = sum(t.X.shape[0] for t in npz_batches(name, file, options, None, None))
-                return min(rows, at_most)
+                (table,) = npz_batches(name, file, options, None, None)
+                return min(len(table.y), at_most)
         return csv_length(name, file, options, at_most)
 
 
@@ -197,12 +197,13 @@ def is_csv(path: str | os.PathLike[str]) -> bool:
     return not sample.startswith((_NPY, _ZIP, _PARQUET)) and not is_libsvm(sample)
 
 
-def holds_sparse_rows(path: str, options: ReadOptions) -> bool:
-    """Return whether a file holds LIBSVM text or a sparse matrix."""
-    name, _ = _resolved(path, options)
+def sparse_format(path: str) -> Literal["libsvm", "npz"] | None:
+    """Return the format of a file of sparse rows; None if its rows are dense."""
+    name, _ = _name_and_labels(path)
     with _opened(name) as file:
         found = _format_of(name, file)
-        return found == "libsvm" or (found == "npz" and is_matrix(file))
+        is_sparse = found == "libsvm" or (found == "npz" and is_matrix(file))
+        return cast("Literal['libsvm', 'npz']", found) if is_sparse else None
 
 
 def decompressed(file: IO[bytes]) -> IO[bytes]:
@@ -218,9 +219,7 @@ def _resolved(path: str | os.PathLike[str], options: ReadOptions) -> tuple[str, 
     if pair is None:
         return name, options
     if options.label is not None:
-        raise DataError(
-            f"{name},{pair}: the labels are given twice, here and as {options.label!r}"
-        )
+        raise DataError(f"{name},{pair}: the labels are given twice, here and as {options.label!r}")
     return name, replace(options, label=pair)
 
 

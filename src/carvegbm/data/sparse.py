@@ -12,8 +12,8 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.errors import DataError
 from carvegbm.data.frames import as_numbers
+from carvegbm.errors import DataError
 
 __all__ = [
     "NUMBERS_AT_ONCE",

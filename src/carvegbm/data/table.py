@@ -122,9 +122,7 @@ class FileSchema:
     def read_options(self, path: str) -> ReadOptions:
         """Return how to read a file."""
         labelled = _LabelledFeatures(self.ensemble, path)
-        return ReadOptions(
-            self.label, self.ensemble.n_features, self.zero_based, True, labelled
-        )
+        return ReadOptions(self.label, self.ensemble.n_features, self.zero_based, True, labelled)
 
     def absolute(self) -> FileSchema:
         """Return a copy for processes with another working folder; `label` may name a file."""

@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from carvegbm.data.files import load_table
+from carvegbm.data.table import Table
 from carvegbm.datasets.catalogue import Entry
 from carvegbm.datasets.idx import read_idx
 from carvegbm.datasets.preparing import Published
 from carvegbm.errors import DataError
-from carvegbm.instances.tabular import Table, load_table
 
 __all__ = ["DamagedError", "find", "read_libsvm", "read_table", "remedy"]
 

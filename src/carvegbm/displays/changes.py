@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.data.rows import coded_rows
+from carvegbm.data.sparse import as_csr, is_sparse
 from carvegbm.errors import DataError
-from carvegbm.instances.rows import coded_rows
-from carvegbm.instances.sparse import as_csr, is_sparse
 from carvegbm.trees.sets import plain
 
 if TYPE_CHECKING:

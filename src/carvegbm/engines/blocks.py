@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.data.sparse import Csr, changed_rows, rows_of
 from carvegbm.engines.decisions import Decisions, Indices
 from carvegbm.engines.task import Listen, Task
-from carvegbm.instances.sparse import Csr, changed_rows, rows_of
 from carvegbm.problem import Problem, Rows
 from carvegbm.trees.labels import as_given
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from carvegbm.data.rows import check_threads
 from carvegbm.engines.asking import ask
 from carvegbm.engines.decisions import Decisions
 from carvegbm.engines.task import Listen, Seconds, Task
-from carvegbm.instances.rows import check_threads
 from carvegbm.problem import Rows
 
 __all__ = ["LargeSpread"]

@@ -10,9 +10,9 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.data.rows import check_threads
 from carvegbm.engines.decisions import Decisions, Indices
 from carvegbm.errors import CarveError, shown
-from carvegbm.instances.rows import check_threads
 from carvegbm.problem import Problem, Rows
 
 __all__ = ["Asks", "Engine", "EngineName", "Listen", "OnViolation", "Settings", "Task"]

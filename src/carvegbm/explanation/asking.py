@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker
+from carvegbm.data.sparse import changed_rows, is_sparse
 from carvegbm.engines import EngineName, Settings, Task, decide
 from carvegbm.errors import DataError, shown
 from carvegbm.explanation.features import Moved
 from carvegbm.explanation.paths import Crossing, Splits, answer, as_read, exact_scores, runner_up
 from carvegbm.explanation.result import ChangedTree, CrossedSplit, Explanation
-from carvegbm.instances.sparse import changed_rows, is_sparse
 from carvegbm.minimal import MinimalWitness, minimal_witnesses
 from carvegbm.problem import Problem, Rows
 from carvegbm.radius import Radius, budgetless, radius_task

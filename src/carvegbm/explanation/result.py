@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker
-from carvegbm.instances.sparse import Csr, is_sparse
+from carvegbm.data.sparse import Csr, is_sparse
 from carvegbm.results import OfModel, plain_column
 
 __all__ = ["ChangedFeature", "ChangedTree", "CrossedSplit", "Explanation"]

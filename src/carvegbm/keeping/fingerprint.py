@@ -23,8 +23,8 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.data.sparse import as_csr, is_sparse
 from carvegbm.ensemble import Ensemble, fields_of
-from carvegbm.instances.sparse import as_csr, is_sparse
 
 __all__ = ["digest_of", "sha256_of"]
 

@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from carvegbm.data.files import read_batches
+from carvegbm.data.table import FileSchema, Table
 from carvegbm.errors import DataError
-from carvegbm.instances.batches import batches
-from carvegbm.instances.matching import Matching
-from carvegbm.instances.table import Table
 from carvegbm.parts.questions import Attack, Question
 from carvegbm.parts.writing import writing
 from carvegbm.totals import Columns, Totals
@@ -78,7 +77,7 @@ def nothing(question: Question) -> Columns:
 
 def answer_part(
     question: Question,
-    matching: Matching,
+    matching: FileSchema,
     part: Part,
     *,
     threads: int | None = None,
@@ -113,10 +112,11 @@ def answer_part(
 
 
 def _tables(
-    matching: Matching, part: Part, size: int, sparse_size: int
+    matching: FileSchema, part: Part, size: int, sparse_size: int
 ) -> Generator[Table, None, None]:
     left = part.rows
-    with closing(batches(part.path, matching.way(part.path), size, sparse_size)) as tables:
+    options = matching.read_options(part.path)
+    with closing(read_batches(part.path, options, size, sparse_size)) as tables:
         for table in tables:
             if left is not None and len(table.y) >= left:
                 yield table.head(left)

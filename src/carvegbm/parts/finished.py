@@ -14,9 +14,9 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
+from carvegbm.data.files import files_of
+from carvegbm.data.table import FileSchema
 from carvegbm.errors import CarveError
-from carvegbm.instances.matching import Matching
-from carvegbm.instances.tabular import files_of
 from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.keeping.journal import Journal
 from carvegbm.keeping.records import make_folder
@@ -44,7 +44,7 @@ def is_used(folder: Path) -> bool:
 class Finished:
     """The parts of one folder that have been answered, and a journal of them; see `opened`."""
 
-    def __init__(self, question: Question, matching: Matching, folder: Path) -> None:
+    def __init__(self, question: Question, matching: FileSchema, folder: Path) -> None:
         self._nothing = question.totals(nothing(question))
         self._label, self._folder = matching.label, folder
         self._journal: Journal | None = None
@@ -56,7 +56,7 @@ class Finished:
     def opened(
         cls,
         question: Question,
-        matching: Matching,
+        matching: FileSchema,
         folder: Path,
         form: Format,
         resume: bool,
@@ -173,7 +173,7 @@ class Finished:
                 (self._folder / name).unlink(missing_ok=True)
 
 
-def _identity(question: Question, matching: Matching) -> dict[str, Any]:
+def _identity(question: Question, matching: FileSchema) -> dict[str, Any]:
     """What ties a folder to a question; the names tell a user what differs."""
     from carvegbm import __version__
 

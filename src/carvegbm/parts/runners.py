@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from carvegbm.data.table import FileSchema
 from carvegbm.errors import CarveError, DataError
-from carvegbm.instances.matching import Matching
 from carvegbm.parts.files import Part, Tell, answer_part
 from carvegbm.parts.questions import Question
 from carvegbm.parts.shipping import Shipped
@@ -37,7 +37,7 @@ class Runner(Protocol):
         ...
 
     def run(
-        self, question: Question, matching: Matching, parts: Sequence[Part], tell: Tell
+        self, question: Question, matching: FileSchema, parts: Sequence[Part], tell: Tell
     ) -> Answered:
         """Every part with its totals, in the order in which they are finished."""
         ...
@@ -56,7 +56,7 @@ class Here:
         return False
 
     def run(
-        self, question: Question, matching: Matching, parts: Sequence[Part], tell: Tell
+        self, question: Question, matching: FileSchema, parts: Sequence[Part], tell: Tell
     ) -> Answered:
         """Every part with its totals, in their order."""
         for part in parts:
@@ -91,7 +91,7 @@ class OnDask:
         return self.address != "local"
 
     def run(
-        self, question: Question, matching: Matching, parts: Sequence[Part], tell: Tell
+        self, question: Question, matching: FileSchema, parts: Sequence[Part], tell: Tell
     ) -> Answered:
         """Every part with its totals, as they come; the others are cancelled if one fails."""
         from distributed import as_completed

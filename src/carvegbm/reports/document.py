@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker
+from carvegbm.data.sparse import is_sparse
 from carvegbm.ensemble import Ensemble
-from carvegbm.instances.sparse import is_sparse
 from carvegbm.minimal import MinimalWitness
 from carvegbm.proofs.content import data_hash, model_hash
 from carvegbm.reports import distances, weakness

@@ -14,8 +14,8 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from carvegbm.data.rows import check_threads
 from carvegbm.engines.auto import turns
-from carvegbm.instances.rows import check_threads
 from carvegbm.parts.questions import Question
 from carvegbm.parts.shipping import Shipped
 from carvegbm.spark.columns import Names, answer_schema, arranged, is_connect

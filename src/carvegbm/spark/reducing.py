@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from carvegbm import __version__
 from carvegbm.attackers.attacker import Attacker, require_attacker
+from carvegbm.data.names import listed
 from carvegbm.engines import EngineName
 from carvegbm.errors import CarveError
-from carvegbm.instances.columns import listed
 from carvegbm.parts.questions import Kinds, Measure
 from carvegbm.parts.shipping import check_version
 from carvegbm.radius import Curve, budgetless, check_budgets

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.data.frames import is_missing
+from carvegbm.data.names import column_names, feature_named
+from carvegbm.data.rows import ObjectTable
 from carvegbm.errors import CarveError, DataError, shown
-from carvegbm.instances.columns import column_names, feature_called
-from carvegbm.instances.frames import is_missing
-from carvegbm.instances.mixed import Mixed
 
 __all__ = ["AUTO", "Columns", "categorical_positions", "category_numbers", "known_categories"]
 
@@ -91,7 +91,7 @@ class Columns:
             unknown = -1.0 if position in self.categorical else np.nan
             codes = _codes(values, self.labels[position], unknown)
             X = _with_column(X, position, codes)
-        is_numbers = isinstance(X, Mixed) and not _encoded(X)
+        is_numbers = isinstance(X, ObjectTable) and not _encoded(X)
         return np.column_stack(X.values).astype(np.float64) if is_numbers else X
 
 
@@ -122,7 +122,7 @@ def categorical_positions(
     for feature in given:
         if isinstance(feature, str):
             try:
-                found.add(feature_called(feature, names))
+                found.add(feature_named(feature, names))
             except DataError as error:
                 raise CarveError(f"categorical_feature: {error}") from None
             continue
@@ -187,7 +187,7 @@ def _encoded(X: Any) -> list[tuple[int, str, Any]]:
 
 def _kinds(X: Any) -> list[str]:
     """The type of every column, in small letters."""
-    if isinstance(X, Mixed):
+    if isinstance(X, ObjectTable):
         return ["category" if values.dtype == object else "numbers" for values in X.values]
     if hasattr(X, "schema") and hasattr(X, "column_names"):  # pyarrow
         return [str(kind).lower() for kind in X.schema.types]
@@ -195,7 +195,7 @@ def _kinds(X: Any) -> list[str]:
 
 
 def _column(X: Any, position: int, names: Sequence[str]) -> Any:
-    if isinstance(X, Mixed):
+    if isinstance(X, ObjectTable):
         return X.column(position)
     if not hasattr(X, "iloc"):
         raise DataError(
@@ -238,10 +238,10 @@ def _codes(values: Sequence[Any], labels: Sequence[Label], unknown: float) -> Fl
 
 def _with_column(X: Any, position: int, values: Floats) -> Any:
     """The same frame with other values in one column."""
-    if isinstance(X, Mixed):
+    if isinstance(X, ObjectTable):
         columns = [*X.values]
         columns[position] = values
-        return Mixed(X.columns, tuple(columns))
+        return ObjectTable(X.columns, tuple(columns))
     copy = X.copy(deep=False)
     copy.isetitem(position, values)
     return copy

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.attackers.encoding import CoreEncoding
 from carvegbm.attackers.options import OPTIONS
+from carvegbm.data.rows import as_rows, first_where
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
-from carvegbm.instances.rows import as_rows, first_where, holds_masks
 from carvegbm.training.columns import Columns
 
 __all__ = [
@@ -135,7 +135,7 @@ def _reraise_for_objects(X: Any, error: Exception) -> None:
 
 def _unmasked(X: Any) -> Any:
     """Masked entries as what they are, missing values: scikit-learn would look under the mask."""
-    return as_rows(X) if holds_masks(X) else X
+    return X
 
 
 def _require_numbers(X: Any, where: str) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker, require_attacker
+from carvegbm.data.rows import check_threads
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
-from carvegbm.instances.rows import check_threads
 from carvegbm.progress import Progress
 from carvegbm.ranges import output_range
 from carvegbm.readers import load

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.data.frames import is_missing
+from carvegbm.data.names import listed
 from carvegbm.errors import DataError, shown
-from carvegbm.instances.columns import listed
-from carvegbm.instances.frames import is_missing
 from carvegbm.trees.sets import Label, plain, spelled
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from carvegbm.data.rows import coded_rows
+from carvegbm.data.sparse import as_csr, is_sparse
 from carvegbm.errors import DataError
-from carvegbm.instances.rows import coded_rows
-from carvegbm.instances.sparse import as_csr, is_sparse
 from carvegbm.trees.categories import in_codes
 from carvegbm.trees.compact import columns_of, first_bad_value
 from carvegbm.trees.labels import encoders_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.instances.sparse import (
+from carvegbm.data.sparse import (
     Csr,
     blocks,
     dense,

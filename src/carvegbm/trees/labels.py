@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.data.names import listed
 from carvegbm.errors import DataError
-from carvegbm.instances.columns import listed
 from carvegbm.trees.categories import BY_LABEL, codes_of_labels, in_numbers
 from carvegbm.trees.sets import plain, spelled
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.instances.columns import listed
-from carvegbm.instances.sparse import is_sparse
+from carvegbm.data.names import listed
+from carvegbm.data.sparse import is_sparse
 from carvegbm.trees.categories import in_states
 from carvegbm.trees.labels import has_names
 

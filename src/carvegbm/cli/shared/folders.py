@@ -18,8 +18,8 @@ from carvegbm.cli.shared import inputs, output
 from carvegbm.errors import CarveError, DataError
 
 if TYPE_CHECKING:
+    from carvegbm.data.table import FileSchema
     from carvegbm.ensemble import Ensemble
-    from carvegbm.instances.matching import Matching
     from carvegbm.parts.files import Part
     from carvegbm.parts.finished import Finished
     from carvegbm.parts.questions import Question
@@ -45,8 +45,8 @@ class Asked:
 
     def answers(self, ask: Callable[[Ensemble], Question]) -> Answers:
         """Ask about every file; `ask` makes the question for the model."""
+        from carvegbm.data.table import FileSchema, with_absent
         from carvegbm.engines.auto import turns
-        from carvegbm.instances.matching import Matching, with_absent
         from carvegbm.parts.writing import check_format
 
         if self.resume and self.out is None:
@@ -68,7 +68,7 @@ class Asked:
         files = _files(given, reading.label)
         ensemble = reading.load_model(self.model)
         absent = reading.absent or _absent(files, ensemble)
-        matching = Matching(
+        matching = FileSchema(
             with_absent(ensemble, absent), reading.label, reading.zero_based, reading.absent
         )
         question = ask(matching.ensemble)
@@ -114,14 +114,14 @@ class Asked:
                 raise
 
 
-def _warn(question: Question, matching: Matching, part: Part) -> None:
+def _warn(question: Question, matching: FileSchema, part: Part) -> None:
     """Give the warnings about rows that a query of one file gives, about the first rows."""
-    from carvegbm.instances.batches import batches
+    from carvegbm.data.files import read_batches
     from carvegbm.parts.files import batch_size
 
     problem = question.problem
     size = min(inputs.FIRST_ROWS, batch_size(problem.ensemble.n_features))
-    tables = batches(part.path, matching.way(part.path), size)
+    tables = read_batches(part.path, matching.read_options(part.path), size)
     with suppress(CarveError, OSError), closing(tables):  # the run itself says what is wrong
         for table in tables:
             X, _ = matching.rows(table, part.path)
@@ -134,7 +134,7 @@ class _Run:
     """Parts on their way to totals; `done` of them have arrived."""
 
     def __init__(
-        self, question: Question, matching: Matching, parts: list[Part], runner: Runner
+        self, question: Question, matching: FileSchema, parts: list[Part], runner: Runner
     ) -> None:
         self.question, self.matching, self.parts = question, matching, parts
         self.runner = runner
@@ -273,7 +273,7 @@ def _is_pattern(name: str) -> bool:
 
 def _files(given: Sequence[str], label: str | None) -> list[str]:
     """The files that DATA names, in its order; those of labels come with those of features."""
-    from carvegbm.instances.tabular import files_of
+    from carvegbm.data.files import files_of
 
     found: list[str] = []
     for name in given:
@@ -299,11 +299,10 @@ def _files(given: Sequence[str], label: str | None) -> list[str]:
 
 
 def _parts(
-    files: Sequence[str], folder: Path | None, form: Format, matching: Matching, rows: int | None
+    files: Sequence[str], folder: Path | None, form: Format, matching: FileSchema, rows: int | None
 ) -> list[Part]:
     """A part per file, up to so many rows in all."""
-    from carvegbm.instances.batches import length
-    from carvegbm.instances.tabular import files_of
+    from carvegbm.data.files import count_rows, files_of
     from carvegbm.parts.files import Part
 
     read = {os.path.realpath(file) for name in files for file in files_of(name, matching.label)}
@@ -313,7 +312,7 @@ def _parts(
             break
         some = None
         if rows is not None:
-            some = length(name, matching.way(name), rows)
+            some = count_rows(name, matching.read_options(name), rows)
             rows -= some
         target = None
         if folder is not None:
@@ -345,36 +344,29 @@ def _stem(name: str) -> str:
 
 def _absent(files: Sequence[str], ensemble: Ensemble) -> Any:
     """What the files leave out: nothing but zeros in a text, in matrices what the model says."""
-    from carvegbm.instances.arrays import is_matrix
-    from carvegbm.instances.tabular import Way, format_of, opened
+    from carvegbm.data.files import sparse_format
 
     if ensemble.absent == "zero":
         return "zero"
-    is_text = set()
-    for path in files:
-        name, _ = Way().to(path)
-        with opened(name) as file:
-            found = format_of(name, file)
-            if found == "libsvm" or (found == "npz" and is_matrix(file)):
-                is_text.add(found == "libsvm")
-    if len(is_text) == 2:
+    formats = {sparse_format(path) for path in files} - {None}
+    if len(formats) == 2:
         raise DataError(
             "LIBSVM text leaves out zeros, and matrices what this model takes for missing; give "
             "--absent, or run them into two folders"
         )
-    return "zero" if is_text == {True} else ensemble.absent
+    return "zero" if formats == {"libsvm"} else ensemble.absent
 
 
-def _rows_of(parts: Sequence[Part], matching: Matching) -> int | None:
+def _rows_of(parts: Sequence[Part], matching: FileSchema) -> int | None:
     """How many rows there are, if all files say so."""
-    from carvegbm.instances.batches import known_length
+    from carvegbm.data.files import known_length
 
     total = 0
     for part in parts:
         rows = part.rows
         if rows is None:
             try:
-                rows = known_length(part.path, matching.way(part.path))
+                rows = known_length(part.path, matching.read_options(part.path))
             except DataError:  # which is said when its turn comes
                 return None
         if rows is None:

@@ -16,9 +16,8 @@ from carvegbm.keeping.files import RESULTS, check_apart, check_output
 
 if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker
+    from carvegbm.data.table import Absent, Table
     from carvegbm.ensemble import Ensemble
-    from carvegbm.instances.matching import Absent
-    from carvegbm.instances.table import Table
 
 SAMPLE = "sample"
 """Given as MODEL or DATA: the model or the data that ship with the package."""
@@ -79,15 +78,15 @@ def load_inputs(
 
     Warns if one of the attackers has one budget for columns of very different ranges.
     """
-    from carvegbm.instances.matching import Matching
-    from carvegbm.instances.tabular import load_table
+    from carvegbm.data.files import load_table
+    from carvegbm.data.table import FileSchema
 
     if data is None and model != SAMPLE:
         raise DataError("DATA is missing; give a file with instances and labels after MODEL")
     ensemble = reading.load_model(model)
     path = str(data_path(data))
-    matching = Matching(ensemble, reading.label, reading.zero_based, reading.absent)
-    table = load_table(path, **vars(matching.way(path)))
+    matching = FileSchema(ensemble, reading.label, reading.zero_based, reading.absent)
+    table = load_table(path, **vars(matching.read_options(path)))
     matching = replace(matching, ensemble=_as_read(ensemble, table, reading.absent))
     if reading.rows is not None:
         table = table.head(reading.rows)
@@ -110,8 +109,8 @@ def warn_if_unscaled(ensemble: Ensemble, X: Any, against: Sequence[Attacker]) ->
 
 def _as_read(ensemble: Ensemble, table: Table, asked: Absent | None) -> Ensemble:
     """The model that takes what X leaves out for what it is."""
-    from carvegbm.instances.matching import with_absent
-    from carvegbm.instances.sparse import is_sparse
+    from carvegbm.data.sparse import is_sparse
+    from carvegbm.data.table import with_absent
 
     if not is_sparse(table.X):
         return ensemble
@@ -127,7 +126,7 @@ def files_read(
     attacking: Attacking | None = None,
 ) -> dict[str, str]:
     """The files that these arguments name, by what a user calls them."""
-    from carvegbm.instances.tabular import files_of
+    from carvegbm.data.files import files_of
 
     found = {}
     if model is not None:  # the commands that know the word sample

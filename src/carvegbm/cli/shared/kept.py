@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.data.sparse import is_sparse
 from carvegbm.engines import Decisions, Settings, Task
 from carvegbm.engines.decisions import ENGINES, Indices
 from carvegbm.errors import CarveError
-from carvegbm.instances.sparse import is_sparse
 from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.problem import Problem, Rows
 from carvegbm.statuses import STATUSES

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 
+from carvegbm.data.rows import check_threads
 from carvegbm.engines.decisions import ENGINES, Decisions
 from carvegbm.engines.milp.parallel import in_parallel
 from carvegbm.engines.milp.point import Scene
@@ -13,7 +14,6 @@ from carvegbm.engines.milp.reach import ProgramTooLarge
 from carvegbm.engines.milp.solving import Finding, decide
 from carvegbm.engines.milp.worker import Solver
 from carvegbm.engines.task import Listen, Seconds, Task
-from carvegbm.instances.rows import check_threads
 from carvegbm.problem import Rows
 from carvegbm.statuses import STATUSES
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carvegbm.data.files import load_table
 from carvegbm.errors import DataError
-from carvegbm.instances.tabular import load_table
 from plain_trees import refused
 
 X = np.array([[0.5, 1.0, -2.0], [math.nan, 2.5, 1e-300]])

@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 import carvegbm as cg
-from carvegbm.instances.tabular import files_of, load_table
+from carvegbm.data.files import files_of, load_table
 from plain_trees import ensemble, refused, stump
 
 X = sparse.csr_matrix(np.array([[0.5, 0, 0, -2], [0, 0, 1e-300, 0], [0, 0, 0, 0]]))

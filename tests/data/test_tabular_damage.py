@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from carvegbm.data.files import load_table
 from carvegbm.errors import DataError
-from carvegbm.instances.tabular import load_table
 
 X = np.random.default_rng(0).random((30, 4))
 y = np.arange(30) % 2

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import carvegbm as cg
-from carvegbm.instances.rows import as_rows, first_where
+from carvegbm.data.rows import as_rows, first_where
 from plain_trees import ensemble, refused, stump
 
 MODEL = ensemble(stump(0, 0.5), stump(1, 0.5, missing="left"), n_features=2)

