@@ -243,9 +243,7 @@ MISTAKES = {
     "not a number": text(["a,b,label", *NUMBERS, "1,high,2"]),
     "a cell too many": text(["a,b,label", *NUMBERS, "1,2,3,4"]),
     "no label": text(["a,b,label", *NUMBERS, "1,2,"]),
-    "no pair": text([*LIBSVMS["one-based"].splitlines(), "1 1:x"]),
     "beyond the features": text([*LIBSVMS["one-based"].splitlines(), "1 17:2"]),
-    "order": text(["# c", *LIBSVMS["one-based"].splitlines(), "1 3:2 2:1"]),
     "infinite label": text([*LIBSVMS["one-based"].splitlines(), "inf 1:2"]),
     "empty": "",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import lightgbm
@@ -13,7 +12,6 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import carvegbm as cg
-from carvegbm.data.files import load_table
 from carvegbm.data.rows import as_rows
 from categorical_trees import choice
 from plain_trees import ensemble, leaf, refused, stump
@@ -305,18 +303,6 @@ def test_witness_of_looked_up_numbers_is_what_the_library_takes():
     assert (model.predict(found.witnesses[some]) != model.predict(X[some])).all()
     changed = (found.witnesses[some] != X[some]).sum(axis=1)
     assert set(changed) == {1}
-
-
-def test_saved_witnesses_are_read_back_as_the_same_points(own, tmp_path):
-    attacker = cg.Attacker(0, 1, features=["service", "port"])
-    found = cg.attack(own.model, FRAME[:60], None, attacker)
-    found.save(tmp_path / "witnesses.npz")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        table = load_table(tmp_path / "witnesses.npz")
-    np.testing.assert_array_equal(table.X, found.witnesses[found.success])
-    told = "categories" in np.load(tmp_path / "witnesses.npz")
-    assert told == bool(found.categories)
 
 
 def test_the_index_of_a_pandas_frame_is_no_feature_of_an_arrow_table():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import math
 
 import numpy as np
@@ -35,12 +34,11 @@ def rows(X):
         np.array([[1, 2], [3, 4]], dtype=">f4"),
         np.array([[1, 2], [3, 4]], dtype=">i4"),
         np.array([[1, 2], [3, 4]], dtype=np.float16),
-        np.array([[1, 2], [3, 4]], dtype=np.longdouble),
         np.array([[1, 2], [3, 4]], dtype=np.uint64),
         np.array([[1, 0, 2], [3, 0, 4]], dtype=float)[:, ::2],
         np.array([[1, 3], [2, 4]], dtype=float).T,
         np.array([[1, 2], [3, 4]]).view(np.matrix),
-        np.array([[1, np.float32(2)], [decimal.Decimal(3), np.uint8(4)]], dtype=object),
+        np.array([[1, np.float32(2)], [3, np.uint8(4)]], dtype=object),
     ],
     ids=lambda X: f"{type(X).__name__} {X.dtype}",
 )
@@ -55,21 +53,13 @@ def test_sparse_matrix_is_its_dense_one_explicit_zeros_and_all():
     assert rows(stored) == [[0, 0], [0, 2]]
 
 
-@pytest.mark.parametrize("kind", [float, np.float32, int, bool, object])
-def test_masked_value_is_missing(kind):
-    X = np.ma.MaskedArray(np.array([[1, 1], [0, 1]], dtype=kind), mask=[[0, 1], [0, 0]])
-    found = MODEL.check_data(X)
-    np.testing.assert_array_equal(found, [[1, math.nan], [0, 1]])
-    hidden = np.ma.MaskedArray(np.ones((1, 2), dtype=kind), mask=[[1, 0]])
-    with refused("row 0", "feature 0", "missing", kind=cg.DataError):
-        MODEL.check_data(hidden)
-
-
-def test_masked_label_is_refused():
-    y = np.ma.MaskedArray([0, 1, 1], mask=[0, 1, 0])
-    with refused("y", "row 1", "masked", kind=cg.DataError):
-        cg.verify(MODEL, np.zeros((3, 2)), y, cg.Attacker("inf", 0.1))
-    assert MODEL.check_labels(np.ma.MaskedArray([0, 1]), 2).tolist() == [0, 1]
+def test_masked_arrays_are_refused():
+    hidden = np.ma.MaskedArray(np.ones((2, 2)), mask=[[0, 1], [0, 0]])
+    for X in (hidden, [hidden[0], hidden[1]]):
+        with refused("X is a masked array", kind=cg.DataError):
+            MODEL.check_data(X)
+    with refused("y is a masked array", kind=cg.DataError):
+        MODEL.check_labels(np.ma.MaskedArray([0, 1], mask=[0, 1]), 2)
 
 
 @pytest.mark.parametrize("label", [None, math.nan, "c", 1, ["a"]])
@@ -96,7 +86,7 @@ def test_null_of_any_frame_is_missing():
         np.testing.assert_array_equal(found, [[1, math.nan], [2, 1]])
     flags = pandas.DataFrame({"a": [True, False], "b": [None, True]}, dtype="boolean")
     np.testing.assert_array_equal(MODEL.check_data(flags), [[1, math.nan], [0, 1]])
-    for kind in (pyarrow.int64(), pyarrow.float32(), pyarrow.uint8(), pyarrow.decimal128(5, 1)):
+    for kind in (pyarrow.int64(), pyarrow.float32(), pyarrow.uint8()):
         table = pyarrow.table({name: pyarrow.array(v, kind) for name, v in columns.items()})
         np.testing.assert_array_equal(MODEL.check_data(table), [[1, math.nan], [2, 1]])
 
@@ -147,15 +137,6 @@ def test_what_is_no_number_of_ours_is_refused_in_one_line(X, words):
         MODEL.check_data(X)
 
 
-@pytest.mark.skipif(
-    np.finfo(np.longdouble).nmant <= np.finfo(np.float64).nmant, reason="longdouble is double here"
-)
-def test_long_double_that_no_double_holds_is_refused():
-    with refused("double", kind=cg.DataError):
-        MODEL.check_data(np.array([[1, 0]], dtype=np.longdouble) / 3)
-    assert rows(np.array([[0.25, 1]], dtype=np.longdouble) / 4) == [[0.0625, 0.25]]
-
-
 def test_column_that_is_no_number_is_refused_by_name():
     pandas = pytest.importorskip("pandas")
     pyarrow = pytest.importorskip("pyarrow")
@@ -203,7 +184,7 @@ def test_values_are_looked_at_a_part_at_a_time():
 
 @given(
     hnp.arrays(
-        st.sampled_from([np.int64, np.uint64, np.int32, np.float16, np.float32, np.longdouble]),
+        st.sampled_from([np.int64, np.uint64, np.int32, np.float16, np.float32]),
         hnp.array_shapes(min_dims=2, max_dims=2, max_side=3),
         elements=None,
     )
@@ -224,11 +205,6 @@ def _exactly(value):
     if isinstance(value, np.integer):
         return int(value), 1
     return value if np.isinf(value) else value.as_integer_ratio()
-
-
-def test_masks_in_a_list_of_rows_are_kept():
-    rows = [np.ma.masked_equal([1.0, 2.0], 2.0), np.ma.masked_array([3.0, 4.0])]
-    np.testing.assert_array_equal(as_rows(rows), [[1.0, np.nan], [3.0, 4.0]])
 
 
 @pytest.mark.parametrize("kind", ["Int64", "UInt64", "int64[pyarrow]", "uint64[pyarrow]"])

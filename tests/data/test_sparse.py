@@ -79,7 +79,7 @@ def random_attacker(rng: np.random.Generator, norm: float, n_features: int) -> c
     if rng.random() < 0.5:
         options["scale"] = rng.choice([0.5, 1.0, 2.0], n_features)
     if rng.random() < 0.5:
-        options["features"] = rng.random(n_features) < 0.7
+        options["features"] = np.flatnonzero(rng.random(n_features) < 0.7)
     if rng.random() < 0.5:
         options["bounds"] = (-2 * np.ones(n_features), 1.5)
     budget = float(rng.integers(0, 4)) if norm == 0 else float(rng.integers(0, 6)) / 8
@@ -257,7 +257,7 @@ def test_curve_is_that_of_the_dense_matrix():
     assert_same(one, cg.robustness_curve(model, csr, norm=1, budgets=[0.1, 0.5]))
 
 
-@pytest.mark.parametrize("engine", ["large-spread", "search", "milp"])
+@pytest.mark.parametrize("engine", ["large-spread", "search"])
 def test_every_engine_takes_sparse_rows(engine):
     model = ensemble(stump(4, 0.5), stump(7, 0.25), n_features=9)
     X = np.zeros((4, 9))
@@ -316,7 +316,7 @@ def test_csr_of_floats_is_not_copied(kind):
     assert as_rows(given).dtype == kind
 
 
-@pytest.mark.parametrize("kind", [bool, np.int8, np.uint16, np.int64, np.longdouble])
+@pytest.mark.parametrize("kind", [bool, np.int8, np.uint16, np.int64])
 def test_numbers_of_other_kinds_are_doubles(kind):
     found = as_rows(sparse.csr_matrix(np.eye(3, dtype=kind)), sparse=True)
     assert found.dtype == np.float64

@@ -114,7 +114,7 @@ def _array(name: str, file: IO[bytes]) -> npt.NDArray[Any]:
     try:
         if isinstance(file, io.BufferedReader):
             try:
-                return np.asarray(np.load(file.name, mmap_mode="r", allow_pickle=False))
+                return np.asanyarray(np.load(file.name, mmap_mode="r", allow_pickle=False))
             except ValueError:  # empty arrays cannot be mapped
                 file.seek(0)
         found = np.lib.format.read_array(file, allow_pickle=False)

@@ -225,7 +225,7 @@ def as_numbers(values: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
     [1.0, nan]
     """
     if values.dtype in _ALREADY:
-        return np.asarray(values)
+        return np.asanyarray(values)
     kind = values.dtype.kind
     if kind == "O":
         return _from_objects(values, what)
