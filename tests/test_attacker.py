@@ -406,7 +406,7 @@ def test_attacker_is_the_same_however_its_limits_are_given_and_at_every_look(fea
     assert other == plain
     for _ in range(2):
         np.testing.assert_equal(vars(other.limits(MODEL)), vars(plain.limits(MODEL)))
-    for engine in ("auto", "search", "milp"):
+    for engine in ("auto", "search"):
         ask = {"engine": engine, "threads": 1}
         found = cg.verify(MODEL, [[0.4, 0.4]], [1], other, **ask).status
         assert found.tolist() == cg.verify(MODEL, [[0.4, 0.4]], [1], plain, **ask).status.tolist()
@@ -414,12 +414,12 @@ def test_attacker_is_the_same_however_its_limits_are_given_and_at_every_look(fea
 
 def test_features_from_an_iterator_are_not_used_up():
     tried = []
-    for engine in ("auto", "large-spread", "search", "milp"):
+    for engine in ("auto", "large-spread", "search"):
         attacker = cg.Attacker("inf", 0.2, features=map(int, [0]))
         tried += cg.verify(MODEL, [[0.4, 0.6]], [1], attacker, engine=engine).status.tolist()
     assert tried == ["robust"] * 4  # feature 0 alone only helps
     attacker = cg.Attacker("inf", 0.2, features=(f for f in ["age", "height"]))
-    for engine in ("auto", "large-spread", "search", "milp"):
+    for engine in ("auto", "large-spread", "search"):
         assert cg.verify(MODEL, [[0.6, 0.6]], [1], attacker, engine=engine).status[0] == "fragile"
     found = cg.radius(MODEL, [[0.75, 0.75]], [1], norm="inf", features=iter([0, 1]))
     assert found.radius.tolist() == [0.25]

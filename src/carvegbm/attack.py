@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
-from carvegbm.engines.blocks import end_at_zero, witnesses_of
+from carvegbm.engines.sparse import end_at_zero, witnesses_of
 from carvegbm.errors import CarveError
 from carvegbm.instances.sparse import NUMBERS_AT_ONCE, Csr, csr_parts, is_sparse
 from carvegbm.keeping.files import RESULTS, check_output, replacing

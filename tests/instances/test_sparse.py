@@ -257,7 +257,7 @@ def test_curve_is_that_of_the_dense_matrix():
     assert_same(one, cg.robustness_curve(model, csr, norm=1, budgets=[0.1, 0.5]))
 
 
-@pytest.mark.parametrize("engine", ["large-spread", "search", "milp"])
+@pytest.mark.parametrize("engine", ["large-spread", "search"])
 def test_every_engine_takes_sparse_rows(engine):
     model = ensemble(stump(4, 0.5), stump(7, 0.25), n_features=9)
     X = np.zeros((4, 9))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.engines.decisions import ENGINES
+from carvegbm.engines import ENGINES
 from carvegbm.instances.rows import check_threads
 from carvegbm.keeping.files import replacing
 from carvegbm.progress import Progress, progress_bar

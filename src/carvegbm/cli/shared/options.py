@@ -222,7 +222,7 @@ OnViolation = Annotated[
     ),
 ]
 Engine = Annotated[
-    Literal["auto", "large-spread", "search", "milp"],
+    Literal["auto", "large-spread", "search"],
     typer.Option(help="Who decides; auto takes the fastest that can."),
 ]
 Timeout = Annotated[
