@@ -109,7 +109,7 @@ Classes = Annotated[
 NFeatures = Annotated[
     int | None,
     typer.Option(
-        metavar="N", parser=_count, help="Number of features, for an XGBoost dump, which lacks it."
+        metavar="N", parser=_count, help="Number of features, for an ONNX model that lacks it."
     ),
 ]
 Trees = Annotated[
