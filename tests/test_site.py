@@ -22,10 +22,7 @@ from carvegbm.cli.app import app
 from conftest import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
-PACKAGES = {"carvegbm": None, "carvegbm.datasets": None} | {
-    "carvegbm.dask": "dask",
-    "carvegbm.spark": "pyspark",
-}
+PACKAGES = {"carvegbm": None, "carvegbm.dask": "dask", "carvegbm.spark": "pyspark"}
 """What is public, and what it takes to import it."""
 
 

@@ -24,7 +24,7 @@ from carvegbm_experiments.compute.verdicts import Judge, in_blocks
 from carvegbm_experiments.plan.cell import Cell
 
 if TYPE_CHECKING:
-    from carvegbm.datasets import Split
+    from carvegbm_experiments.datasets import Split
 
 __all__ = ["compute"]
 
