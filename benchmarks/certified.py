@@ -29,8 +29,8 @@ import numpy.typing as npt
 from sklearn.model_selection import train_test_split
 
 import carvegbm as cg
-from carvegbm import datasets
 from carvegbm.training.report import Trial
+from carvegbm_experiments import datasets
 
 Matrix = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]

@@ -36,8 +36,7 @@ import numpy.typing as npt
 
 import carvegbm as cg
 from carvegbm import _core
-from carvegbm.datasets.cache import cache_folder
-from carvegbm.datasets.idx import read_idx
+from carvegbm_experiments.datasets import read_idx
 
 Matrix = npt.NDArray[Any]
 
@@ -117,11 +116,13 @@ def main() -> None:
     parser.add_argument("--limit", type=float, help="seconds per instance, for all settings")
     parser.add_argument("--rows", type=int, help="rows per setting at most")
     parser.add_argument("--threads", type=int, default=2, help="for training only")
-    parser.add_argument("--cache", type=Path, help="trained models; default: in the user's cache")
+    parser.add_argument(
+        "--cache", type=Path, default=Path(".cache/frontier"), help="trained models"
+    )
     parser.add_argument("--results", type=Path, help="finished settings; default: in --cache")
     options = parser.parse_args()
     names = chosen(options.only)
-    cache = options.cache or cache_folder() / "frontier"
+    cache = options.cache
     cache.mkdir(parents=True, exist_ok=True)
     results = options.results or cache / "results.jsonl"
     done, build = finished(results), build_of_package()
@@ -332,7 +333,7 @@ def images(folder: Path, part: str, what: str) -> Matrix:
     path = folder / f"{part}-{what}-idx{dimensions}-ubyte.gz"
     if not path.exists():
         raise cg.CarveError(f"no {path}: point --data to the folder that holds {folder.name}/")
-    values = read_idx(path, dimensions)
+    values = read_idx(path)
     return values.reshape(len(values), -1) if what == "images" else values.astype(int)
 
 

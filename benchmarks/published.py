@@ -4,7 +4,8 @@
 
 XGBoost forests and robust boosted models that came with published attack and verification papers,
 on the test rows that came with them; two budgets for each of the norms inf, 1 and 0, one thread.
-milp decides the first `--milp-rows` rows as well; where both decide, they must agree.
+The plain mixed-integer program of carvegbm_experiments (milp) decides the first `--milp-rows` rows
+as well; where both decide, they must agree.
 
 Then the exact norm inf radii of 5,000 test rows of cod-rna on three models of "Cost-aware robust
 tree ensembles for security applications" (Chen et al., USENIX Security 2021). Its authors measure
@@ -25,6 +26,8 @@ import numpy as np
 
 import carvegbm as cg
 from carvegbm.data.files import load_table
+from carvegbm_experiments import milp
+from carvegbm_experiments.old_formats import load
 
 FORESTS, ROBUST = "chong-z_tree-ensemble-attack", "chenhongge_treeVerification"
 HIGGS = "data_HIGGS_s.test0.gz"
@@ -83,7 +86,7 @@ def verdicts(options: argparse.Namespace) -> None:
         if not rows_path.exists():
             rows_path = options.data / FORESTS / rows_file
         table = load_table(found(rows_path), zero_based=True)
-        model = cg.load(found(options.data / folder / model_file), n_features=table.X.shape[1])
+        model = load(found(options.data / folder / model_file), n_features=table.X.shape[1])
         X, y = table.X[: options.rows], table.y[: options.rows]
         for norm, budgets in BUDGETS.items():
             for budget in budgets:
@@ -103,12 +106,13 @@ def line(
         model, X, y, attacker, engine="search", timeout=options.timeout, threads=1, progress=False
     )
     counts = result.counts
-    milp = second_opinion(model, X, y, attacker, result.status, options)
+    second = second_opinion(model, X, y, attacker, result.status, options)
     return (
         f"{name:<21} {model.n_trees:>5} {model.n_leaves:>6} {attacker.norm:>4} "
         f"{attacker.budget:>6g} {counts['robust']:>6} {counts['fragile']:>7} "
         f"{counts['vulnerable'] + counts['broken']:>5} {counts['unknown']:>7} "
-        f"{1e3 * np.median(result.seconds):>6.2f} ms {1e3 * result.seconds.max():>6.0f} ms   {milp}"
+        f"{1e3 * np.median(result.seconds):>6.2f} ms {1e3 * result.seconds.max():>6.0f} ms   "
+        f"{second}"
     )
 
 
@@ -124,16 +128,7 @@ def second_opinion(
     n = min(options.milp_rows, len(X))
     if n == 0:
         return "-"
-    second = cg.verify(
-        model,
-        X[:n],
-        y[:n],
-        attacker,
-        engine="milp",
-        timeout=options.timeout,
-        threads=1,
-        progress=False,
-    )
+    second = milp.verify(model, X[:n], y[:n], attacker, timeout=options.timeout)
     both = (status[:n] != "unknown") & (second.status != "unknown")
     differ = int(np.sum(both & (status[:n] != second.status)))
     return f"{int(both.sum())} of {n} decided, {differ} disagree, {np.median(second.seconds):.2f} s"
@@ -149,7 +144,7 @@ def radii(options: argparse.Namespace) -> None:
         f"{'unknown':>7} {'mean':>8} {'median':>8} {'seconds':>7}   milp"
     )
     for name, file in RADII.items():
-        model = cg.load(found(options.data / COST_AWARE / file))
+        model = load(found(options.data / COST_AWARE / file))
         started = time.perf_counter()
         radius = cg.radius(
             model,
@@ -181,16 +176,8 @@ def confirmed(
     for row in rows:
         at = float(radius.radius[row])
         for budget, expected in ((at, "fragile"), (float(np.nextafter(at, 0)), "robust")):
-            second = cg.verify(
-                model,
-                X[[row]],
-                y[[row]],
-                cg.Attacker("inf", budget),
-                engine="milp",
-                timeout=options.timeout,
-                threads=1,
-                progress=False,
-            )
+            attacker = cg.Attacker("inf", budget)
+            second = milp.verify(model, X[[row]], y[[row]], attacker, timeout=options.timeout)
             agree += second.status[0] == expected
             differ += second.status[0] not in (expected, "unknown")
     return f"{agree} of {2 * len(rows)} verdicts agree, {differ} disagree"

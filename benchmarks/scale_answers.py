@@ -19,7 +19,7 @@ import lightgbm
 import numpy as np
 
 import carvegbm as cg
-from carvegbm import datasets
+from carvegbm_experiments import datasets
 from scale_setup import (
     BUDGET,
     NAMES,

@@ -1,6 +1,7 @@
 """The search engine on plain models: verdicts and times, and Veritas on the same rows.
 
     python benchmarks/search.py [--only fm-300x64] [--norms inf,1] [--rows 100] [--veritas]
+                                [--milp-rows 10]
 
 Plain LightGBM models (not large-spread) on Fashion-MNIST 0 vs 3 and four tabular sets, min-max
 scaled; the first `--rows` test rows, one thread, `--timeout` seconds per instance. Models are kept
@@ -8,6 +9,7 @@ in `--models` and lines in `--output`, so that an interrupted run can be taken u
 
 Veritas (`pip install dtai-veritas`) is measured for norm inf in the same run. It keeps thresholds
 as float32: where it says that no attack exists and ours is validated exactly, that is its error.
+The plain mixed-integer program of carvegbm_experiments decides the first `--milp-rows` rows.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import numpy.typing as npt
 
 import carvegbm as cg
 from carvegbm.statuses import STATUSES
+from carvegbm_experiments import milp
 from verify import load_data
 
 Matrix = npt.NDArray[np.float64]
@@ -54,6 +57,7 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=10.0, help="seconds per instance")
     parser.add_argument("--exact", action="store_true", help="find the worst margin as well")
     parser.add_argument("--veritas", action="store_true", help="measure Veritas as well (inf)")
+    parser.add_argument("--milp-rows", type=int, default=0)
     parser.add_argument("--models", type=Path, default=Path(".cache/search"), help="model folder")
     parser.add_argument("--output", type=Path, help="keep results here, and skip those it has")
     parser.add_argument("--train-only", action="store_true")
@@ -85,7 +89,7 @@ def main() -> None:
 def measure(
     booster: lightgbm.Booster, X: Matrix, y: Matrix, norm: Any, budget: float, options: Any
 ) -> list[dict[str, Any]]:
-    """Verdicts and seconds of the search, and of Veritas where asked for."""
+    """Verdicts and seconds of the search, and of Veritas and the program where asked for."""
     found = cg.verify(
         booster,
         X,
@@ -109,6 +113,15 @@ def measure(
         )
         wrong = [status for status in statuses if status in ("vulnerable", "broken")]
         lines.append(_line("veritas", [*theirs, *wrong], their_seconds, errors))
+    if n := options.milp_rows:
+        program = milp.verify(
+            booster, X[:n], y[:n], cg.Attacker(norm, budget), timeout=options.timeout
+        )
+        errors = sum(
+            "unknown" not in (one, other) and one != other
+            for one, other in zip(program.status.tolist(), statuses[:n], strict=True)
+        )
+        lines.append(_line("milp", program.status.tolist(), program.seconds.tolist(), errors))
     return lines
 
 

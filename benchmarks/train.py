@@ -30,13 +30,13 @@ import numpy as np
 import numpy.typing as npt
 
 import carvegbm as cg
-from carvegbm import datasets
 from carvegbm.training.binning import quantile_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule, OpenThresholds
 from carvegbm.training.large_spread.lightgbm_c import BinLayout, CodeTable
 from carvegbm.training.large_spread.rounds import start_rounds
 from carvegbm.training.tuning import tune
+from carvegbm_experiments import datasets
 
 Matrix = npt.NDArray[np.float64]
 LEAVES = (16, 32, 128)

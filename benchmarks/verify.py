@@ -26,7 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 import carvegbm as cg
-from carvegbm import LargeSpreadClassifier, datasets
+from carvegbm import LargeSpreadClassifier
+from carvegbm_experiments import datasets
 
 Matrix = npt.NDArray[np.float64]
 SETTINGS = [

@@ -174,7 +174,7 @@ def test_members_closed_to_every_row_leave_other_features_open(closed, norm):
     x[0, [2, 70]] = 1
     upper[0, closed] = 0
     attacker = cg.Attacker(norm, 1, one_hot=[range(70)], bounds=(lower, upper))
-    for engine in ("search", "large-spread", "milp"):
+    for engine in ("search", "large-spread"):
         found = cg.attack(model, x, [1], attacker, engine=engine)
         assert found.success.tolist() == [True]
         assert found.witnesses[0, 70] == 0

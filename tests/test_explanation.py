@@ -528,8 +528,6 @@ def test_what_other_functions_refuse_is_refused():
         cg.explain(BOTH, [[1, 1], [0, 0], [1, math.inf]], Y, row=0, norm=1)
     with refused("regression", "output_range"):
         cg.explain(ensemble(leaf(1.0), task="regression"), [0.0], norm=1)
-    with refused("milp"):
-        cg.explain(BOTH, X, Y, row=0, norm=1, engine="milp")
 
 
 # ── the text ─────────────────────────────────────────────────────────────────────────────────

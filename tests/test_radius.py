@@ -147,11 +147,6 @@ def test_bounds_hold_the_truth_when_time_runs_out(norm):
         assert radii.lower[0] <= truth <= radii.upper[0]
 
 
-def test_milp_does_not_measure_radii():
-    with refused("'milp'", "radii", "search"):
-        cg.radius(APART, [[0.0, 0.0, 0.0]], [0], norm=1, engine="milp")
-
-
 @pytest.mark.parametrize("budget", [-1, math.nan, "much"])
 def test_largest_budget_wanted_must_be_a_budget(budget):
     with refused("budget"):

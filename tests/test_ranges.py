@@ -143,11 +143,9 @@ def test_range_is_not_known_where_the_condition_fails_for_the_instance():
         cg.output_range(TWICE, [[0.1]], ATTACKER, engine="large-spread")
 
 
-def test_range_needs_one_output_and_an_engine_that_measures():
+def test_range_needs_one_output():
     with refused("one output", "3", "verify"):
         cg.output_range(ensemble(leaf([1, 2, 3])), [[0.0]], ATTACKER)
-    with refused("'milp'", "ranges", "search"):
-        cg.output_range(STUMP, [[0.0]], ATTACKER, engine="milp")
 
 
 # ── the properties ───────────────────────────────────────────────────────────────────────────

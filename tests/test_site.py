@@ -22,10 +22,7 @@ from carvegbm.cli.app import app
 from conftest import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
-PACKAGES = {"carvegbm": None, "carvegbm.datasets": None} | {
-    "carvegbm.dask": "dask",
-    "carvegbm.spark": "pyspark",
-}
+PACKAGES = {"carvegbm": None, "carvegbm.dask": "dask", "carvegbm.spark": "pyspark"}
 """What is public, and what it takes to import it."""
 
 
@@ -98,7 +95,7 @@ def test_every_command_has_a_page_with_all_that_it_takes() -> None:
                 assert all(re.search(rf"`\[?{word}\b", pages[name]) for word in shown), shown
         assert command.epilog is None or "## Example" in pages[name]
     assert "Default: `10`." in pages["verify"]
-    assert "`--engine auto|large-spread|search|milp`" in pages["verify"]
+    assert "`--engine auto|large-spread|search`" in pages["verify"]
 
 
 def test_formulas_become_mathml_and_what_is_wrong_is_told() -> None:

@@ -32,10 +32,17 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(REPOSITORY / "tests")]
 
 # ruff: noqa: E402 - these modules are found by the line above
+import lightgbm
+import numpy as np
+from sklearn.datasets import make_classification
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+
 import answers
+import carvegbm as cg
 import engine_answers
 import interrupted_runs
 from answers import ANSWERS
+from carvegbm_experiments import milp
 from fuzzing import FORMATS, OUTCOMES, SLOW
 from generators import MIX, make_case
 from kinds import LIMITS, NORMS, make_kind
@@ -303,6 +310,54 @@ def check_proofs(given: argparse.Namespace) -> bool:
     return is_fine
 
 
+def check_milp(given: argparse.Namespace) -> bool:
+    """Compare the search with the MILP baseline on trained models of real sizes."""
+    counts: Counter[str] = Counter()
+    for seed in seeds_of(given):
+        model, X, y, attacker = trained_case(seed)
+        found = cg.verify(model, X, y, attacker, engine="search", timeout=30, progress=False)
+        second = milp.verify(model, X, y, attacker, timeout=30)
+        for row, (status, other) in enumerate(zip(found.status, second.status, strict=True)):
+            differ = "unknown" not in (status, other) and status != other
+            counts["disagreement" if differ else f"{status}, milp: {other}"] += 1
+            if differ:
+                print(f"seed {seed}, row {row}, {attacker}: {status}, milp: {other}", flush=True)
+    print(f"milp: {counts.total()} rows: {dict(counts)}", flush=True)
+    return counts["disagreement"] == 0
+
+
+def trained_case(seed: int) -> tuple[Any, Any, Any, cg.Attacker]:
+    """A model of 20 to 300 trees, five rows with labels, of which one in four is wrong, and an
+    attacker with a random norm, budget and limits.
+    """
+    rng = np.random.default_rng(seed)
+    n_features, n_classes = int(rng.integers(5, 60)), int(rng.integers(2, 5))
+    X, y = make_classification(
+        1000, n_features, n_informative=5, n_classes=n_classes, flip_y=0.05, random_state=seed
+    )
+    X = ((X - X.min(axis=0)) / np.ptp(X, axis=0)).astype(np.float32).astype(np.float64)
+    if rng.random() < 0.5:
+        trees, leaves = int(rng.integers(20, 300)) // n_classes, int(rng.integers(4, 64))
+        model: Any = lightgbm.LGBMClassifier(
+            n_estimators=trees, num_leaves=leaves, verbose=-1, n_jobs=1, random_state=seed
+        )
+    else:
+        forest = (RandomForestClassifier, ExtraTreesClassifier)[seed % 2]
+        model = forest(int(rng.integers(20, 60)), max_depth=12, random_state=seed)
+    model.fit(X[:-5], y[:-5])
+    labels = np.where(rng.random(5) < 0.25, (y[-5:] + 1) % n_classes, model.predict(X[-5:]))
+    norm = [0, 1, 2, "inf"][rng.integers(4)]
+    budget = {0: int(rng.integers(1, 3)), 1: 0.05, 2: 0.03, "inf": 0.01}[norm]
+    options: dict[str, Any] = {}
+    if rng.random() < 0.3:
+        options["features"] = rng.choice(n_features, n_features // 2 + 1, replace=False).tolist()
+    if rng.random() < 0.3:
+        options["scale"] = {0: (0, 2), 1: (0.5, 1), 2: 3.0}
+    if rng.random() < 0.3:
+        options["bounds"] = (0, 1)
+    return model, X[-5:], labels, cg.Attacker(norm, budget, **options)
+
+
 # ── libraries and interrupted runs ───────────────────────────────────────────────────────────
 
 
@@ -382,6 +437,7 @@ def main() -> int:
             command.add_argument("--limit", choices=limits, action="append")
         if name == "limits":
             command.add_argument("--brief", action="store_true", help="each engine once")
+    add("milp", check_milp, 100)
     add("libraries", check_libraries, 100).add_argument(
         "--family", choices=FAMILIES, action="append"
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-PACKAGES = ("carvegbm", "carvegbm.datasets", "carvegbm.dask", "carvegbm.spark")
+PACKAGES = ("carvegbm", "carvegbm.dask", "carvegbm.spark")
 """Whose `__all__` is public."""
 
 

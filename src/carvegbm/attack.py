@@ -13,7 +13,7 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.data.sparse import NUMBERS_AT_ONCE, Csr, csr_parts, is_sparse
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
-from carvegbm.engines.blocks import end_at_zero, witnesses_of
+from carvegbm.engines.sparse import end_at_zero, witnesses_of
 from carvegbm.errors import CarveError
 from carvegbm.keeping.files import RESULTS, check_output, replacing
 from carvegbm.problem import Problem, Rows

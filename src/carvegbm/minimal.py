@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from carvegbm.attackers.options import LARGEST_BUDGET
 from carvegbm.engines import Settings, Task, decide
-from carvegbm.engines.blocks import ZERO, within_zero
+from carvegbm.engines.sparse import ZERO, within_zero
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.radius import Radius

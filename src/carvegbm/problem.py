@@ -64,10 +64,6 @@ class Rows:
         """Whether they are CSR."""
         return is_sparse(self.X)
 
-    def bounds_of(self, row: int) -> Bounds | None:
-        """Of one row, where rows have bounds of their own."""
-        return None if self.bounds is None else (self.bounds[0][row], self.bounds[1][row])
-
     def take(self, which: npt.NDArray[np.int64]) -> Rows:
         """Some of the rows; not copied if they are all."""
         if len(which) == len(self):

@@ -14,8 +14,7 @@ import numpy as np
 from carvegbm.statuses import STATUSES
 
 if TYPE_CHECKING:
-    from carvegbm.engines import Decisions, Listen
-    from carvegbm.engines.decisions import Indices
+    from carvegbm.engines import Decisions, Indices, Listen
 
 __all__ = ["Bar", "Progress", "is_shown", "progress_bar", "showing"]
 

@@ -52,8 +52,8 @@ def output_range(
     """The lowest and the highest raw score the attacker can reach, per instance.
 
     For regression this is the range of outputs. Where time runs out, both ends are bounded from
-    outside, by what no attack exceeds, and from inside, by what an attack reaches. milp does not
-    measure ranges; the parameters are otherwise those of `verify`.
+    outside, by what no attack exceeds, and from inside, by what an attack reaches. The
+    parameters are those of `verify`.
 
     Examples
     --------

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker
-from carvegbm.engines.decisions import ENGINES
+from carvegbm.engines import ENGINES
 from carvegbm.errors import DataError
 from carvegbm.results import OfModel, describe_interval, plain_column
 from carvegbm.statuses import MEANINGS, STATUSES

@@ -59,9 +59,9 @@ def verify(
         Labels; the model's own classes. Without them the model's own answers are right, and the
         question is whether the attacker can change them.
     attacker : Attacker
-    engine : {"auto", "large-spread", "search", "milp"}
-        Who decides. "auto": the large-spread algorithms where the condition holds for the
-        instance, else search for a slice of the time limit, else milp for the rest.
+    engine : {"auto", "large-spread", "search"}
+        The engine that decides. "auto" runs the large-spread algorithms on instances for which
+        their condition holds, and the search on those that they leave undecided.
     timeout : float, default 10
         Seconds per instance; an instance not decided by then is "unknown".
     threads : int, optional
@@ -154,7 +154,7 @@ class Verification(Result):
     right: npt.NDArray[np.bool_]
     """Whether the model's decision on the unchanged instance is the label."""
     engine: npt.NDArray[np.str_]
-    """The engine that decided: "large-spread", "search" or "milp"; "" where none did."""
+    """The engine that decided: "large-spread" or "search"; "" where none did."""
     seconds: npt.NDArray[np.float64]
     """Time taken by all engines together."""
     attacker: Attacker = field(repr=False)

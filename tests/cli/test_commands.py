@@ -197,19 +197,6 @@ def test_bounds_and_scale_from_files(cli: Any, tmp_path: Path) -> None:
     assert json.loads(from_files[1])["status"] == json.loads(inline[1])["status"]
 
 
-def test_xgboost_dump_takes_its_width_and_classes_from_the_options(
-    cli: Any, tmp_path: Path
-) -> None:
-    leaves = [{"nodeid": 1, "leaf": -1.0}, {"nodeid": 2, "leaf": 1.0}]
-    split = {"nodeid": 0, "split": "f0", "split_condition": 0.5, "yes": 1, "no": 2, "missing": 1}
-    (tmp_path / "dump.json").write_text(json.dumps([split | {"children": leaves}]))
-    (tmp_path / "a.csv").write_text("0.1,9,0\n0.9,9,1\n")
-    arguments = ["verify", tmp_path / "dump.json", tmp_path / "a.csv", "--budget", "0.1"]
-    code, out, err = cli(*arguments, "--classes", "0,1", "--n-features", "2", "--json")
-    assert code == 0, err
-    assert json.loads(out)["status"] == ["robust", "robust"]
-
-
 def test_grid_of_no_decimals_is_a_grid(cli: Any, refuses: Any, model: str, data: str) -> None:
     arguments = ["verify", "sample", "--norm", "1", "--budget", "0.02"]
     code, out, err = cli(*arguments, "--json", "--grid", "0")

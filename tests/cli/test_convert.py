@@ -19,7 +19,7 @@ def model(sample_folder: Path) -> Path:
     return sample_folder / "sample_model.txt"
 
 
-@pytest.mark.parametrize("name", sorted(set(small_models.ALL) - {"XGBoost dump"}))
+@pytest.mark.parametrize("name", sorted(small_models.ALL))
 def test_model_of_any_format_is_the_same_after_conversion(
     cli: Any, tmp_path: Path, name: str
 ) -> None:
@@ -38,16 +38,6 @@ def test_converted_model_has_the_same_verdicts(cli: Any, tmp_path: Path) -> None
         json.loads(cli("verify", model, *options)[1]) for model in ("sample", tmp_path / "e.json")
     )
     assert first["status"] == second["status"]
-
-
-def test_classes_and_width_given_are_kept(cli: Any, tmp_path: Path) -> None:
-    (tmp_path / "dump").write_bytes(small_models.XGBOOST_DUMP)
-    options = ["--classes", "no,yes", "--n-features", "9", "--json"]
-    code, out, _ = cli("convert", tmp_path / "dump", tmp_path / "e.json", *options)
-    assert code == 0
-    assert json.loads(out)["trees"] == 1
-    kept = cg.load(tmp_path / "e.json")
-    assert (kept.classes.tolist(), kept.n_features) == (["no", "yes"], 9)
 
 
 def test_what_cannot_be_written_is_refused_before_the_model_is_read(

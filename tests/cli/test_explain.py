@@ -222,7 +222,6 @@ def test_other_bad_input_is_refused_in_one_line(refuses: Any, saved: Any, tmp_pa
     refuses(*ROW, "--norm", "-1", words=["norm must be"])
     refuses(*ROW, "--budget", "-1", words=["budget must be >= 0"])
     refuses(*ROW, "--features", "no_such", words=["no_such"])
-    refuses(*ROW, "--engine", "milp", words=["milp"])
     refuses(*ROW, "--show-trees", "-2", words=["--show-trees", "whole number"])
     refuses(*ROW, "--attacker", tmp_path / "gone.toml", words=["gone.toml"])
     given = saved(ensemble(leaf(1.0), task="regression"), "x,label\n0,1.5\n")

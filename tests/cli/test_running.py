@@ -36,10 +36,9 @@ def test_engine_option_names_who_decides(cli):
 
     auto = engines()
     assert set(auto["engine"]) == {"large-spread", "search"}
-    for engine in ("search", "milp"):
-        document = engines("--engine", engine)
-        assert set(document["engine"]) == {engine}
-        assert document["status"] == auto["status"]
+    document = engines("--engine", "search")
+    assert set(document["engine"]) == {"search"}
+    assert document["status"] == auto["status"]
     assert "decided by large-spread" in cli(*LONG)[1]
 
 
@@ -101,7 +100,6 @@ def test_bad_engines_and_time_limits_are_refused(refuses, command, options, word
 def test_options_of_another_engine_are_refused(refuses):
     refuses(*LONG, "--engine", "search", "--on-violation", "raise", words=["on_violation"])
     refuses(*LONG, "--engine", "search", "--grid", "2", words=["grid", "large-spread"])
-    refuses("radius", "sample", "--engine", "milp", words=["milp", "radii"])
 
 
 def test_progress_on_a_terminal_counts_the_verdicts(cli, monkeypatch):

@@ -12,15 +12,13 @@ import carvegbm as cg
 import oracle
 from asking import product_attacker
 from carvegbm.engines import Settings, Task, decide
-from carvegbm.engines.large_spread import LargeSpread
-from carvegbm.engines.search import Search
 from carvegbm.problem import Problem
 from crowded import crowded_case
 from generators import make_case
 from plain_trees import ensemble, hard, leaf, refused, split, stump
 
 NORMS = [0, 1, 2, 3, "inf"]
-ENGINES = ["auto", "search", "milp"]
+ENGINES = ["auto", "search"]
 
 APART = ensemble(stump(0, 0.5, -1.0, 2.0), stump(1, 0.5), n_features=2)
 # Near 0.5 in feature 0 one move crosses two trees.
@@ -45,9 +43,8 @@ def test_auto_searches_the_instances_for_which_the_condition_fails():
     assert result.status.tolist() == ["robust", "fragile", "robust", "robust"]
 
 
-@pytest.mark.parametrize("engine", ["search", "milp"])
-def test_engine_asked_for_decides_everything(engine):
-    assert cg.verify(APART, X, Y, attacker(), engine=engine).engine.tolist() == [engine] * 4
+def test_engine_asked_for_decides_everything():
+    assert cg.verify(APART, X, Y, attacker(), engine="search").engine.tolist() == ["search"] * 4
 
 
 def test_restricted_auto_leaves_the_rest_undecided():
@@ -59,7 +56,7 @@ def test_restricted_auto_leaves_the_rest_undecided():
 def test_budget_0_moves_nothing_whether_the_ensemble_is_large_spread_or_not():
     for norm in NORMS:
         nobody = cg.Attacker(norm, 0)
-        for engine in ("auto", "search", "milp"):
+        for engine in ENGINES:
             result = cg.verify(SHARED, X, Y, nobody, engine=engine)
             assert result.status.tolist() == ["robust"] * 4
         with pytest.raises(cg.NotLargeSpreadError, match=r"no budget would be|whatever the budget"):
@@ -90,10 +87,9 @@ def test_what_the_large_spread_engine_cannot_decide_goes_on_to_search():
         ({"timeout": "long"}, ["timeout", "'long'"]),
         ({"timeout": np.complex128(1)}, ["timeout", "1"]),
         ({"timeout": None}, ["timeout", "None"]),
-        ({"engine": "magic"}, ["engine", "auto, large-spread, search or milp", "'magic'"]),
+        ({"engine": "magic"}, ["engine", "auto, large-spread or search", "'magic'"]),
         ({"on_violation": "ignore"}, ["on_violation", "'ignore'"]),
         ({"on_violation": "unknown", "engine": "search"}, ["on_violation", "'search'"]),
-        ({"on_violation": "raise", "engine": "milp"}, ["on_violation", "'milp'"]),
         ({"threads": 0}, ["threads", "0"]),
     ],
     ids=str,
@@ -106,11 +102,10 @@ def test_settings_that_make_no_sense_are_refused(options, words):
         cg.output_range(APART, X, attacker(), **options)
 
 
-@pytest.mark.parametrize("engine", ["search", "milp"])
 @pytest.mark.parametrize("options", [{"grid": 3}, {"method": "basic"}], ids=str)
-def test_modes_of_the_paper_belong_to_the_large_spread_engine(engine, options):
-    with refused("large-spread engine", f"'{engine}'"):
-        cg.verify(APART, X, Y, attacker(1), engine=engine, **options)
+def test_modes_of_the_paper_belong_to_the_large_spread_engine(options):
+    with refused("large-spread engine", "'search'"):
+        cg.verify(APART, X, Y, attacker(1), engine="search", **options)
 
 
 def test_modes_of_the_paper_make_auto_refuse_what_is_not_large_spread():
@@ -253,21 +248,6 @@ def test_exact_margin_is_found_where_it_is_asked_for():
 # ── progress ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_rows_that_are_passed_on_are_not_counted_as_done():
-    """What search leaves unknown goes on to milp; only what that is through with is finished."""
-    case, seen = hard(40), []
-    result = cg.verify(
-        case.ensemble, [case.x] * 3, [1] * 3, case.attacker,
-        timeout=0.5, threads=1, progress=lambda done: seen.append((time.monotonic(), done)),
-    )  # fmt: skip
-    assert result.status.tolist() == ["unknown"] * 3
-    *meanwhile, last = seen
-    assert len([done for _, done in meanwhile if done == 0]) > 3
-    first = next(when for when, done in seen if done > 0)
-    assert first - seen[0][0] > 3 * 0.5 * 0.5, "search has had its share of all three by then"
-    assert last[1] == 3
-
-
 def test_every_row_is_announced_once_and_when_it_is_final():
     case = hard(16)
     labels = np.array([1, 0] * 20, dtype=np.int32)
@@ -285,24 +265,14 @@ def test_every_row_is_announced_once_and_when_it_is_final():
         np.testing.assert_array_equal(np.concatenate([s for _, s in heard]), found.status[told])
 
 
-def test_what_an_engine_did_not_decide_in_time_is_not_given_to_it_again(monkeypatch):
-    asked = []
-    for engine in (LargeSpread, Search):
-        real = engine.decide
-
-        def spying(self, task, rows, seconds, listen, *, real=real):
-            asked.append((type(self).__name__, len(rows)))
-            return real(self, task, rows, seconds, listen)
-
-        monkeypatch.setattr(engine, "decide", spying)
-    cuts = np.random.default_rng(0).uniform(0.5, 1, size=24)
-    trees = [stump(i, cut, 0.0, -cut - 0.1) for i, cut in enumerate(cuts.tolist())]
-    attacker = cg.Attacker(1, float(cuts.sum() / 2))
-    lowest = cg.output_range(ensemble(*trees, n_features=24), [[0.0] * 24], attacker).lowest[0]
-    model = ensemble(*trees, n_features=24, base_score=1e-9 - lowest)  # just robust
-    asked.clear()
-    cg.verify(model, [[0.0] * 24], [1], attacker, timeout=1e-6)
-    assert asked in ([("LargeSpread", 1), ("Search", 1)], [("LargeSpread", 1)])
+def test_rows_that_the_first_engine_leaves_open_are_final_only_after_the_second():
+    """Rows 0 and 2 are large-spread, row 1 is not: the search decides it and adds its time."""
+    problem, reports = Problem(SHARED, attacker()), []
+    rows = problem.rows(X[:3], np.array(Y[:3]))
+    decide(Task(problem, Settings()), rows, lambda _, final: reports.append(final.tolist()))
+    first = next(report for report in reports if report)
+    assert 1 not in first
+    assert sorted(row for report in reports for row in report) == [0, 1, 2]
 
 
 def test_asking_for_the_worst_margin_itself_does_not_cost_the_verdict():

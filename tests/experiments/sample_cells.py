@@ -72,7 +72,7 @@ def plain_robustness(
         "unknown": round((upper - lower) * rows),
         "rows": rows,
         "verify_seconds": 12.5,
-        "engines": {"search": 490, "milp": 10},
+        "engines": {"search": 500},
     }
     configuration = {"rows": rows, "timeout": 10.0, **configuration}
     return cell("plain-robustness", result, dataset=name, norm=norm, budget=budget, **configuration)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
+from carvegbm_experiments import milp
 from carvegbm_experiments.compute import kinds, models
 from carvegbm_experiments.compute.attacked import Images, attacked_images
 from carvegbm_experiments.compute.models import Bench
@@ -148,13 +149,18 @@ def test_a_budget_of_nothing_is_measured_on_plain_models(whole):
 
 
 def test_every_engine_sees_a_row_before_its_time_is_taken(tmp_path, monkeypatch):
-    verify, seen = cg.verify, {}
+    verify, judge, seen = cg.verify, milp.verify, {}
 
     def watched(model, X, y, attacker, *, engine="auto", **options):
         seen.setdefault(engine, []).append(len(X))
         return verify(model, X, y, attacker, engine=engine, **options)
 
+    def judging(model, X, y, attacker, **options):
+        seen.setdefault("milp", []).append(len(X))
+        return judge(model, X, y, attacker, **options)
+
     monkeypatch.setattr(cg, "verify", watched)
+    monkeypatch.setattr(milp, "verify", judging)
     run(tmp_path, [next(c for c in CELLS if c.kind == "speed-up")])
     assert set(seen) == {"large-spread", "search", "milp"}
     assert all(counts[0] == 1 < counts[1] for counts in seen.values())

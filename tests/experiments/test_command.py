@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from carvegbm import DataError, datasets
+from carvegbm import DataError
+from carvegbm_experiments import datasets
 from carvegbm_experiments.compute import kinds
 from carvegbm_experiments.plan.cell import KINDS
 from carvegbm_experiments.plan.planning import plan

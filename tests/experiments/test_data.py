@@ -8,7 +8,6 @@ import pytest
 
 import carvegbm as cg
 from carvegbm import CarveError
-from carvegbm_experiments.compute.models import Bench
 from carvegbm_experiments.plan.planning import plan
 from carvegbm_experiments.plan.suites import QUICK
 from carvegbm_experiments.report import page
@@ -24,7 +23,7 @@ def without_drawing(monkeypatch):
 @pytest.fixture(name="other_digits")
 def change_the_data(monkeypatch):
     """Call it, and one test row of the digits is another."""
-    from carvegbm import datasets
+    from carvegbm_experiments import datasets
 
     load = datasets.load
 
@@ -113,18 +112,3 @@ def test_unfinished_rows_of_another_version_are_not_taken(tmp_path, monkeypatch)
     )
     run(tmp_path, cells)
     assert sum(again) == 100
-
-
-def test_a_download_shows_how_far_it_is(tmp_path, monkeypatch):
-    from carvegbm import datasets
-
-    load, shown = datasets.load, []
-
-    def slow(name, *, progress, **options):
-        progress(1_000_000)
-        progress(45_000_000)
-        return load(name, **options)
-
-    monkeypatch.setattr(datasets, "load", slow)
-    Bench(Store(tmp_path), download=False, detail=shown.append).dataset("digits")
-    assert shown == ["loading digits", "downloading digits, 1 MB", "downloading digits, 45 MB"]

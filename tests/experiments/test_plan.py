@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from carvegbm import CarveError, datasets
+from carvegbm import CarveError
+from carvegbm_experiments import datasets
 from carvegbm_experiments.plan.cell import KINDS, TIMED, canonical
 from carvegbm_experiments.plan.paper import MEASURES
 from carvegbm_experiments.plan.planning import plan

@@ -245,7 +245,7 @@ def test_the_page_shows_all_cells_of_the_suite_and_no_others(tmp_path):
 
 
 def test_data_that_is_not_to_be_had_is_named_once_and_left_out(tmp_path, monkeypatch):
-    from carvegbm import datasets
+    from carvegbm_experiments import datasets
 
     load = datasets.load
 

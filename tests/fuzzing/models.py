@@ -154,12 +154,6 @@ def _lines(fields: Any) -> str:
     return "\n".join(found).replace("\0", "")
 
 
-def _lightgbm_dumps() -> Iterator[Any]:
-    yield json.loads(small_models.LIGHTGBM_JSON)
-    for booster in _lightgbm_models():
-        yield booster.dump_model()
-
-
 def _xgboost_documents() -> Iterator[Any]:
     import pandas as pd
     import xgboost
@@ -366,13 +360,8 @@ def _is_syntax(error: BaseException) -> bool:
 
 FORMATS = {
     "lightgbm-text": Format(_lightgbm_texts, lightgbm_bytes, is_read_by_checker=True),
-    "lightgbm-json": Format(_lightgbm_dumps),
     "xgboost-json": Format(_xgboost_documents, is_read_by_checker=True),
     "xgboost-ubj": Format(_xgboost_documents, small_models.ubjson),
-    "xgboost-binary": Format(
-        lambda: iter([small_models.XGBOOST_BINARY]), bytes, mutate=with_changed_words
-    ),
-    "xgboost-dump": Format(lambda: iter([json.loads(small_models.XGBOOST_DUMP)])),
     "catboost-json": Format(_catboost_documents),
     "catboost-binary": Format(_catboost_binaries, bytes, mutate=with_changed_words),
     "onnx": Format(_onnx_documents, _onnx_bytes),

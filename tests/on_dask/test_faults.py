@@ -101,9 +101,10 @@ def test_every_engine_works_in_a_worker() -> None:
     X = da.from_array(np.random.default_rng(0).random((12, 2)), chunks=(5, 2))
     found = [
         cgd.verify(MODEL, X, attacker=ATTACKER, engine=engine).summary()
-        for engine in ("large-spread", "search", "milp")
+        for engine in ("large-spread", "search")
     ]
-    assert found[0].counts == found[1].counts == found[2].counts
+    assert found[0].counts == found[1].counts
     assert [totals.engines[name] for totals, name in zip(found, found[0].engines, strict=True)] == [
-        12
-    ] * 3
+        12,
+        12,
+    ]

@@ -5,7 +5,6 @@ A family is a function that fits a model of a setting and a seed, and says what 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,10 +114,9 @@ def lightgbm_model(setting: str, seed: int, folder: Path) -> Fitted:
     given = framed(X) if as_frame else X
     booster = lgb.train(params, lgb.Dataset(given, y, **options), 6)
     booster.save_model(folder / "model.txt")
-    (folder / "model.json").write_text(json.dumps(booster.dump_model()))
     # A forest's raw score is its sum, its prediction the average.
     asked = {} if params.get("boosting") == "rf" else {"raw_score": True}
-    sources = [booster, folder / "model.txt", folder / "model.json"]
+    sources = [booster, folder / "model.txt"]
     if as_frame:
         return Fitted(sources, lambda Z: booster.predict(framed(Z, unseen=True), **asked))
     return Fitted(sources, lambda Z: booster.predict(Z, **asked), None, odd)

@@ -66,34 +66,6 @@ end of parameters
 pandas_categorical:null
 """
 
-LIGHTGBM_JSON = json.dumps(
-    {
-        "name": "tree",
-        "version": "v4",
-        "num_class": 1,
-        "num_tree_per_iteration": 1,
-        "max_feature_idx": 1,
-        "objective": "binary sigmoid:1",
-        "average_output": False,
-        "feature_names": ["a", "b"],
-        "tree_info": [
-            {
-                "tree_index": 0,
-                "num_leaves": 2,
-                "tree_structure": {
-                    "split_feature": 1,
-                    "threshold": 0.5,
-                    "decision_type": "<=",
-                    "default_left": True,
-                    "missing_type": "Zero",
-                    "left_child": {"leaf_index": 0, "leaf_value": -1.5},
-                    "right_child": {"leaf_index": 1, "leaf_value": 0.5},
-                },
-            }
-        ],
-    }
-).encode()
-
 _XGBOOST = {
     "learner": {
         "attributes": {},
@@ -139,11 +111,6 @@ _XGBOOST = {
 }
 
 XGBOOST_JSON = json.dumps(_XGBOOST).encode()
-
-_SPLIT = {"nodeid": 0, "split": "f1", "split_condition": 0.75, "yes": 1, "no": 2, "missing": 2}
-XGBOOST_DUMP = json.dumps(
-    [{**_SPLIT, "children": [{"nodeid": 1, "leaf": -0.5}, {"nodeid": 2, "leaf": 0.5}]}]
-).encode()
 
 SILVA = b"""classifier-forest 2
 classifier-decision-tree 3 2
@@ -327,28 +294,10 @@ def ubjson(value: object) -> bytes:
 XGBOOST_UBJSON = ubjson(_XGBOOST)
 
 
-def _old_binary() -> bytes:
-    def name(text: bytes) -> bytes:
-        return struct.pack("<Q", len(text)) + text
-
-    header = struct.pack("<fIiiiII", 0.25, 2, 0, 0, 0, 1, 7).ljust(136, b"\0")
-    trees = struct.pack("<iii", 1, 1, 2).ljust(160, b"\0")
-    tree = struct.pack("<iiiiii", 1, 3, 0, 1, 2, 0).ljust(148, b"\0")
-    nodes = struct.pack("<iiiIf", -1, 1, 2, 1 | 1 << 31, 0.75)
-    nodes += struct.pack("<iiiIf", 0, -1, -1, 0, -0.5) + struct.pack("<iiiIf", 0, -1, -1, 0, 0.5)
-    body = name(b"binary:logistic") + name(b"dart") + trees + tree + nodes + bytes(3 * 16)
-    return b"binf" + header + body + struct.pack("<iQf", 0, 1, 0.5)
-
-
-XGBOOST_BINARY = _old_binary()
-
 ALL = {
     "LightGBM text": LIGHTGBM,
-    "LightGBM JSON": LIGHTGBM_JSON,
     "XGBoost JSON": XGBOOST_JSON,
     "XGBoost UBJSON": XGBOOST_UBJSON,
-    "XGBoost binary": XGBOOST_BINARY,
-    "XGBoost dump": XGBOOST_DUMP,
     "SILVA": SILVA,
     "CatBoost JSON": CATBOOST_JSON,
     "CatBoost JSON of other trees": CATBOOST_TREES_JSON,

@@ -108,25 +108,6 @@ def test_model_without_the_list_of_codes_knows_those_of_its_splits(tmp_path):
     assert all(set(listed[feature]) <= set(known[feature]) for feature in listed)
 
 
-@pytest.mark.parametrize(
-    ("threshold", "words"),
-    [
-        ("1||x", ["tree 0: categories must be numbers", "'1||x'"]),
-        ("1|2", ["tree 0: categories must be numbers"]),
-        ("-1", ["tree 0: categories must be numbers"]),
-        (None, ["tree 0: categories must be numbers"]),
-    ],
-)
-def test_lightgbm_dump_that_is_wrong_about_categories_is_refused(threshold, words, tmp_path):
-    lightgbm_text(tmp_path)
-    text = (tmp_path / "model.json").read_text()
-    changed = re.sub(r'"threshold": "[\d|]+"', f'"threshold": {json.dumps(threshold)}', text)
-    assert changed != text
-    (tmp_path / "model").write_text(changed)
-    with refused(*words, kind=cg.ModelError):
-        cg.load(tmp_path / "model")
-
-
 # ── XGBoost ──────────────────────────────────────────────────────────────────────────────────
 
 

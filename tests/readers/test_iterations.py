@@ -139,8 +139,6 @@ def test_a_lightgbm_booster_is_read_up_to_its_best_iteration_or_as_asked(tmp_pat
         assert (file.raw_score(X) == own(count)).all()
         assert file.iterations is None
         assert (load(tmp_path / name, iteration_range=3).raw_score(X) == own(3)).all()
-    (tmp_path / "dump.json").write_text(json.dumps(booster.dump_model(num_iteration=-1)))
-    assert (load(tmp_path / "dump.json", iteration_range=3).raw_score(X) == own(3)).all()
 
 
 def test_the_iterations_of_a_random_forest_of_lightgbm_are_averaged():

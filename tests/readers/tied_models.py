@@ -135,7 +135,7 @@ def _lightgbm_early(seed: int, _folder: Path) -> Fitted:
         return _fit(seed, 2, _lgbm(seed), eval_set=[(X, y)], callbacks=[stop])
 
 
-def _lightgbm_file(kind: str, n_classes: int = 2, **options: Any) -> Callable[[int, Path], Fitted]:
+def _lightgbm_file(n_classes: int = 2, **options: Any) -> Callable[[int, Path], Fitted]:
     """A saved model with tied leaf scores, loaded again."""
 
     def make(seed: int, folder: Path) -> Fitted:
@@ -146,11 +146,8 @@ def _lightgbm_file(kind: str, n_classes: int = 2, **options: Any) -> Callable[[i
         for index, tree in enumerate(booster.dump_model()["tree_info"]):
             for leaf, score in enumerate(_scores(rng, seed, tree["num_leaves"])):
                 booster.set_leaf_output(index, leaf, score)
-        path = folder / f"{seed}.{kind}"
-        if kind == "json":
-            path.write_text(json.dumps(booster.dump_model()))
-        else:
-            booster.save_model(path)
+        path = folder / f"{seed}.txt"
+        booster.save_model(path)
         again = lgb.Booster(model_str=booster.model_to_string())
         return Fitted(path, lambda X: _labels(again.predict(X)), fitted.X)
 
@@ -183,14 +180,13 @@ LIGHTGBM = {
     "lightgbm multiclassova, 2 classes": Family(
         _lightgbm(objective="multiclassova", num_class=2), 100
     ),
-    "lightgbm text": Family(_lightgbm_file("txt"), 50),
-    "lightgbm text, rf": Family(_lightgbm_file("txt", **_BAGGED), 50),
-    "lightgbm text, multiclass": Family(_lightgbm_file("txt", 3), 50),
-    "lightgbm text, multiclassova": Family(_lightgbm_file("txt", 3, objective="multiclassova"), 50),
+    "lightgbm text": Family(_lightgbm_file(), 50),
+    "lightgbm text, rf": Family(_lightgbm_file(**_BAGGED), 50),
+    "lightgbm text, multiclass": Family(_lightgbm_file(3), 50),
+    "lightgbm text, multiclassova": Family(_lightgbm_file(3, objective="multiclassova"), 50),
     "lightgbm text, multiclassova, 2 classes": Family(
-        _lightgbm_file("txt", objective="multiclassova", num_class=2), 50
+        _lightgbm_file(objective="multiclassova", num_class=2), 50
     ),
-    "lightgbm json": Family(_lightgbm_file("json"), 50),
 }
 
 

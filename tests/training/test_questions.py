@@ -80,8 +80,6 @@ def test_options_are_passed_on(trained):
     limited = model.radius(X, y, max_budget=options["budget"])
     assert np.array_equal(np.isinf(limited.upper), np.asarray(radii) > options["budget"])
     assert set(model.attack(X, y, engine="search").status) <= {*cg.statuses.STATUSES}
-    with pytest.raises(cg.CarveError, match="engine 'milp' does not measure radii"):
-        model.radius(X, y, engine="milp")
     with pytest.raises(cg.CarveError, match="timeout"):
         model.robustness_curve(X, y, budgets=[1], timeout=-1)
 

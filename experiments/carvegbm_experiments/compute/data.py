@@ -15,11 +15,12 @@ import numpy as np
 
 from carvegbm import CarveError, DataError
 from carvegbm.keeping.fingerprint import sha256_of
+from carvegbm_experiments import datasets
 from carvegbm_experiments.plan.cell import Configuration
 from carvegbm_experiments.store.folder import Store
 
 if TYPE_CHECKING:
-    from carvegbm.datasets import Dataset, Split
+    from carvegbm_experiments.datasets import Dataset, Split
 
 __all__ = ["ChangedError", "Data", "Parts", "UnavailableError", "fingerprint"]
 
@@ -52,7 +53,7 @@ class Data:
     ----------
     store : Store
     folder : path, optional
-        As `carvegbm.datasets.load` takes it.
+        As `datasets.load` takes it.
     download : bool
         Whether data may be downloaded.
     """
@@ -63,17 +64,12 @@ class Data:
         self._parts: dict[tuple[str, int], Parts] = {}
 
     def dataset(self, name: str, detail: Callable[[str], object]) -> Dataset:
-        """The data set, or `UnavailableError`; `detail` is told how far a download is."""
-        from carvegbm import datasets
-
-        def received(size: int) -> None:
-            detail(f"downloading {name}, {size / 1e6:,.0f} MB")
-
+        """The data set, or `UnavailableError`."""
         if name not in self._loaded:
             detail(f"loading {name}")
             try:
                 self._loaded[name] = datasets.load(
-                    name, folder=self.folder, download=self._download, progress=received
+                    name, folder=self.folder, download=self._download
                 )
             except DataError as error:
                 raise UnavailableError(str(error)) from None

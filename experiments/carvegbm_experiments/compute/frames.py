@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from carvegbm_experiments.compute.robust_data import Part, place_of, table_path
+from carvegbm_experiments.compute.robust_data import Part, table_path
+from carvegbm_experiments.datasets import folder_of
 from carvegbm_experiments.plan.attackers import COVERTYPE_COLUMNS
 
 __all__ = ["FILES", "framed", "numbers"]
@@ -23,7 +24,7 @@ _SHARE = 0.2
 
 def framed(dataset: str, folder: Any, rows: int, seed: int) -> Part:
     """Training, validation and test rows, at most so many of these; or `UnavailableError`."""
-    path = table_path(dataset, FILES[dataset], place_of(folder))
+    path = table_path(dataset, FILES[dataset], folder_of(folder))
     with np.load(path) as arrays:
         X, y, X_test, y_test = _sets(dict(arrays), seed)
     if len(y_test) > rows:

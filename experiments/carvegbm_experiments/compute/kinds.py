@@ -24,7 +24,7 @@ from carvegbm_experiments.compute.verdicts import Judge, in_blocks
 from carvegbm_experiments.plan.cell import Cell
 
 if TYPE_CHECKING:
-    from carvegbm.datasets import Split
+    from carvegbm_experiments.datasets import Split
 
 __all__ = ["compute"]
 
@@ -244,7 +244,7 @@ def _speed_up(cell: Cell, bench: Bench) -> Result:
     seconds, verdicts = Judge(cell, bench, ours, "large-spread").measured()
     search_seconds, search = Judge(cell, bench, plain, "search").measured()
     program = Judge(cell, bench, plain, "milp")
-    program.prepare()
+    program.prepare()  # imports the solver
     milp = program.counted("milp", rows=setting["milp_rows"])
     return {
         "rows": len(verdicts),

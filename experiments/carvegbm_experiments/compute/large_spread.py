@@ -19,7 +19,7 @@ from carvegbm.training.dataset import Dataset
 from carvegbm.training.search import plain_accuracy_of
 
 if TYPE_CHECKING:
-    from carvegbm.datasets import Split
+    from carvegbm_experiments.datasets import Split
 
 __all__ = ["plain_accuracy", "train"]
 

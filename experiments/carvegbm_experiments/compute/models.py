@@ -26,7 +26,7 @@ from carvegbm_experiments.plan.cell import Configuration, key
 from carvegbm_experiments.store.folder import Store
 
 if TYPE_CHECKING:
-    from carvegbm.datasets import Dataset, Split
+    from carvegbm_experiments.datasets import Dataset, Split
 
 __all__ = ["Bench", "Earlier", "attacker_of"]
 
@@ -46,7 +46,7 @@ class Bench:
     ----------
     store : Store
     data : path, optional
-        Folder of the data sets, as `carvegbm.datasets.load` takes it.
+        Folder of the data sets, as `datasets.load` takes it.
     download : bool
         Whether data may be downloaded.
     threads : int, optional

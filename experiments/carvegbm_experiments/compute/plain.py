@@ -18,7 +18,7 @@ from carvegbm.keeping.records import read_json, write_json
 from carvegbm_experiments.compute.trials import Trial, ensemble_of
 
 if TYPE_CHECKING:
-    from carvegbm.datasets import Split
+    from carvegbm_experiments.datasets import Split
 
 __all__ = ["boosted", "find", "objective_of", "train"]
 

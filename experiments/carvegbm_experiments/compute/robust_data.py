@@ -9,7 +9,6 @@ sources with a test set do, or from the whole table ("folds"), as those do that 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm_experiments.compute.data import UnavailableError
+from carvegbm_experiments.datasets import folder_of, images_of
 from carvegbm_experiments.plan.robust import SOURCES, Source
 
-__all__ = ["Part", "divide", "place_of", "table_path"]
+__all__ = ["Part", "divide", "table_path"]
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]
@@ -74,7 +74,7 @@ def divide(
     many of every training image are added, each shifted by a pixel in another direction.
     """
     source = SOURCES[dataset]
-    rows = _published(dataset, place_of(folder))
+    rows = _published(dataset, folder_of(folder))
     if division == "folds":
         for part in _folds(rows, source):
             yield part if inner else _with_validation(part, seed)
@@ -168,12 +168,6 @@ def _scaled(source: Source, first: Any, *others: Any) -> tuple[Floats, ...]:
 # ── files ────────────────────────────────────────────────────────────────────────────────────
 
 
-def place_of(folder: Any) -> Path | None:
-    """The folder of the data sets, as `carvegbm.datasets.load` finds it."""
-    name = os.environ.get("CARVEGBM_DATA", "") if folder is None else os.fspath(folder)
-    return Path(name).expanduser() if name else None
-
-
 @lru_cache(maxsize=2)
 def _published(dataset: str, place: Path | None) -> _Rows:
     source = SOURCES[dataset]
@@ -189,13 +183,12 @@ def _published(dataset: str, place: Path | None) -> _Rows:
 
 def _images(dataset: str, source: Source, place: Path | None) -> _Rows:
     """All classes of an image set are in its idx files only; downloads keep two of them."""
-    from carvegbm.datasets.catalogue import CATALOGUE
-    from carvegbm.datasets.folder import find, remedy
-
-    entry = CATALOGUE[source.images]
-    found = None if place is None else find(entry, place)
+    found = images_of(source.images, place)
     if found is None or len(found.X) != _ALL_IMAGES:
-        raise UnavailableError(f"{dataset}: not all images are there; {remedy(entry, place)}")
+        raise UnavailableError(
+            f"{dataset}: not all images are there; put the four idx files of {source.images} into "
+            "a folder and name that folder with --data"
+        )
     y, test = found.y.astype(np.int64), np.arange(len(found.y)) >= _OFFICIAL_IMAGES
     kept = np.isin(y, source.labels) if source.labels else np.full(len(y), True)
     return _Rows(found.X[kept], y[kept], int(test[kept].sum()))

@@ -10,7 +10,7 @@ import numpy as np
 import carvegbm as cg
 
 if TYPE_CHECKING:
-    from carvegbm.datasets import Split
+    from carvegbm_experiments.datasets import Split
 
 __all__ = ["Trial", "Trials", "ensemble_of"]
 

@@ -17,6 +17,7 @@ import numpy as np
 
 import carvegbm as cg
 from carvegbm.keeping.fingerprint import digest_of
+from carvegbm_experiments import milp
 from carvegbm_experiments.compute.models import Bench, attacker_of
 from carvegbm_experiments.plan.cell import Cell
 
@@ -39,14 +40,17 @@ class Judge:
     engine: str
     threads: int = 1
 
-    def verify(self, X: Any, y: Any) -> cg.Verification:
-        """The verdicts on some rows."""
+    def verify(self, X: Any, y: Any) -> Any:
+        """Verdicts on some rows: a `Verification`, or of the engine "milp" a `MilpVerification`."""
         setting = self.cell.configuration
+        if self.engine == "milp":
+            attacker, timeout = attacker_of(setting), setting["timeout"]
+            return milp.verify(self.model, X, y, attacker, timeout=timeout)
         options: dict[str, Any] = {"engine": self.engine, "timeout": setting["timeout"]}
         options |= {"threads": self.threads, "progress": False}
         return cg.verify(self.model, X, y, attacker_of(setting), **options)
 
-    def prepare(self) -> cg.Verification:
+    def prepare(self) -> Any:
         """Verify one row: what is done once per model is no part of a measured time."""
         return self.verify(*self._rows(1))
 

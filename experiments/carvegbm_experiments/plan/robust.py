@@ -32,7 +32,7 @@ class Source:
     ----------
     title : str
     images : str
-        Name of the image set in `carvegbm.datasets`, all classes of which are there.
+        Name of the image set in `carvegbm_experiments.datasets`, all classes of which are there.
     labels : tuple of int
         The classes of it that are kept; all where there are none.
     file : str
@@ -80,7 +80,7 @@ SOURCES = {
     "diabetes-progression": Source("Diabetes progression"),
     "wine-alcohol": Source("Wine, alcohol from the rest", file="wine", target=10),
 }
-"""Beside the data sets of `carvegbm.datasets`, by name."""
+"""Beside the data sets of `carvegbm_experiments.datasets`, by name."""
 
 BUILT_IN = ("diabetes-progression",)
 """Data sets that come with scikit-learn."""
@@ -94,8 +94,8 @@ class Protocol:
     """How rows are divided, which models are trained, and how.
 
     `division` is "official" (training and test set as published), "folds" (five-fold
-    cross-validation of the whole table), "split" (that of `carvegbm.datasets`) or "held-out"
-    (the published test set, else 30 %, and at most 4,000 rows of it).
+    cross-validation of the whole table), "split" (that of `datasets.load`) or "held-out" (the
+    published test set, else 30 %, and at most 4,000 rows of it).
     """
 
     division: str

@@ -21,7 +21,7 @@ from dask.base import tokenize
 
 from carvegbm.dask.partitions import Partitions
 from carvegbm.data.rows import check_threads
-from carvegbm.engines.auto import turns
+from carvegbm.engines import engine_schedule
 from carvegbm.errors import CarveError, DataError
 from carvegbm.parts.questions import Kinds, Question
 from carvegbm.parts.shipping import Shipped
@@ -38,7 +38,7 @@ def asked(question: Question, X: Any, y: Any, threads: int | None) -> tuple[Any,
     `threads` are those of one task; 1 by default, since a worker runs a task per thread.
     """
     threads = 1 if threads is None else check_threads(threads)
-    turns(question.task)  # what cannot be asked of any row is said here, not by a worker
+    engine_schedule(question.task)  # reject the query here, not on a worker
     partitions = Partitions.of(X, y, question.problem.ensemble)
     shipped = Shipped.of(question)
     verb = type(question).__name__.lower()

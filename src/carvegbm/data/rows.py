@@ -114,8 +114,8 @@ def coded_rows(
 
     A feature with an encoder may hold labels of categories, in a frame or an array of objects.
     """
-    rows = X if isinstance(X, list | tuple) else [X]
-    if any(isinstance(row, np.ma.MaskedArray) for row in rows):  # NumPy would drop the mask
+    given = X if isinstance(X, list | tuple) else [X]
+    if any(isinstance(row, np.ma.MaskedArray) for row in given):  # NumPy would drop the mask
         raise DataError("X is a masked array; pass X.filled(numpy.nan)")
     X = without_index(as_frame(X), features)
     names = column_names(X)

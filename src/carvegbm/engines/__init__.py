@@ -1,25 +1,38 @@
-"""Engines: who decides a row, in what order, and for how long.
+"""Engines: decide rows exactly, within a time limit per row.
 
-large-spread   the paper's algorithms; rows for which the condition holds, nothing else
-search         any ensemble, any norm: relax, conflict, branch
-milp           any ensemble, any norm: a mixed-integer program, the second opinion
-auto           a list of them: what one leaves unknown is passed on to the next
+`large-spread` runs the paper's algorithms on rows for which their condition holds. `search` is
+branch and bound for any ensemble and norm. `auto` runs both in this order: a row that one engine
+leaves unknown goes to the next.
 
-A `Task` and `Rows` in, `Decisions` out; every verdict is proved by the engine that gives it. A new
-engine is a class with one method (`task.Engine`) and a turn in `auto.turns`.
+query    options, the query (`Task`) and the table of results (`Decisions`)
+core     run one engine of the C++ core
+decide   schedule the engines, join what they find
+sparse   witnesses of sparse rows
 """
 
-from carvegbm.engines.auto import decide
-from carvegbm.engines.decisions import Decisions
-from carvegbm.engines.task import Asks, EngineName, Listen, OnViolation, Settings, Task
+from carvegbm.engines.decide import decide, engine_schedule
+from carvegbm.engines.query import (
+    ENGINES,
+    Asks,
+    Decisions,
+    EngineName,
+    Indices,
+    Listen,
+    OnViolation,
+    Settings,
+    Task,
+)
 
 __all__ = [
+    "ENGINES",
     "Asks",
     "Decisions",
     "EngineName",
+    "Indices",
     "Listen",
     "OnViolation",
     "Settings",
     "Task",
     "decide",
+    "engine_schedule",
 ]

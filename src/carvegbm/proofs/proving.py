@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.data.rows import check_threads
-from carvegbm.engines.decisions import ENGINES
+from carvegbm.engines import ENGINES
 from carvegbm.keeping.files import replacing
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.proofs.content import data_hash, model_hash

@@ -25,8 +25,6 @@ from carvegbm.readers import (
     silva,
     sklearn,
     xgboost,
-    xgboost_binary,
-    xgboost_dump,
 )
 from carvegbm.readers.checks import Classes
 from carvegbm.readers.ubjson import decode, is_ubjson
@@ -35,8 +33,11 @@ from carvegbm.trees.iterations import IterationRange, checked_range, refuse_rang
 __all__ = ["lightgbm_text", "load", "xgboost_json"]
 
 _FORMATS = (
-    "LightGBM text or JSON, XGBoost JSON, UBJSON or binary, CatBoost JSON or .cbm, ONNX, a "
-    ".silva forest, or JSON that Ensemble.save wrote"
+    "LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON or .cbm, ONNX, a .silva forest, or JSON "
+    "that Ensemble.save wrote"
+)
+_REMEDY = (
+    "save the model with save_model, or convert the file with old_formats of carvegbm-experiments"
 )
 _LIGHTGBM_TEXT = (b"tree\n", b"tree\r\n")
 _KEYS = [{"format", "roots"}, {"learner", "Model"}, {"tree_info"}, {"features_info"}]
@@ -67,18 +68,18 @@ def load(
     Parameters
     ----------
     source : path, Booster, estimator or Ensemble
-        A file (also gzipped): LightGBM text or `dump_model` JSON; XGBoost JSON, UBJSON, old binary
-        or JSON dump; CatBoost JSON or `.cbm`; ONNX; a `.silva` forest; JSON that `Ensemble.save`
-        wrote. Or a LightGBM or XGBoost Booster or estimator, a CatBoost model, an ONNX ModelProto,
-        or a scikit-learn tree, forest, GradientBoosting or HistGradientBoosting estimator. An
-        Ensemble is returned as it is, or with the `classes` given.
+        A file (also gzipped): LightGBM text; XGBoost JSON or UBJSON; CatBoost JSON or `.cbm`; ONNX;
+        a `.silva` forest; JSON that `Ensemble.save` wrote. Or a LightGBM or XGBoost Booster or
+        estimator, a CatBoost model, an ONNX ModelProto, or a scikit-learn tree, forest,
+        GradientBoosting or HistGradientBoosting estimator. An Ensemble is returned as it is, or
+        with the `classes` given.
     classes : sequence, optional
         The class labels, in the order of the model's outputs; default: those of the estimator, or
         0, 1, …. Two labels make a classifier of a model with one output and no objective that says
         so (a custom objective, a regression on -1 and 1): the second class iff raw score >= 0.
     n_features : int, optional
-        The number of columns of the data, for XGBoost's JSON dump and for ONNX models that do not
-        say it; any other model must have as many.
+        The number of columns of the data, for ONNX models that do not name it; any other model must
+        have as many.
     iteration_range : "best", "all", int or (0, int), optional
         Which boosting iterations of a LightGBM, XGBoost or CatBoost model to use: those up to the
         best one on the validation data, all, or the first N. By default those that the model's own
@@ -170,7 +171,7 @@ def _read_file(
     if is_ubjson(data):
         return _xgboost_or_refuse(decode(data), classes, chosen)
     if start[:1] in (b"{", b"["):
-        return _read_json(_text(data), classes, n_features, chosen)
+        return _read_json(_text(data), classes, chosen)
     if start.startswith(_LIGHTGBM_TEXT):
         return lightgbm.from_text(_text(data).lstrip(), classes, chosen)
     if start.startswith((b"classifier-forest", b"classifier-decision-tree")):
@@ -178,8 +179,8 @@ def _read_file(
         return silva.from_text(_text(data), classes)
     if catboost.is_binary(data):
         return catboost.from_binary(data, classes, chosen)
-    if xgboost_binary.is_binary(data):
-        return xgboost_binary.from_binary(data, classes, chosen)
+    if _is_xgboost_binary(data):
+        raise ModelError(f"has XGBoost's old binary format, which is not read; {_REMEDY}")
     if onnx.is_model(data):
         refuse_range(chosen)
         return onnx.from_bytes(data, classes, n_features)
@@ -190,8 +191,7 @@ def _read_file(
         )
     if start.startswith((b"booster[", b"0:[", b"0:leaf")):
         raise ModelError(
-            "is an XGBoost dump as text, which rounds its numbers; "
-            "save the model with save_model instead"
+            "is an XGBoost dump as text, which rounds its numbers; save the model with save_model"
         )
     raise ModelError(f"is not a model that can be read; pass {_FORMATS}")
 
@@ -220,6 +220,12 @@ def _is_pickle(data: bytes) -> bool:
         except zlib.error:
             return False
     return data.startswith((b"\x80", b"ccopy_reg\n", b"ccopyreg\n"))
+
+
+def _is_xgboost_binary(data: bytes) -> bool:
+    """Whether the name of an objective stands behind the header of XGBoost's old format."""
+    kinds = (b"binary:", b"count:", b"multi:", b"rank:", b"reg:", b"survival:")
+    return data.startswith(b"binf") or data[144:160].startswith(kinds)
 
 
 def _bytes(name: str) -> bytes:
@@ -256,9 +262,7 @@ def _text(data: bytes) -> str:
         raise ModelError(f"byte {error.start} is not UTF-8 text; the file is damaged") from None
 
 
-def _read_json(
-    text: str, classes: Classes, n_features: int | None, chosen: IterationRange
-) -> Ensemble:
+def _read_json(text: str, classes: Classes, chosen: IterationRange) -> Ensemble:
     try:
         document = ensemble_json.parse(text)
     except ModelError:
@@ -272,15 +276,14 @@ def _read_json(
     except ValueError:  # a whole number of thousands of digits
         raise ModelError("holds a number beyond all bounds; the file is damaged") from None
     if isinstance(document, list):
-        refuse_range(chosen)
-        return xgboost_dump.from_dump(document, classes, n_features)
+        raise ModelError(f"is JSON, but not a model; if it is an XGBoost dump of trees: {_REMEDY}")
     if isinstance(document, dict) and sum(map(bool, map(document.keys().__and__, _KEYS))) > 1:
         raise ModelError("has the fields of several formats; programs may read different models")
     if ensemble_json.is_ensemble(document):
         refuse_range(chosen)
         return ensemble_json.from_document(document, classes)
     if "tree_info" in document:
-        return lightgbm.from_dump(document, classes, chosen)
+        raise ModelError(f"is what LightGBM's dump_model returns, which is not read; {_REMEDY}")
     if catboost.is_document(document):
         return catboost.from_document(document, classes, chosen)
     return _xgboost_or_refuse(document, classes, chosen)

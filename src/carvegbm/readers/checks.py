@@ -73,12 +73,11 @@ def number(value: Any, what: str) -> float:
     raise ModelError(f"{what} must be a number, got {str(value)[:40]!r}; the file is damaged")
 
 
-def refuse_split(
-    tree: int, feature: str, remedy: str = "encode the feature as numbers and train again"
-) -> NoReturn:
-    """Refuse a model because of a split on categories that it does not tell all about."""
+def refuse_split(tree: int, feature: str) -> NoReturn:
+    """Refuse a categorical split whose categories the model does not list."""
     raise ModelError(
-        f"tree {tree} has a categorical split on feature {feature!r}, which is not read; {remedy}"
+        f"tree {tree} has a categorical split on feature {feature!r}, which is not read; encode "
+        "the feature as numbers and train again"
     )
 
 

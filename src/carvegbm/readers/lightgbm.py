@@ -1,6 +1,6 @@
-"""LightGBM models: text files, `dump_model` JSON, Boosters and scikit-learn style estimators.
+"""LightGBM models: text files, Boosters and scikit-learn style estimators.
 
-Comes in: the text or the parsed JSON of a model. Goes out: an `Ensemble` whose raw score equals
+Comes in: the text of a model. Goes out: an `Ensemble` whose raw score equals
 ``Booster.predict(X, raw_score=True)`` bit for bit: a sum of doubles in the order of the trees.
 Only for forests (boosting rf) it is that sum divided by the number of iterations, which LightGBM's
 own raw score leaves out and its prediction does not.
@@ -34,14 +34,12 @@ from carvegbm.errors import ModelError
 from carvegbm.readers.checks import (
     Classes,
     count,
-    number,
     numbers,
     refuse_override,
     whole_numbers,
 )
 from carvegbm.readers.lightgbm_categories import (
     codes_of_bits,
-    codes_of_dump,
     codes_of_infos,
     labelled,
     text_labels,
@@ -50,7 +48,7 @@ from carvegbm.readers.trees import Tree, assemble, send
 from carvegbm.trees.iterations import IterationRange, Iterations
 from carvegbm.trees.sets import Categories
 
-__all__ = ["from_dump", "from_estimator", "from_text"]
+__all__ = ["from_estimator", "from_text"]
 
 _ZERO = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 _MISSING = {"None": 0, "Zero": 1, "NaN": 2}
@@ -172,36 +170,6 @@ def _sections(text: str) -> tuple[dict[str, str], list[dict[str, str]], str]:
     return header, blocks, tail
 
 
-def from_dump(
-    document: Mapping[str, Any], classes: Classes, iteration_range: IterationRange = None
-) -> Ensemble:
-    """Read what `Booster.dump_model` returns; old versions leave out the objective."""
-    names = document.get("feature_names")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ModelError("feature_names must be a list of names; the file is damaged")
-    infos = document["tree_info"]
-    if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
-        raise ModelError("tree_info must be a list of trees; the file is damaged")
-    n_outputs = count(document, "num_tree_per_iteration", document.get("num_class", 1))
-    iterations = _chosen(iteration_range, len(infos), n_outputs)
-    infos = infos[: iterations.used * n_outputs]
-    trees = [_tree_from_dump(i, info.get("tree_structure")) for i, info in enumerate(infos)]
-    known = document.get("feature_infos")
-    codes = codes_of_infos(known if isinstance(known, dict) else {}, names)
-    return _ensemble(
-        trees,
-        names,
-        categories=labelled(trees, codes, document.get("pandas_categorical"), None),
-        n_features=count(document, "max_feature_idx") + 1,
-        n_outputs=n_outputs,
-        iterations=iterations,
-        objective=str(document.get("objective", "")),
-        averaged=document.get("average_output") is True,
-        version=str(document.get("version", "")),
-        classes=classes,
-    )
-
-
 def _chosen(
     requested: IterationRange, n_trees: int, n_outputs: int, best: int | None = None
 ) -> Iterations:
@@ -302,61 +270,6 @@ def _tree_from_block(index: int, block: Mapping[str, str]) -> Tree:
         default_left=(kind & 2) != 0,
         missing_type=kind >> 2 & 3,
         score=score,
-        sets=sets,
-    )
-
-
-def _tree_from_dump(index: int, root: Any) -> Tree:
-    """A tree of nested dicts."""
-    splits: list[tuple[int, float, bool, int]] = []
-    children: list[list[int]] = []  # of inner node i; leaf j is ~j until all are counted
-    score: list[float] = []
-    sets: dict[int, npt.NDArray[np.int64]] = {}
-    pending: list[tuple[Any, int, int]] = [(root, -1, 0)]
-    while pending:
-        node, parent, side = pending.pop()
-        if not isinstance(node, dict):
-            raise ModelError(f"tree {index}: a node must be a dict; the file is damaged")
-        if "split_feature" in node:
-            position = len(splits)
-            feature = count(node, "split_feature", where=f"tree {index}: ")
-            missing = _MISSING.get(str(node.get("missing_type", "None")))
-            if missing is None:
-                raise ModelError(f"tree {index}: unknown missing type {node['missing_type']!r}")
-            threshold = 0.0
-            if node.get("decision_type") == "==":
-                sets[position] = codes_of_dump(index, node.get("threshold"))
-            elif node.get("decision_type") == "<=":
-                threshold = number(node.get("threshold"), f"tree {index}: threshold")
-            else:
-                raise ModelError(
-                    f"tree {index}: a split decides by {str(node.get('decision_type'))[:40]!r}, "
-                    "not by <= or ==; the file is damaged"
-                )
-            splits.append((feature, threshold, bool(node.get("default_left")), missing))
-            children.append([0, 0])
-            pending.append((node.get("right_child"), position, 1))
-            pending.append((node.get("left_child"), position, 0))
-        else:
-            if "leaf_const" in node:
-                _refuse_linear(index)
-            position = ~len(score)
-            score.append(number(node.get("leaf_value"), f"tree {index}: leaf_value"))
-        if parent >= 0:
-            children[parent][side] = position
-    if not splits:
-        return Tree.leaf(score[0])
-    feature_, threshold_, default_left, missing_type = map(np.array, zip(*splits, strict=True))
-    below = np.array(children)
-    left, right = np.where(below < 0, len(splits) - 1 - below, below).T
-    return _tree(
-        feature_.astype(np.int64),
-        threshold_,
-        left,
-        right,
-        default_left=default_left,
-        missing_type=missing_type,
-        score=np.array(score),
         sets=sets,
     )
 

@@ -27,7 +27,7 @@ from carvegbm.errors import ModelError
 from carvegbm.readers.trees import Tree
 from carvegbm.trees.sets import Categories
 
-__all__ = ["codes_of_bits", "codes_of_dump", "codes_of_infos", "labelled", "text_labels"]
+__all__ = ["codes_of_bits", "codes_of_infos", "labelled", "text_labels"]
 
 Ints = npt.NDArray[np.int64]
 _MOST = 1 << 31
@@ -58,30 +58,13 @@ def codes_of_bits(
     return found
 
 
-def codes_of_dump(tree: int, threshold: Any) -> Ints:
-    """The codes of a split in a dump: "1||10||100"."""
-    parts = str(threshold).split("||") if threshold != "" else []
-    if not all(re.fullmatch(r"\d{1,10}", part, re.ASCII) for part in parts):
-        raise ModelError(
-            f"tree {tree}: categories must be numbers, got {str(threshold)[:40]!r}; "
-            "the file is damaged"
-        )
-    return _codes([int(part) for part in parts])
+def codes_of_infos(infos: Sequence[str], names: Sequence[str]) -> dict[int, Ints]:
+    """Codes of every categorical feature: its entry in feature_infos is "3:0:17".
 
-
-def codes_of_infos(
-    infos: Sequence[str] | Mapping[str, Any], names: Sequence[str]
-) -> dict[int, Ints]:
-    """The codes of every categorical feature, by what feature_infos says of the features.
-
-    That is a text each, "3:0:17" or "[0.5:2]" or "none", or a dict with the codes as `values`.
+    The entry of a numerical feature is "[0.5:2]" or "none".
     """
-    if isinstance(infos, Mapping):
-        values = [infos.get(name) for name in names]
-        lists = [value.get("values") if isinstance(value, Mapping) else None for value in values]
-    else:
-        texts = infos[: len(names)]
-        lists = [text.split(":") if re.match(r"-?\d", text) else None for text in texts]
+    texts = infos[: len(names)]
+    lists = [text.split(":") if re.match(r"-?\d", text) else None for text in texts]
     found = {}
     for feature, codes in enumerate(lists):
         if codes:

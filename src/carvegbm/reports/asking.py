@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker
-from carvegbm.engines import Decisions, Listen, Settings, Task, decide
-from carvegbm.engines.decisions import Indices
+from carvegbm.engines import Decisions, Indices, Listen, Settings, Task, decide
 from carvegbm.minimal import Minimal, MinimalWitness, each_minimal_witness
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing

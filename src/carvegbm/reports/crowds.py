@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.engines.blocks import ZERO
+from carvegbm.engines.sparse import ZERO
 from carvegbm.problem import Problem, Rows
 from carvegbm.reports.weakness import Named
 

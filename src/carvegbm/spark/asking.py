@@ -15,7 +15,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from carvegbm.data.rows import check_threads
-from carvegbm.engines.auto import turns
+from carvegbm.engines import engine_schedule
 from carvegbm.parts.questions import Question
 from carvegbm.parts.shipping import Shipped
 from carvegbm.spark.columns import Names, answer_schema, arranged, is_connect
@@ -56,7 +56,7 @@ def sent(
 ) -> tuple[Any, Sent]:
     """The columns that the question is about, and what executors do with them."""
     check_threads(threads)
-    turns(question.task)  # what cannot be asked at all is said here, not on executors
+    engine_schedule(question.task)  # reject the query here, not on executors
     rows, layout = arranged(df, question.problem.ensemble, features, label, keep)
     return rows, Sent(broadcast(df, Shipped.of(question)), layout, threads)
 

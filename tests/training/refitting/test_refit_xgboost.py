@@ -139,15 +139,6 @@ def test_an_ubjson_file_comes_back_as_an_ensemble(tmp_path):
     assert isinstance(better, cg.Ensemble)
 
 
-def test_a_dump_comes_back_as_an_ensemble(tmp_path):
-    booster, (X, y) = boosted(CASES["logistic"]), problem()
-    booster.dump_model(tmp_path / "dump.json", dump_format="json")
-    better = refit(cg.load(tmp_path / "dump.json", n_features=6), (X, y), (X, y), ATTACKER)
-    assert isinstance(better, cg.Ensemble)
-    of_file = refit(tmp_path / "dump.json", (X[:, :6], y), (X[:, :6], y), ATTACKER)
-    assert isinstance(of_file, cg.Ensemble)
-
-
 @pytest.mark.parametrize("frame", [False, True])
 def test_an_estimator_comes_back_as_its_booster(frame):
     X, y = problems.two_classes(200)

@@ -46,7 +46,7 @@ class Asked:
     def answers(self, ask: Callable[[Ensemble], Question]) -> Answers:
         """Ask about every file; `ask` makes the question for the model."""
         from carvegbm.data.table import FileSchema, with_absent
-        from carvegbm.engines.auto import turns
+        from carvegbm.engines import engine_schedule
         from carvegbm.parts.writing import check_format
 
         if self.resume and self.out is None:
@@ -72,7 +72,7 @@ class Asked:
             with_absent(ensemble, absent), reading.label, reading.zero_based, reading.absent
         )
         question = ask(matching.ensemble)
-        turns(question.task)  # what cannot be asked of any row is said before one is read
+        engine_schedule(question.task)  # reject the query before reading rows
         folder = None if self.out is None else Path(self.out)
         parts = _parts(files, folder, form, matching, reading.rows)
         run = _Run(question, matching, parts, self._runner())

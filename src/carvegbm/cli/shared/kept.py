@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.data.sparse import is_sparse
-from carvegbm.engines import Decisions, Settings, Task
-from carvegbm.engines.decisions import ENGINES, Indices
+from carvegbm.engines import ENGINES, Decisions, Indices, Settings, Task
 from carvegbm.errors import CarveError
 from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.problem import Problem, Rows
@@ -177,7 +176,7 @@ class Kept:
 
 
 def _packed(changes: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Changes of sparse rows, see `carvegbm.engines.blocks`: their lengths, features and values.
+    """Changes of sparse rows, see `carvegbm.engines.sparse`: their lengths, features and values.
 
     All of them are whole numbers below 2^53, or doubles.
     """

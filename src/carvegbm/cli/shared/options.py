@@ -109,7 +109,7 @@ Classes = Annotated[
 NFeatures = Annotated[
     int | None,
     typer.Option(
-        metavar="N", parser=_count, help="Number of features, for an XGBoost dump, which lacks it."
+        metavar="N", parser=_count, help="Number of features, for an ONNX model that lacks it."
     ),
 ]
 Trees = Annotated[
@@ -222,7 +222,7 @@ OnViolation = Annotated[
     ),
 ]
 Engine = Annotated[
-    Literal["auto", "large-spread", "search", "milp"],
+    Literal["auto", "large-spread", "search"],
     typer.Option(help="Who decides; auto takes the fastest that can."),
 ]
 Timeout = Annotated[

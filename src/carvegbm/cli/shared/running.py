@@ -18,7 +18,7 @@ from carvegbm.progress import showing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from carvegbm.engines.decisions import Indices
+    from carvegbm.engines import Indices
 
 __all__ = ["verify"]
 

@@ -24,7 +24,6 @@ _ENGINES = {
     "": "nobody: not decided",
     "large-spread": "large-spread: no search",
     "search": "search: branch and bound",
-    "milp": "mixed-integer program",
 }
 
 

@@ -1,14 +1,20 @@
-"""Models others have published, with their rows and their expected outputs."""
+"""Models of old formats: published ones with their rows and outputs, and fresh ones."""
 
 from __future__ import annotations
 
 import gzip
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from carvegbm import Ensemble, load
+from carvegbm import DataError, Ensemble
+from carvegbm import load as load_new
+from carvegbm_experiments.old_formats import lightgbm_text, load
+from readers import categorical_models
 
 
 def libsvm(path: Path, n_features: int, absent: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -25,7 +31,7 @@ def libsvm(path: Path, n_features: int, absent: float = 0.0) -> tuple[np.ndarray
 
 
 @pytest.mark.parametrize("name", ["xgagaricus", "xg_dart_agaricus", "xgdermatology"])
-def test_leaves_models_in_the_old_binary_format(name, shared_data, assert_same):
+def test_leaves_models_in_the_old_binary_format(name, shared_data):
     folder = shared_data / "models" / "dmitryikh_leaves"
     ensemble = load(folder / f"{name}.model.gz")
     rows = "dermatology" if "derma" in name else "agaricus"
@@ -42,7 +48,7 @@ def test_leaves_models_in_the_old_binary_format(name, shared_data, assert_same):
             input_precision="float32",
             sum_precision="float32",
         )
-    assert_same(ensemble.raw_score(X), truth)
+    np.testing.assert_array_equal(ensemble.raw_score(X), truth)
 
 
 CHONG_Z = "chong-z_tree-ensemble-attack"
@@ -117,3 +123,55 @@ def test_published_robust_models_predict_their_rows(name, rows, accuracy, shared
     model = load(folder / name)
     X, y = libsvm(folder / rows, model.n_features)
     assert (model.decide(X) == y).mean() > accuracy
+
+
+def test_leaves_models_in_the_json_of_lightgbm(shared_data):
+    folder = shared_data / "models" / "dmitryikh_leaves"
+    X = np.loadtxt(folder / "breast_cancer_test.tsv.gz", ndmin=2)
+    dump, text = (load(folder / f"lg_dart_breast_cancer.{end}.gz") for end in ("json", "model"))
+    assert dump.task == "regression"  # dumps of that time did not name the objective
+    np.testing.assert_allclose(dump.raw_score(X), text.raw_score(X), rtol=1e-9)
+    dump = load(folder / "lg_1tree.json.gz")
+    assert dump.categories == {1: {code: code for code in (1, 10, 100)}}
+    assert dump.raw_score([[0, 10], [0, 11], [1, 10]]).tolist() == [0.4703, 0.4242, 1.1111]
+
+
+@pytest.mark.parametrize(
+    "setting", ["sets of categories", "multiclass", "frame", "zero as missing", "dart"]
+)
+def test_text_of_a_lightgbm_dump_is_the_model_for_lightgbm_and_for_carvegbm(setting, tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    booster = categorical_models.lightgbm_model(setting, 0, tmp_path).sources[0]
+    document = booster.dump_model()
+    (tmp_path / "dump.json").write_text(json.dumps(document))
+    assert load(tmp_path / "dump.json") == load_new(booster)
+    again = lightgbm.Booster(model_str=lightgbm_text(document))
+    assert load_new(again) == load_new(booster)
+
+
+def test_a_dump_of_xgboost_holds_the_trees_but_no_base_score(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((200, 4)) < 0.1, np.nan, rng.normal(size=(200, 4)))
+    matrix = xgboost.DMatrix(X, label=rng.integers(0, 2, 200))
+    booster = xgboost.train({"objective": "binary:logistic", "base_score": 0.5}, matrix, 5)
+    booster.dump_model(tmp_path / "dump", dump_format="json")
+    raw = booster.predict(matrix, output_margin=True)
+    assert load(tmp_path / "dump", n_features=4).raw_score(X).tolist() == raw.tolist()
+
+
+def test_missing_values_have_a_rule_only_where_the_dump_gives_one(tmp_path):
+    split = {"nodeid": 0, "split": 0, "split_condition": 1.5, "yes": 1, "no": 2}
+    leaves = [{"nodeid": 1, "leaf": 1}, {"nodeid": 2, "leaf": 2}]
+    (tmp_path / "dump").write_text(json.dumps([{**split, "children": leaves}]))
+    model = load(tmp_path / "dump")
+    assert model.raw_score([[1.0], [2.0]]).tolist() == [1.0, 2.0]
+    with pytest.raises(DataError, match="row 0"):
+        model.raw_score([[np.nan]])
+
+
+def test_the_command_writes_what_carvegbm_reads(tmp_path):
+    (tmp_path / "dump").write_text('[{"nodeid": 0, "leaf": 0.5}]')
+    command = [sys.executable, "-m", "carvegbm_experiments.old_formats", "--n-features", "3"]
+    subprocess.run([*command, tmp_path / "dump", tmp_path / "new.json"], check=True)
+    assert load_new(tmp_path / "new.json") == load(tmp_path / "dump", n_features=3)
