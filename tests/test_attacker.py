@@ -417,7 +417,7 @@ def test_features_from_an_iterator_are_not_used_up():
     for engine in ("auto", "large-spread", "search"):
         attacker = cg.Attacker("inf", 0.2, features=map(int, [0]))
         tried += cg.verify(MODEL, [[0.4, 0.6]], [1], attacker, engine=engine).status.tolist()
-    assert tried == ["robust"] * 4  # feature 0 alone only helps
+    assert tried == ["robust"] * 3  # feature 0 alone only helps
     attacker = cg.Attacker("inf", 0.2, features=(f for f in ["age", "height"]))
     for engine in ("auto", "large-spread", "search"):
         assert cg.verify(MODEL, [[0.6, 0.6]], [1], attacker, engine=engine).status[0] == "fragile"
