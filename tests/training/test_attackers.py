@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import carvegbm as cg
-from carvegbm.training.inputs import resolve_attacker
+from carvegbm.training.validation import resolve_attacker
 from plain_trees import ensemble, leaf, refused
 from training.estimators import classifier, regressor, robust_classifier, robust_regressor
 

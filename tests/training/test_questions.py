@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import carvegbm as cg
-from carvegbm.training import classifier as asked_through
+from carvegbm.training import base
 from training import problems
 from training.estimators import CLASSIFIERS, classifier, robust_classifier
 
@@ -90,7 +90,7 @@ def test_options_are_passed_on(trained):
 def test_without_labels_none_are_passed_on(trained, question, monkeypatch):
     model, _, X, _ = trained
     asked = []
-    monkeypatch.setattr(asked_through, question, lambda *given, **_: asked.append(given))
+    monkeypatch.setattr(base, question, lambda *given, **_: asked.append(given))
     more = {"budgets": [1]} if question == "robustness_curve" else {}
     getattr(model, question)(X, **more)
     ((ensemble, rows, y),) = asked

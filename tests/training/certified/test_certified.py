@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training import inputs
 from carvegbm.training.large_spread.trainer import MAX_CROWDING
-from carvegbm.training.parameters import check_max_crowding
+from carvegbm.training.params import check_max_crowding
 from carvegbm.training.report import Trial
 from carvegbm.training.search import accuracy_floor, best_trial
+from carvegbm.training.validation import split_off
 from training import problems
 from training.certified_fits import ATTACKERS, classifier, fitted, same_report, split
 
@@ -94,7 +94,7 @@ def test_plain_lightgbm_is_not_trained_where_its_accuracy_is_known_or_does_not_c
     def refuse(*_, **__):
         raise AssertionError
 
-    monkeypatch.setattr("carvegbm.training.estimator.plain_accuracy_of", refuse)
+    monkeypatch.setattr("carvegbm.training.estimators.plain_accuracy_of", refuse)
     (X, y), valid = split()
     report = classifier(clean_loss=0.1).fit(X, y, eval_set=valid, plain_accuracy=0.6)
     report = report.training_report_
@@ -228,7 +228,7 @@ def test_a_saved_model_reproduces_the_certified_figures(problem, norm, budget, t
 def test_without_eval_set_a_stratified_fifth_is_split_off():
     X, y = problems.two_classes(300)
     model = classifier().fit(X, y)
-    rows, rest = inputs.split_off(y, 0)
+    rows, rest = split_off(y, 0)
     chosen = model.training_report_.chosen
     assert len(rest) == 60
     assert model.robust_score(X[rest], y[rest]) == chosen.robustness
