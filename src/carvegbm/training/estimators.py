@@ -106,6 +106,7 @@ class _LargeSpread(BaseGBDT):
         if self.certified:
             result, report = self._train_certified(spec, data, plain_accuracy)
         else:
+            spec.evaluation.require_sets()
             self._check_unused(plain_accuracy)
             ((_, result),) = LargeSpreadTrainer(spec).fit_path({}, data, None)
             report = None
@@ -245,17 +246,21 @@ class _Robust(BaseGBDT):
                 "eval_metric cannot be honoured: robust training watches worst cases, and chooses "
                 "by proven robustness; drop it, or use LargeSpreadClassifier(certified=True)"
             )
+        spec.evaluation.require_sets()
         limit = check_number("time_limit", self.time_limit, 0, is_open=True, optional=True)
-        if limit is not None:
-            spec = replace(spec, deadline=time.monotonic() + limit)
+        data, sets = data.dense(), [rows.dense() for rows in spec.evaluation.sets]
+        spec = replace(
+            spec,
+            evaluation=replace(spec.evaluation, sets=sets),
+            deadline=None if limit is None else time.monotonic() + limit,
+        )
+        _check_attackable(spec, data)
         settings, seed = self._settings(spec.attacker.norm), spec.params.get("seed", 0)
-        stratify, sets = spec.model.task != "regression", spec.evaluation.sets
+        stratify = spec.model.task != "regression"
         if not stratify and (settings.clean_loss is not None or plain_accuracy is not None):
             raise CarveError(
                 "clean_loss and plain_accuracy have no meaning for regression; drop them"
             )
-        data, sets = data.dense(), [rows.dense() for rows in sets]
-        _check_attackable(spec, data)
         folds = not sets and len(data) < FEW_ROWS and data.has_rows_for_folds(stratify)
         plain, trainers = self._trainers(spec, settings, len(data), folds)
         search = Search(spec, trainers, (plain, plain.plain_params()))
@@ -431,21 +436,11 @@ class RobustClassifier(_Robust, BaseClassifier):
     training rows. `fit` compares several configurations and a plain model of the same size on
     validation rows, and keeps the one with the largest proven robustness.
 
-    The search depends on the number of training rows and on the norm:
-
-    - Fewer than 2,000 rows, without `eval_set`: five-fold cross-validation, twice, with half and
-      all of the rounds. The best configuration is fitted on all rows.
-    - More rows: every configuration is first fitted with a sixth of the rounds. The two best are
-      fitted in full, and the best of them is refitted with further strengths of `leaf_l2`. With at
-      least 2,000 validation rows, another configuration has to be better than the default by more
-      than a standard error. Up to 100,000 rows, the chosen configuration is fitted once more on
-      all rows, unless `eval_set` is given.
-    - More than two classes: all leaf scores are refitted after every four rounds, and the models
-      after each refit are compared.
-    - Norms other than inf: trees are grown and refitted against norm inf with a share of the
-      budget, and several shares are compared; norm 0 grows them without an attacker. Then the leaf
-      scores are refitted at witnesses, the worst changes found for every row. For classes and at
-      least 2,000 rows, certified large-spread training is a further candidate.
+    With fewer than 2,000 rows and no `eval_set`, configurations are compared by cross-validation,
+    and the best is fitted on all rows. With more, they are first fitted with a sixth of the rounds,
+    the two best in full, and up to 100,000 rows the chosen one once more on all rows, unless
+    `eval_set` is given. For norms other than inf, the leaf scores are refitted at witnesses, the
+    worst changes found for every row, and certified large-spread training is a further candidate.
 
     Parameters
     ----------
@@ -456,9 +451,8 @@ class RobustClassifier(_Robust, BaseClassifier):
         classes, where a round grows a tree per class.
     num_leaves, learning_rate, min_child_samples, reg_lambda : optional
         As in LightGBM, by default 32, 0.15, 10 and 1; `num_leaves` is at most 256. For norm 0, and
-        for other norms than inf below 2,000 rows, trees are grown at witnesses by default with 8
-        leaves, a rate of 0.1 and three times the rounds. With fewer than
-        2,000 rows, `min_child_samples` is 5 or 20 unless given.
+        for norms other than inf with fewer than 2,000 rows, the defaults are 8 leaves, a rate of
+        0.1 and three times the rounds. With fewer than 2,000 rows, `min_child_samples` is 5 or 20.
     max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \
     reg_alpha
         As in LightGBM, with its defaults.
@@ -491,8 +485,6 @@ class RobustClassifier(_Robust, BaseClassifier):
         terminal.
     time_limit : float, optional
         Seconds after which `fit` returns the best model so far.
-    **lightgbm_parameters
-        Other parameters of LightGBM are refused by name.
 
     Attributes
     ----------
@@ -511,8 +503,7 @@ class RobustClassifier(_Robust, BaseClassifier):
         The loss at the worst cases of the validation rows after these rounds. None after
         cross-validation.
     evals_result_ : dict
-        The same after every round of the first member, by evaluation set: ``"worst_loss"``. If the
-        large-spread candidate was chosen (norms other than inf), both are those of its training.
+        The same after every round of the first member, by evaluation set: ``"worst_loss"``.
 
     Examples
     --------

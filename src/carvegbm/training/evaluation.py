@@ -56,8 +56,8 @@ class Evaluation:
     callbacks: Sequence[Callback] = ()
     transform: Callable[[Floats], Floats] = field(default=lambda raw: raw)
 
-    def __post_init__(self) -> None:
-        """Refuse options that need an evaluation set without one."""
+    def require_sets(self) -> None:
+        """Refuse options that need an evaluation set if there is none."""
         given = {
             "eval_metric": bool(self.metrics),
             "early_stopping_rounds": self.early_stopping_rounds is not None,

@@ -130,7 +130,7 @@ class RobustSettings:
 def check_number(
     name: str,
     value: Any,
-    low: float = -_LARGEST,
+    low: float,
     high: float = _LARGEST,
     *,
     is_open: bool = False,
@@ -157,10 +157,11 @@ def check_number(
             return float(value)
         if value == value // 1:
             return int(value)
-    limits = [f"> {low:g}" if is_open else f">= {low:g}"] if low > -_LARGEST else []
-    limits += [f"<= {high:.6g}"] if high < _LARGEST else []
-    kind = ("None or " if optional else "") + ("a whole number" if whole else "a number")
-    raise CarveError(f"{name} must be {kind} {' and '.join(limits)}, got {value!r}")
+    limits = f"> {low:g}" if is_open else f">= {low:g}"
+    if high < _LARGEST:
+        limits = f"{limits} and <= {high:g}" if is_open else f"from {low:g} to {high:g}"
+    number = ("None or " if optional else "") + ("a whole number" if whole else "a number")
+    raise CarveError(f"{name} must be {number} {limits}, got {value!r}")
 
 
 def check_numbers(name: str, given: Any, *limits: float, **options: Any) -> Any:

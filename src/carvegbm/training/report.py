@@ -44,7 +44,7 @@ _WORDS = {
     "ordered": "ordered splits",
     "refit": "refitted leaf scores",
 }
-_OMITTED = (("n_members", 1), ("budget_share", 1.0), ("budget_share", 0.0))  # of the usual kind
+_OMITTED = (("n_members", 1), ("budget_share", 1.0), ("budget_share", 0.0))  # the usual values
 _OPTIONAL = ("leaves", "seconds", "trees")  # left out, in this order, of a table that is too wide
 
 

@@ -33,11 +33,9 @@ def test_the_report_says_of_every_trial_what_the_verifier_proves(problem, norm, 
     model, _, (X, y) = fitted(problem, norm=norm, budget=budget)
     report = model.training_report_
     for c in report.trials:
-        proven = cg.verify(
-            lightgbm.Booster(model_str=c.text), X, y, model.attacker_, threads=1, progress=False
-        )
+        proven = cg.verify(c.ensemble, X, y, model.attacker_, threads=1, progress=False)
         assert (c.accuracy, c.robustness) == (proven.accuracy, proven.robustness[0])
-        read = cg.load(lightgbm.Booster(model_str=c.text))
+        read = c.ensemble
         assert (c.trees, c.leaves) == (read.n_trees, read.n_leaves)
         assert c.parameters["num_leaves"] == 6
         assert cg.is_large_spread(read, model.attacker_)
@@ -138,9 +136,7 @@ def test_a_refitted_trial_is_no_less_robust_than_the_same_before():
                 after.note == "scout",
             )
             assert after.robustness >= before.robustness
-            one, other = (
-                cg.load(lightgbm.Booster(model_str=c.text)).nodes for c in (before, after)
-            )
+            one, other = (c.ensemble.nodes for c in (before, after))
             assert np.array_equal(one, other)
     assert refits > 5
 
