@@ -214,7 +214,8 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
             [own for _, own in sorted(self._frame_categories.labels.items())],
         )
         params = self._lightgbm_parameters(n_outputs)
-        attacker = self._attacker(names, model.categories)
+        attacker = Attacker(self.norm, self.budget, **{n: getattr(self, n) for n in OPTIONS})
+        attacker = resolve_attacker(attacker, self.n_features_in_, names, model.categories)
         sets = evaluation_sets(self, self._encode, eval_set, eval_names, eval_sample_weight)
         is_printed = self.verbose > 1 or (self.verbose and not is_shown())
         spec = TrainSpec(
@@ -282,15 +283,6 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
                 f"{len(names)}"
             )
         return None if names is None else [str(name) for name in names]
-
-    def _attacker(
-        self,
-        names: Sequence[str] | None,
-        categories: Mapping[int, Mapping[int, Any]] | None = None,
-    ) -> Attacker:
-        """Return the attacker with features by position."""
-        given = Attacker(self.norm, self.budget, **{name: getattr(self, name) for name in OPTIONS})
-        return resolve_attacker(given, self.n_features_in_, names, categories)
 
     def _set_attacker(self, attacker: Attacker) -> None:
         """Set the attacker to verify against, with features by name if they have names."""
