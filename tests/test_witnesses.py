@@ -45,7 +45,7 @@ class Pressed:
     def press(self, passes, scores=None, seed=7):
         effort = _core.WitnessEffort(passes=passes, seed=seed)
         scores = self.scores if scores is None else scores
-        return self.core.press(self.rows, scores, effort, True, self.threads)
+        return self.core.improve(self.rows, scores, effort, True, self.threads)
 
     def points(self):
         z = self.X.copy()
@@ -137,8 +137,8 @@ def test_a_force_that_is_not_finite_or_not_of_a_row_is_refused():
 def test_points_can_be_taken_up_again(seed, norm):
     p = Pressed(seed, norm)
     other = _core.Witnesses(p.ensemble.core, p.core_attacker, p.X, p.labels)
-    other.stand_at(p.ensemble.core, p.points(), 1)
-    margins = other.press(p.rows, p.scores, _core.WitnessEffort(passes=0), False, 1)
+    other.start_at(p.ensemble.core, p.points(), 1)
+    margins = other.improve(p.rows, p.scores, _core.WitnessEffort(passes=0), False, 1)
     np.testing.assert_allclose(margins, p.margins, rtol=1e-12, atol=rounding(p.ensemble, p.scores))
 
 
@@ -148,7 +148,7 @@ def test_a_point_out_of_reach_is_not_taken_for_a_witness():
     attacker = cg.Attacker(2, 0.25).core(ensemble)
     X = np.array([[1.0, 0.0]])
     witnesses = _core.Witnesses(ensemble.core, attacker, X, np.array([1], dtype=np.int32))
-    witnesses.stand_at(ensemble.core, np.array([[0.0, 0.0]]), 1)
+    witnesses.start_at(ensemble.core, np.array([[0.0, 0.0]]), 1)
     z = X.copy()
     witnesses.points(z, 1)
     np.testing.assert_array_equal(z, X)
@@ -167,7 +167,7 @@ def test_a_missing_value_stays_missing():
     X = np.array([[np.nan, 0.75], [0.75, 0.75]])
     witnesses = _core.Witnesses(ensemble.core, attacker, X, np.array([1, 1], dtype=np.int32))
     rows, effort = np.arange(2, dtype=np.int32), _core.WitnessEffort(passes=3)
-    margins = witnesses.press(rows, ensemble.scores.ravel(), effort, False, 1)
+    margins = witnesses.improve(rows, ensemble.scores.ravel(), effort, False, 1)
     np.testing.assert_array_equal(margins, [-1, -1])
     z = X.copy()
     witnesses.points(z, 1)
@@ -182,7 +182,7 @@ def test_a_missing_value_stays_missing():
 def test_a_batch_names_rows_once(rows, message):
     p = Pressed(3, 1)
     with pytest.raises(ValueError, match=message):
-        p.core.press(
+        p.core.improve(
             np.array(rows, dtype=np.int32), p.scores, _core.WitnessEffort(passes=0), False, 1
         )
 

@@ -34,6 +34,11 @@ class CutTrees {
         const auto f = static_cast<std::size_t>(feature);
         return {cuts_.data() + first_[f], static_cast<std::size_t>(first_[f + 1] - first_[f])};
     }
+    // Where the feature's cuts begin in an array of all cuts.
+    std::size_t first_cut(std::int32_t feature) const {
+        return static_cast<std::size_t>(first_[static_cast<std::size_t>(feature)]);
+    }
+    std::size_t cut_count() const { return cuts_.size(); }
     // Where the feature's cells begin in arrays that have one more place than cells per feature.
     std::size_t first_cell(std::int32_t feature) const {
         return static_cast<std::size_t>(first_[static_cast<std::size_t>(feature)]) +

@@ -369,7 +369,7 @@ class WitnessBatches:
         if points is not None:
             start = np.ascontiguousarray(self._translation.rows(points))
             for side in self._sides:
-                side.stand_at(core, start, threads)
+                side.start_at(core, start, threads)
         weight = np.ones(n) if rows.weight is None else rows.weight
         self._weight = weight / max(weight.max(initial=0.0), 1e-300)
         self._seed = 0 if order is None else int(order.integers(2**62))
@@ -430,6 +430,6 @@ class WitnessBatches:
         self._seed += 1
         effort = _core.WitnessEffort(passes=passes, anew=restarted, seed=self._seed)
         return [
-            np.asarray(side.press(rows, full, effort, keep_leaves, self._threads))
+            np.asarray(side.improve(rows, full, effort, keep_leaves, self._threads))
             for side in self._sides
         ]
