@@ -63,8 +63,27 @@ WitnessFinder::Range WitnessFinder::find_range(std::int32_t feature) {
     const auto count = static_cast<std::int32_t>(trees_.cuts(feature).size());
     if (is_finite(feature))
         return instance_.may_switch(feature) ? Range{0, count, home} : Range{home, home, home};
-    const Limits& limits = instance_.limits(feature);
-    return {trees_.cell_of(feature, limits.low), trees_.cell_of(feature, limits.high), home};
+    const auto cuts = trees_.cuts(feature);
+    const auto crosses_down = [&](std::int32_t cut) {
+        const double to = cuts[static_cast<std::size_t>(cut)];
+        return instance_.may_cross(feature, to) && instance_.can_cross(feature, to, to);
+    };
+    const auto crosses_up = [&](std::int32_t cut) {
+        const double threshold = cuts[static_cast<std::size_t>(cut)];
+        return instance_.may_cross(feature, threshold) &&
+               instance_.can_cross(feature, threshold, ensemble_.next_above(feature, threshold));
+    };
+    // Small budgets reach a few cells, norm 0 all of them.
+    Range found{home, home, home};
+    if (home > 0 && crosses_down(0))
+        found.low = 0;
+    while (found.low > 0 && crosses_down(found.low - 1))
+        --found.low;
+    if (home < count && crosses_up(count - 1))
+        found.high = count;
+    while (found.high < count && crosses_up(found.high))
+        ++found.high;
+    return found;
 }
 
 // Moves the point of row `row_`.

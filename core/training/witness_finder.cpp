@@ -73,10 +73,7 @@ void WitnessFinder::improve(const Rows& rows, std::span<Row> block, const double
         find_leaves(!is_last);
         for (std::size_t i = 0; i < rows_; ++i) {
             Row& row = block[i];
-            if (!is_last || pass > 0)
-                select(rows, row.number, i);
-            else
-                row_ = i;
+            row_ = i;
             const double margin = find_margin(row.label) / ensemble_.average;
             if (margin < row.margin) {
                 row.margin = margin;
@@ -88,12 +85,17 @@ void WitnessFinder::improve(const Rows& rows, std::span<Row> block, const double
             }
             if (is_last)
                 continue;
+            select(rows, row.number, i);
             add_effects();
             choose_moves(effort.staying, moved_.empty(), row.seed);
-            for (const auto feature : moved_)
-                place(feature, chosen_[static_cast<std::size_t>(feature)]);
+            place_moves();
         }
     }
+}
+
+void WitnessFinder::place_moves() {
+    for (const auto feature : moved_)
+        place(feature, chosen_[static_cast<std::size_t>(feature)]);
 }
 
 void WitnessFinder::select(const Rows& rows, std::int64_t number, std::size_t row) {
@@ -150,7 +152,10 @@ std::vector<CellMove> WitnessFinder::moves_to(const Rows& rows, std::int64_t row
         if (cell != home)
             move(feature, cell);
     }
-    return is_affordable() ? moves() : std::vector<CellMove>{};
+    if (!is_affordable())
+        return {};
+    place_moves();
+    return moves();
 }
 
 // The margin at the current point against the best rival there, which the next moves then help.
@@ -159,6 +164,12 @@ double WitnessFinder::find_margin(std::int32_t label) {
     plus_ = static_cast<std::size_t>(label);
     const std::size_t trees = trees_.output.size();
     const std::int32_t* const leaves = leaves_.data() + row_ * trees;
+    if (outputs_ == 1) {
+        double total = ensemble_.base_score[0];
+        for (std::size_t t = 0; t < trees; ++t)
+            total += scores_[leaves[t]];
+        return sign_ * (total - ensemble_.threshold * ensemble_.average);
+    }
     std::ranges::copy(ensemble_.base_score, total_.begin());
     for (std::size_t t = 0; t < trees; ++t) {
         const double* const own = scores_ + static_cast<std::size_t>(leaves[t]) * outputs_;
@@ -168,8 +179,6 @@ double WitnessFinder::find_margin(std::int32_t label) {
             for (std::size_t k = 0; k < outputs_; ++k)
                 total_[k] += own[k];
     }
-    if (outputs_ == 1)
-        return sign_ * (total_[0] - ensemble_.threshold * ensemble_.average);
     minus_ = label == 0 ? 1 : 0;
     for (std::size_t k = 0; k < outputs_; ++k)
         if (k != plus_ && total_[k] > total_[minus_])
@@ -191,11 +200,11 @@ bool WitnessFinder::is_affordable() {
            (spent <= capacity_ && attacker_.affords(changed_, instance_.x, to_.data()));
 }
 
+// From row `row_` to its current point.
 std::vector<CellMove> WitnessFinder::moves() const {
     std::vector<CellMove> found;
-    for (const auto feature : moved_)
-        if (const auto cell = chosen_[static_cast<std::size_t>(feature)];
-            cell != range(feature).home)
+    for (const auto feature : ensemble_.used_features)
+        if (const auto cell = cells_[at(feature, row_)]; cell != range(feature).home)
             found.push_back({feature, cell});
     return found;
 }
@@ -279,6 +288,13 @@ void WitnessFinder::add_segments(std::int32_t feature) {
     }
     const auto [low, high, home] = range(feature);
     const double* const effect = effect_.data() + trees_.first_cell(feature);
+    if (attacker_.norm == 0) { // all cells but the row's own cost the same
+        const auto best =
+            static_cast<std::int32_t>(std::min_element(effect + low, effect + high + 1) - effect);
+        if (effect[best] < effect[home] && capacity_ >= 1)
+            segments_.push_back({effect[home] - effect[best], 1, feature, best});
+        return;
+    }
     hull_.clear();
     hull_.push_back({0, effect[home], home});
     std::int32_t below = home - 1;

@@ -117,7 +117,7 @@ class WitnessFinder {
         return has_states_ && ensemble_.grid_of(feature) == Grid::finite;
     }
     std::size_t at(std::int32_t feature, std::size_t row) const {
-        return static_cast<std::size_t>(feature) * most_rows + row;
+        return row * to_.size() + static_cast<std::size_t>(feature);
     }
     const Range& range(std::int32_t feature) const { return ranges_[at(feature, row_)]; }
     double value(std::int32_t leaf) const {
@@ -146,6 +146,7 @@ class WitnessFinder {
     double value_of(std::int32_t feature, std::int32_t cell) const;
     double cost(std::int32_t feature, std::int32_t cell) const;
     void move(std::int32_t feature, std::int32_t cell);
+    void place_moves();
     std::vector<CellMove> moves() const;
 
     const Ensemble& ensemble_;
@@ -163,7 +164,7 @@ class WitnessFinder {
     std::size_t plus_ = 0;
     std::size_t minus_ = 0;
 
-    // The block: per feature and row, per cut, per feature.
+    // The block: per row and feature, per cut, per feature.
     std::size_t rows_ = 0;
     std::vector<Known> known_;
     std::vector<Range> ranges_;
