@@ -12,6 +12,11 @@
 
 namespace carve {
 
+// The output whose scores in the tree are not all 0.
+inline constexpr std::int32_t no_output = -1;
+inline constexpr std::int32_t several_outputs = -2;
+std::int32_t only_output(const Ensemble& ensemble, int tree);
+
 // An ensemble whose splits know the place of their threshold among those of the feature.
 class CutTrees {
   public:
@@ -47,7 +52,7 @@ class CutTrees {
     std::size_t cell_places() const { return cuts_.size() + 2 * first_.size(); }
 
     std::vector<Node> nodes;
-    std::vector<std::int32_t> output; // per tree: the only one it counts for, or -1
+    std::vector<std::int32_t> output; // per tree: the only one it counts for, or no_output
 
   private:
     std::vector<double> cuts_;
