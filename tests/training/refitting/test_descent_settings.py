@@ -10,13 +10,7 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.leaf_refit import (
-    BoundBatches,
-    PackedScores,
-    RefitProblem,
-    RefitSettings,
-    refit_leaves,
-)
+from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, refit_leaves
 from training import problems
 from training.refits import stumps
 
@@ -51,26 +45,23 @@ def test_without_validation_rows_the_last_average_is_kept(model, rows):
     assert np.array_equal(alone.scores, watched.scores)
 
 
-def test_the_loss_falls_and_scores_of_other_outputs_stay_zero(model, rows):
-    batches = BoundBatches(model, ATTACKER, rows, 1)
-    free = PackedScores(model)
-    found = scores_of(model, rows)
-    before, after = (
-        batches.outcomes(free.pack(scores), 1.0)["loss"].mean() for scores in (model.scores, found)
+@pytest.mark.parametrize("attacker", [ATTACKER, cg.Attacker(1, 0.1), cg.Attacker(0, 1)])
+def test_the_loss_falls_and_scores_of_other_outputs_stay_zero(model, rows, attacker):
+    settings = replace(PLAIN, patience=None)
+    found = refit_leaves(model, RefitProblem(attacker, rows, rows), settings)
+    assert found.checks[-1].loss < found.checks[0].loss - 0.01
+    assert np.array_equal(found.scores != 0, model.scores != 0)
+
+
+@pytest.mark.parametrize("attacker", [ATTACKER, cg.Attacker(1, 0.1), cg.Attacker(0, 1)])
+def test_the_result_is_the_same_for_one_thread_and_many(model, rows, attacker):
+    how = replace(PLAIN, batch=100)
+    one, three = (
+        refit_leaves(model, RefitProblem(attacker, rows, rows), replace(how, threads=threads))
+        for threads in (1, 3)
     )
-    assert after < before - 0.01
-    assert np.array_equal(found != 0, model.scores != 0)
-
-
-def test_scores_are_packed_one_per_leaf_where_trees_count_for_one_output(model):
-    free = PackedScores(model)
-    assert free.output.tolist() == [0, 1, 2] * 6
-    assert np.array_equal(free.unpack(free.pack(model.scores)), model.scores)
-    assert free.pack(model.scores).shape == (model.n_leaves,)
-    several = stumps([1.0, 2.0], n_outputs=3)
-    free = PackedScores(several)
-    assert len(free.output) == 0
-    assert np.array_equal(free.unpack(free.pack(several.scores)), several.scores)
+    assert np.array_equal(one.scores, three.scores)
+    assert one.checks == three.checks
 
 
 def test_a_tree_without_scores_keeps_none():
@@ -101,24 +92,12 @@ def test_shuffled_batches_differ_by_seed_and_not_by_threads(model, rows):
     assert not np.array_equal(scores_of(model, rows, replace(how, shuffle=False)), first)
 
 
-def test_every_epoch_sees_every_row_once_in_any_order(model, rows):
-    weight = np.random.default_rng(0).random(300)
-    weighed = replace(rows, weight=weight)
-    batches = BoundBatches(model, ATTACKER, weighed, 1, size=70, order=np.random.default_rng(0))
-    whole = BoundBatches(model, ATTACKER, weighed, 1)
-    packed = PackedScores(model).pack(model.scores)
-    expected = whole.slope(0, packed, 1.0)
-    assert batches.count == 5
-    for _ in range(3):
-        batches.shuffle()
-        numbers = range(batches.count)
-        shares = [batches.weight(number) for number in numbers]
-        parts = [
-            share * batches.slope(number, packed, 1.0)
-            for number, share in zip(numbers, shares, strict=True)
-        ]
-        assert sum(shares) == pytest.approx(whole.weight(0))
-        assert sum(parts) / sum(shares) == pytest.approx(expected, abs=1e-12)
+def test_a_row_of_weight_2_counts_like_two_rows(model, rows):
+    weight = np.where(np.arange(300) < 100, 2.0, 1.0)
+    twice = rows.take(np.concatenate([np.arange(300), np.arange(100)]))
+    expected = scores_of(model, twice)
+    assert scores_of(model, replace(rows, weight=weight)) == pytest.approx(expected, abs=1e-6)
+    assert scores_of(model, rows) != pytest.approx(expected, abs=1e-3)
 
 
 def test_a_strong_l2_leads_to_the_anchor(model, rows):

@@ -35,6 +35,7 @@ from carvegbm.training.spec import FitResult, Trainer, TrainSpec
 
 __all__ = ["Robust"]
 
+_CROWDING_OF_MANY_ROWS = (0.06, 0.25)  # tried in certified training
 _MAX_VALID = 10_000  # rows that are split off for validation
 
 
@@ -213,7 +214,8 @@ class Robust(Estimator):
                 StagedWitnessTrainer(small, settings) if staged else WitnessTrainer(spec, settings)
             )
             if spec.model.task != "regression" and not folds:
-                tried = settings.max_crowding or MAX_CROWDING
+                few = MAX_CROWDING if len(data) < FEW_ROWS else _CROWDING_OF_MANY_ROWS
+                tried = settings.max_crowding or few
                 certified = Certified(check_max_crowding(tried, spec.attacker.norm), None, None)
                 trainers.append(LargeSpreadTrainer(replace(spec, verbose=0), certified))
         search = Search(spec, trainers, (plain, plain.plain_params()))
