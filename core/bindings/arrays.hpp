@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <new>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>

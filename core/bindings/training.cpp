@@ -111,8 +111,8 @@ nb::tuple descend(const carve::Ensemble& ensemble, const carve::Attacker& attack
         throw std::invalid_argument("one number per leaf and output is needed");
     if (options.batch < 1)
         throw std::invalid_argument("a batch has at least one row");
-    if (points && (points->shape(0) != train.first.shape(0) ||
-                   points->shape(1) != train.first.shape(1)))
+    if (points &&
+        (points->shape(0) != train.first.shape(0) || points->shape(1) != train.first.shape(1)))
         throw std::invalid_argument("one point per row is needed");
     const auto rows =
         targets_of(ensemble, train, weight ? view(*weight) : std::span<const double>{});
@@ -225,27 +225,21 @@ void bind_training(nb::module_& module) {
             "derivative of the sum of the blocks' losses by every score");
 
     nb::class_<DescentOptions> options(module, "DescentOptions");
-    def_fields(options, "How leaf scores are fitted to worst cases.",
-               std::pair{"steps", &DescentOptions::steps},
-               std::pair{"epochs", &DescentOptions::epochs},
-               std::pair{"rate", &DescentOptions::rate},
-               std::pair{"falling", &DescentOptions::falling},
-               std::pair{"batch", &DescentOptions::batch},
-               std::pair{"shuffle", &DescentOptions::shuffle},
-               std::pair{"averaging", &DescentOptions::averaging},
-               std::pair{"l2", &DescentOptions::l2},
-               std::pair{"check_every", &DescentOptions::check_every},
-               std::pair{"patience", &DescentOptions::patience},
-               std::pair{"loss_weight", &DescentOptions::loss_weight},
-               std::pair{"floor", &DescentOptions::floor},
-               std::pair{"seed", &DescentOptions::seed},
-               std::pair{"threads", &DescentOptions::threads},
-               std::pair{"uses_witnesses", &DescentOptions::uses_witnesses},
-               std::pair{"batch_passes", &DescentOptions::batch_passes},
-               std::pair{"point_passes", &DescentOptions::point_passes},
-               std::pair{"unit", &DescentOptions::unit},
-               std::pair{"steepness", &DescentOptions::steepness},
-               std::pair{"most_memory", &DescentOptions::most_memory});
+    def_fields(
+        options, "How leaf scores are fitted to worst cases.",
+        std::pair{"steps", &DescentOptions::steps}, std::pair{"epochs", &DescentOptions::epochs},
+        std::pair{"rate", &DescentOptions::rate}, std::pair{"batch", &DescentOptions::batch},
+        std::pair{"shuffle", &DescentOptions::shuffle},
+        std::pair{"averaging", &DescentOptions::averaging}, std::pair{"l2", &DescentOptions::l2},
+        std::pair{"patience", &DescentOptions::patience},
+        std::pair{"floor", &DescentOptions::floor}, std::pair{"seed", &DescentOptions::seed},
+        std::pair{"threads", &DescentOptions::threads},
+        std::pair{"uses_witnesses", &DescentOptions::uses_witnesses},
+        std::pair{"batch_passes", &DescentOptions::batch_passes},
+        std::pair{"point_passes", &DescentOptions::point_passes},
+        std::pair{"unit", &DescentOptions::unit},
+        std::pair{"steepness", &DescentOptions::steepness},
+        std::pair{"most_memory", &DescentOptions::most_memory});
     module.def("descend", &descend, "ensemble"_a, "attacker"_a, "train"_a, "weight"_a.none(),
                "valid"_a.none(), "nobody"_a, "scores"_a, "anchor"_a.none(), "points"_a.none(),
                "is_regression"_a, "options"_a, "progress"_a.none(),

@@ -68,7 +68,7 @@ void bind_witnesses(nb::module_& module) {
                 Owned<double> margin(batch.size());
                 run([&](const auto& watch) {
                     return self.improve(view(batch), scores.data(), effort, keep_leaves,
-                                      margin.data.get(), threads, watch);
+                                        margin.data.get(), threads, watch);
                 });
                 return margin.release<1>(batch.size());
             },

@@ -20,7 +20,8 @@ namespace {
 constexpr double first_moment = 0.9; // Adam's
 constexpr double second_moment = 0.999;
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
-constexpr int check_passes = 8; // over all witnesses, in a validation
+constexpr int steps_per_check = 5;
+constexpr int check_passes = 8;   // over all witnesses, in a validation
 constexpr double restarted = 0.1; // share of the witnesses of a batch that start from the row again
 
 // log(1 + exp(z)).
@@ -46,8 +47,8 @@ class ScoreLayout {
                 if (const auto& node = ensemble.nodes[static_cast<std::size_t>(n)]; node.is_leaf())
                     rows.push_back(static_cast<std::size_t>(node.right));
             for (std::size_t k = 0; k < width; ++k) {
-                const std::size_t own = output.empty() ? k : static_cast<std::size_t>(
-                                                                 std::max(output[t], 0));
+                const std::size_t own =
+                    output.empty() ? k : static_cast<std::size_t>(std::max(output[t], 0));
                 const bool is_used =
                     outputs == 1 || std::ranges::any_of(rows, [&](std::size_t row) {
                         return ensemble.scores[row * outputs + own] != 0;
@@ -173,8 +174,7 @@ class WitnessLosses : public RowLosses {
   public:
     WitnessLosses(const Ensemble& ensemble, const Attacker& attacker, const TargetRows& rows,
                   const ScoreLayout& layout, const DescentOptions& options, bool is_regression)
-        : RowLosses(rows, options, is_regression), layout_(layout),
-          full_(ensemble.scores.size()) {
+        : RowLosses(rows, options, is_regression), layout_(layout), full_(ensemble.scores.size()) {
         const auto n = static_cast<std::size_t>(rows.rows.count);
         std::vector<std::int32_t> label(rows.target.begin(), rows.target.end());
         for (int side = 0; side < (is_regression ? 2 : 1); ++side) {
@@ -213,8 +213,7 @@ class WitnessLosses : public RowLosses {
             const auto row = static_cast<std::size_t>(rows[i]);
             const double share = weight(row) / std::max(sum, 1e-300);
             if (!is_regression_) {
-                force_[0][i] =
-                    -steepness() / (1 + std::exp(steepness() * margin_[0][i])) * share;
+                force_[0][i] = -steepness() / (1 + std::exp(steepness() * margin_[0][i])) * share;
                 continue;
             }
             const std::size_t side = is_low_end(i, row) ? 0 : 1;
@@ -326,8 +325,8 @@ Descent descend(const Ensemble& ensemble, const Attacker& attacker, const Target
     const auto losses_of = [&](const TargetRows& rows, const Attacker& by, bool witnesses,
                                std::vector<std::int64_t> order) -> std::unique_ptr<RowLosses> {
         if (witnesses) {
-            auto found = std::make_unique<WitnessLosses>(ensemble, by, rows, layout, options,
-                                                         is_regression);
+            auto found =
+                std::make_unique<WitnessLosses>(ensemble, by, rows, layout, options, is_regression);
             if (points != nullptr && &rows == &train && !found->start_at(points, watch))
                 return nullptr;
             return found;
@@ -388,8 +387,7 @@ Descent descend(const Ensemble& ensemble, const Attacker& attacker, const Target
     };
     const auto rank = [&](const DescentCheck& one) {
         const double robustness = is_regression ? 0 : one.robustness;
-        return std::tuple(!has_floor || one.accuracy >= options.floor,
-                          robustness - options.loss_weight * one.loss, -one.loss);
+        return std::tuple(!has_floor || one.accuracy >= options.floor, robustness, -one.loss);
     };
     const auto is_better = [&](const DescentCheck& one, const DescentCheck& than) {
         return !(one.robustness < result.checks.front().robustness) && rank(one) > rank(than);
@@ -403,8 +401,6 @@ Descent descend(const Ensemble& ensemble, const Attacker& attacker, const Target
         }
         const int steps =
             options.epochs > 0 ? options.epochs * static_cast<int>(count) : options.steps;
-        const int every =
-            options.check_every > 0 ? options.check_every : static_cast<int>(count);
         std::vector<double> first(size);
         std::vector<double> second(size);
         std::vector<double> slope(size);
@@ -422,16 +418,14 @@ Descent descend(const Ensemble& ensemble, const Attacker& attacker, const Target
                                                            static_cast<std::size_t>(end - begin)),
                                   in_units(current), slope, watch))
                 return false;
-            const double rate = options.rate *
-                                (options.falling ? 1 - static_cast<double>(step) / steps : 1.0) /
+            const double rate = options.rate * (1 - static_cast<double>(step) / steps) /
                                 (1 - std::pow(first_moment, step + 1));
             const double correction = 1 - std::pow(second_moment, step + 1);
             ++step;
             // Slopes are those of the loss in units: a regression's loss in squared ones.
             const double slope_unit = ensemble.average / options.unit;
             for (std::size_t k = 0; k < size; ++k) {
-                const double own =
-                    slope[k] * slope_unit + options.l2 * (current[k] - towards[k]);
+                const double own = slope[k] * slope_unit + options.l2 * (current[k] - towards[k]);
                 first[k] += (1 - first_moment) * (own - first[k]);
                 second[k] += (1 - second_moment) * (own * own - second[k]);
                 if (layout.may_change[k] != 0)
@@ -440,7 +434,7 @@ Descent descend(const Ensemble& ensemble, const Attacker& attacker, const Target
             }
             if (!checked) {
                 best = average;
-            } else if (step % every == 0 || step == steps) {
+            } else if (step % steps_per_check == 0 || step == steps) {
                 if (!check())
                     return false;
                 const auto& last = result.checks.back();

@@ -2,8 +2,8 @@
 //
 // The best average of the iterates, judged on validation rows, is returned; without these the last
 // one. An average with fewer robust rows than the first scores is never taken; of the others, those
-// with at least the accuracy of the floor come first, then the most robust ones (less loss_weight
-// times the loss), then those with the smallest loss.
+// with at least the accuracy of the floor come first, then the most robust ones, then those with
+// the smallest loss.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,13 @@ namespace carve {
 
 struct DescentOptions {
     int steps = 120;
-    int epochs = 0; // in place of steps: passes over all rows
-    double rate = 0.01;
-    bool falling = true; // the rate falls linearly to 0
+    int epochs = 0;     // in place of steps: passes over all rows
+    double rate = 0.01; // of the first step; it falls linearly to 0
     std::int64_t batch = 4096;
     bool shuffle = false;   // new batches in every epoch
     double averaging = 0.9; // weight of the past in the averaged iterate
     double l2 = 0;          // l2 / 2 times the sum of squares of scores - anchor is added
-    int check_every = 5;    // steps between validations; 0: an epoch
     int patience = 0;       // steps without a better average; 0: any number
-    double loss_weight = 0;
     double floor = -std::numeric_limits<double>::infinity();
     std::uint64_t seed = 0;
     int threads = 1;

@@ -101,8 +101,9 @@ WitnessFinder::Bits WitnessFinder::rows_left(const CutTrees::Node& node, Bits ro
     const Bits missing = missing_[static_cast<std::size_t>(node.feature)];
     const Bits gone = node.missing_left ? rows & missing : 0;
     if (!node.by_set)
-        return gone | (rows & ~missing &
-                       left_[trees_.first_cut(node.feature) + static_cast<std::size_t>(node.place)]);
+        return gone |
+               (rows & ~missing &
+                left_[trees_.first_cut(node.feature) + static_cast<std::size_t>(node.place)]);
     Bits left = gone;
     for (Bits rest = rows & ~missing; rest != 0; rest &= rest - 1) {
         const auto row = static_cast<std::size_t>(std::countr_zero(rest));
@@ -254,7 +255,8 @@ void WitnessFinder::add_effects() {
         for (std::size_t word = 0; word < (cells + 63) / 64; ++word)
             for (Bits rest = set_words_[static_cast<std::size_t>(demand.set) + word]; rest != 0;
                  rest &= rest - 1) {
-                const std::size_t cell = 64 * word + static_cast<std::size_t>(std::countr_zero(rest));
+                const std::size_t cell =
+                    64 * word + static_cast<std::size_t>(std::countr_zero(rest));
                 effect[cell] += change;
                 effect[cell + 1] -= change;
             }

@@ -54,7 +54,7 @@ class WitnessFinder {
         std::uint64_t seed;          // draws the features that stay
         std::vector<CellMove> moves; // to the point to start from, then to the witness
         double margin = std::numeric_limits<double>::infinity(); // there, as a raw score
-        int rival = 0;                     // that it is against; several outputs only
+        int rival = 0;                      // that it is against; several outputs only
         std::vector<std::int32_t> leaves{}; // per tree: the row of the scores
     };
 
@@ -98,8 +98,8 @@ class WitnessFinder {
         std::int32_t feature;
         std::int32_t low;
         std::int32_t high;
-        std::int32_t set;  // in set_words_; -1: an interval
-        Bits rows;         // that would get here if this feature alone were moved
+        std::int32_t set; // in set_words_; -1: an interval
+        Bits rows;        // that would get here if this feature alone were moved
     };
     struct Visit { // of a node
         std::int32_t node;
@@ -183,13 +183,13 @@ class WitnessFinder {
 
     // The selected row:
     std::size_t row_ = 0;
-    std::vector<double> to_;             // per feature that is moved: its value
-    std::vector<std::int32_t> moved_;    // features off home, and perhaps others
-    std::vector<std::uint8_t> listed_;   // per feature: is it in moved_?
-    std::vector<std::int32_t> chosen_;   // per feature that is moved: its cell
+    std::vector<double> to_;           // per feature that is moved: its value
+    std::vector<std::int32_t> moved_;  // features off home, and perhaps others
+    std::vector<std::uint8_t> listed_; // per feature: is it in moved_?
+    std::vector<std::int32_t> chosen_; // per feature that is moved: its cell
     std::vector<std::int32_t> changed_;
-    std::vector<double> total_;          // per output
-    std::vector<double> effect_;         // per cell: differences of neighbours, then sums
+    std::vector<double> total_;  // per output
+    std::vector<double> effect_; // per cell: differences of neighbours, then sums
     std::vector<std::int32_t> touched_;
     std::vector<std::uint8_t> is_touched_;
     std::vector<Corner> hull_;

@@ -55,15 +55,12 @@ class RefitSettings:
 
     steps: int = 120
     epochs: int | None = None  # in place of steps: passes over all rows
-    rate: float = 0.01
-    falling: bool = True  # linearly to 0
+    rate: float = 0.01  # of the first step; it falls linearly to 0
     batch: int = 4096
-    shuffle: bool = False  # new batches in every epoch, from groups of 64 rows
+    shuffle: bool = False  # new batches in every epoch
     averaging: float = 0.9  # weight of the past in the averaged iterate
     l2: float = 0.0  # l2 / 2 times the sum of squares of scores - anchor is added to the loss
     anchor: Floats | None = None
-    check_every: int | None = 5  # steps between validations; None means an epoch
-    loss_weight: float = 0.0  # against the share of robust rows, in a validation
     patience: int | None = 30  # steps without a better iterate
     floor: float | None = None  # smallest acceptable accuracy on the validation rows
     seed: int = 0
@@ -109,9 +106,8 @@ def refit_leaves(
 ) -> LeafRefit:
     """Return scores with better worst cases.
 
-    The best iterate has at least the accuracy of the floor, if any does; then the most robust rows
-    (less `loss_weight` times the loss), then the smallest loss. An iterate with fewer robust rows
-    than the first one is never taken. `points` are witnesses of the training rows to start from,
+    The best iterate has at least the accuracy of the floor, if any does; then the most robust rows,
+    then the smallest loss. An iterate with fewer robust rows than the first one is never taken. `points` are witnesses of the training rows to start from,
     where witnesses are needed.
     """
     task = ensemble.task
@@ -132,12 +128,10 @@ def refit_leaves(
     core_points = None
     if points is not None:
         core_points = np.array(translation.rows(points), dtype=np.float64, order="C")
-    names = ("rate", "falling", "batch", "shuffle", "averaging", "l2", "loss_weight", "seed")
-    names += ("batch_passes", "point_passes", "threads")
+    names = ("steps", "rate", "batch", "shuffle", "averaging", "l2", "seed", "threads")
+    names += ("batch_passes", "point_passes")
     options = _core.DescentOptions(
-        steps=settings.steps,
         epochs=settings.epochs or 0,
-        check_every=settings.check_every or 0,
         patience=settings.patience or 0,
         floor=-inf if settings.floor is None else settings.floor,
         uses_witnesses=needs_witnesses(ensemble, problem.attacker),
