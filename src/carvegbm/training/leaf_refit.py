@@ -107,8 +107,8 @@ def refit_leaves(
     """Return scores with better worst cases.
 
     The best iterate has at least the accuracy of the floor, if any does; then the most robust rows,
-    then the smallest loss. An iterate with fewer robust rows than the first one is never taken. `points` are witnesses of the training rows to start from,
-    where witnesses are needed.
+    then the smallest loss. An iterate with fewer robust rows than the first one is never taken.
+    `points` are witnesses of the training rows to start from, where witnesses are needed.
     """
     task = ensemble.task
     if settings.anchor is not None and settings.anchor.shape != ensemble.scores.shape:
@@ -129,7 +129,7 @@ def refit_leaves(
     if points is not None:
         core_points = np.array(translation.rows(points), dtype=np.float64, order="C")
     names = ("steps", "rate", "batch", "shuffle", "averaging", "l2", "seed", "threads")
-    names += ("batch_passes", "point_passes")
+    passes = ("batch_passes", "point_passes")
     options = _core.DescentOptions(
         epochs=settings.epochs or 0,
         patience=settings.patience or 0,
@@ -138,7 +138,7 @@ def refit_leaves(
         unit=(float(np.std(problem.train.y)) or 1.0) if task == "regression" else 1.0,
         steepness=ensemble.link_scale if task == "binary" else 1.0,
         most_memory=_MAX_MEMORY,
-        **{name: getattr(settings, name) for name in names},
+        **{name: getattr(settings, name) for name in (*names, *passes)},
     )
     steps = settings.steps
     if settings.epochs is not None:

@@ -12,7 +12,6 @@ import carvegbm as cg
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, refit_leaves
 from training import problems
-from training.refits import stumps
 
 ATTACKER = cg.Attacker("inf", 0.05)
 PLAIN = RefitSettings(l2=0.1 / 18, steps=20, rate=0.04, threads=1)
