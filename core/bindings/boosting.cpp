@@ -78,19 +78,6 @@ std::vector<std::optional<std::vector<int>>> sets_of(const CodedTree& tree) {
     return found;
 }
 
-// Defines a constructor with a keyword per field (its name and member), with the fields' defaults.
-template <class T, class... V>
-void def_fields(nb::class_<T>& options, const char* doc, std::pair<const char*, V T::*>... fields) {
-    const T defaults;
-    options.def(
-        "__init__",
-        [fields...](T* self, V... values) {
-            new (self) T();
-            ((self->*fields.second = values), ...);
-        },
-        nb::kw_only(), (nb::arg(fields.first) = defaults.*fields.second)..., doc);
-}
-
 // Calls work(go_on) without the GIL; go_on() is false once a signal (Ctrl-C) has raised an
 // exception, for which it looks about ten times a second.
 template <class Work> void run_watched(Work&& work) {
