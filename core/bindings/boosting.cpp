@@ -197,7 +197,8 @@ void bind_boosting(nb::module_& module) {
                     if ((self.valid(row / RowBlocks::block_size) >> row % RowBlocks::block_size &
                          1) != 0)
                         for (int f = 0; f < self.features(); ++f)
-                            *next++ = self.line(row)[self.place(f)];
+                            *next++ =
+                                static_cast<std::uint8_t>(self.column(f)[row] + RowBlocks::bias);
                 return codes.release<2>(n, d);
             },
             "uint8 (rows, features), in the order of `order`; 255 for missing values");
