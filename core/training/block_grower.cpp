@@ -1,7 +1,6 @@
 #include "training/block_grower.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
