@@ -1,6 +1,7 @@
 #include "training/block_grower.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -12,6 +13,23 @@ namespace {
 
 constexpr std::size_t most_histogram_bytes = std::size_t{1} << 28; // kept for later splits
 constexpr std::size_t chunk_blocks = 128;                          // at most
+
+// Which features belong to a random fraction of them, but at least one.
+std::vector<bool> draw_features(const std::vector<int>& features, double fraction,
+                                std::uint64_t seed) {
+    std::vector<bool> drawn(features.size(), fraction >= 1);
+    if (fraction >= 1 || features.empty())
+        return drawn;
+    std::vector<std::pair<std::uint64_t, std::size_t>> ranked;
+    for (std::size_t i = 0; i < features.size(); ++i)
+        ranked.emplace_back(scrambled(seed, static_cast<std::uint64_t>(features[i])), i);
+    const auto count = static_cast<std::ptrdiff_t>(
+        std::max<long long>(1, std::llround(fraction * static_cast<double>(ranked.size()))));
+    std::ranges::nth_element(ranked, ranked.begin() + count - 1);
+    for (auto rank = ranked.begin(); rank < ranked.begin() + count; ++rank)
+        drawn[rank->second] = true;
+    return drawn;
+}
 
 } // namespace
 
@@ -49,10 +67,10 @@ CodedTree BlockGrower::grow(const TreeRows& rows, std::uint64_t seed,
 
 void BlockGrower::start(const TreeRows& rows) {
     features_.clear();
-    std::vector<std::uint32_t> drawn;
-    draw(options_.feature_fraction, 0, usable_.size(), seed_, drawn);
-    for (const std::uint32_t i : drawn)
-        features_.push_back(usable_[i]);
+    const std::vector<bool> drawn = draw_features(usable_, options_.feature_fraction, seed_);
+    for (std::size_t i = 0; i < usable_.size(); ++i)
+        if (drawn[i])
+            features_.push_back(usable_[i]);
     histograms_.use(rows, features_);
     Leaf root;
     const std::size_t blocks = rows.blocks.size();
@@ -91,15 +109,11 @@ void BlockGrower::find_splits(Leaf& counted, Leaf* sibling) {
     if (sibling != nullptr)
         leaves.push_back(sibling);
     std::vector<std::vector<bool>> wanted; // per leaf and feature
-    for (const Leaf* const leaf : leaves) {
-        std::vector<std::uint32_t> drawn;
-        if (may_split(*leaf))
-            draw(options_.feature_fraction_bynode, 0, features_.size(),
-                 scrambled(seed_, leaf->number), drawn);
-        wanted.emplace_back(features_.size());
-        for (const std::uint32_t i : drawn)
-            wanted.back()[i] = true;
-    }
+    for (const Leaf* const leaf : leaves)
+        wanted.push_back(may_split(*leaf)
+                             ? draw_features(features_, options_.feature_fraction_bynode,
+                                             scrambled(seed_, leaf->number))
+                             : std::vector<bool>(features_.size()));
     constexpr std::size_t per_task = 8; // features
     const std::size_t tasks = (features_.size() + per_task - 1) / per_task;
     std::vector<FeatureSplit> found(leaves.size() * tasks);

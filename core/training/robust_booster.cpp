@@ -80,7 +80,15 @@ std::vector<std::uint32_t> RobustBooster::draw_blocks(std::uint64_t seed) const 
     std::vector<std::uint32_t> drawn;
     std::size_t first = 0;
     for (const std::size_t end : rows_.group_ends()) {
-        draw(options_.bagging_fraction, first, end, seed, drawn);
+        auto wanted = static_cast<double>(std::max<long long>(
+            1, std::llround(options_.bagging_fraction * static_cast<double>(end - first))));
+        for (std::size_t block = first; block < end; ++block) {
+            const double random = static_cast<double>(scrambled(seed, block) >> 11) * 0x1p-53;
+            if (random * static_cast<double>(end - block) < wanted) {
+                drawn.push_back(static_cast<std::uint32_t>(block));
+                wanted -= 1;
+            }
+        }
         first = end;
     }
     return drawn;
