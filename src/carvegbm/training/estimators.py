@@ -459,7 +459,8 @@ class RobustClassifier(_Robust, BaseClassifier):
     reg_alpha
         As in LightGBM, with its defaults.
     colsample_bynode : float, optional
-        Share of the features that every split chooses from; 0.5 by default.
+        Share of the features that every split chooses from; by default 0.5, or, against norm inf
+        with more than 100 features, all of the third of the features drawn for its tree.
     max_bin : int, optional
         Largest number of candidate thresholds per feature, at most 127; by default 127, and 31 for
         more than 100 features.
