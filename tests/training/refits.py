@@ -6,7 +6,7 @@ import numpy as np
 
 import carvegbm as cg
 from carvegbm import _core
-from carvegbm.axes.translation import Translation
+from carvegbm.attackers.encoding import CoreEncoding
 from training import problems
 
 ATTACKERS = [("inf", 0.03), (1, 0.06), (2, 0.05), (0, 1)]
@@ -58,11 +58,11 @@ def crowded_problem(seed=0, n=60):
 
 def bounds_of(ensemble, attacker, X):
     """Bounds on the lowest and the highest output of a regression within reach."""
-    translation = Translation(ensemble, attacker.limits(ensemble))
+    translation = CoreEncoding(ensemble, attacker.limits(ensemble))
     cases = _core.WorstCases(
         translation.core_ensemble,
         translation.core_attacker(attacker),
-        np.ascontiguousarray(translation.rows(X)),
+        np.ascontiguousarray(translation.encode(X)),
         np.zeros(len(X)),
         1,
     )
@@ -74,8 +74,8 @@ class EndWitnesses:
 
     def __init__(self, ensemble, attacker, X, points=None):
         self.X, self.scores = X, ensemble.scores.ravel()
-        self.translation = Translation(ensemble, attacker.limits(ensemble))
-        self.rows = np.ascontiguousarray(self.translation.rows(X))
+        self.translation = CoreEncoding(ensemble, attacker.limits(ensemble))
+        self.rows = np.ascontiguousarray(self.translation.encode(X))
         core = self.translation.core_ensemble
         core_attacker = self.translation.core_attacker(attacker)
         self.sides = [
@@ -83,7 +83,7 @@ class EndWitnesses:
             for label in (1, 0)
         ]
         if points is not None:
-            start = np.ascontiguousarray(self.translation.rows(points))
+            start = np.ascontiguousarray(self.translation.encode(points))
             for side in self.sides:
                 side.start_at(core, start, 1)
 
@@ -102,5 +102,5 @@ class EndWitnesses:
         for side in self.sides:
             z = self.rows.astype(np.float64)
             side.points(z, 1)
-            found.append(self.translation.witnesses(z, self.rows, self.X))
+            found.append(self.translation.decode(z, self.rows, self.X))
         return found

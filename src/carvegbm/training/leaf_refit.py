@@ -116,10 +116,10 @@ def refit_leaves(
             f"anchor must have the shape of the scores, {ensemble.scores.shape}, got "
             f"{settings.anchor.shape}"
         )
-    translation = Translation(ensemble, problem.attacker.limits(ensemble))
+    translation = CoreEncoding(ensemble, problem.attacker.limits(ensemble))
 
     def targets(rows: Dataset) -> tuple[npt.NDArray[Any], Floats]:
-        X = np.ascontiguousarray(translation.rows(rows.X))
+        X = np.ascontiguousarray(translation.encode(rows.X))
         return X, np.ascontiguousarray(rows.y, dtype=np.float64)
 
     train, valid = targets(problem.train), None
@@ -127,7 +127,7 @@ def refit_leaves(
         valid = targets(problem.valid)
     core_points = None
     if points is not None:
-        core_points = np.array(translation.rows(points), dtype=np.float64, order="C")
+        core_points = np.array(translation.encode(points), dtype=np.float64, order="C")
     names = ("steps", "rate", "batch", "shuffle", "averaging", "l2", "seed", "threads")
     passes = ("batch_passes", "point_passes")
     options = _core.DescentOptions(
@@ -164,7 +164,7 @@ def refit_leaves(
     ]
     worst = None
     if core_points is not None and settings.point_passes:
-        worst = translation.witnesses(core_points, train[0], problem.train.X)
+        worst = translation.decode(core_points, train[0], problem.train.X)
     return LeafRefit(
         np.asarray(scores).reshape(ensemble.scores.shape),
         found[best] if found else None,

@@ -252,7 +252,7 @@ def _data(
 
     def checked(X: npt.ArrayLike, y: npt.ArrayLike, weight: Any = None) -> Dataset:
         rows = ensemble.check_data(X)
-        attacker.check_instances(ensemble, rows)
+        attacker.limits(ensemble).check_rows(ensemble, rows)
         if ensemble.task != "regression":
             labels: npt.NDArray[Any] = ensemble.check_labels(y, len(rows))
         elif (labels := check_targets(y)).shape != (len(rows),):

@@ -196,9 +196,9 @@ def check_instances(attacker: Attacker, blank: Ensemble, X: Any, what: str = "X"
         return
     rows = X.toarray() if hasattr(X, "toarray") else X
     try:
-        attacker.check_instances(blank, rows, limits)
+        limits.check_rows(blank, rows)
         if is_discrete:
-            CoreEncoding(blank, limits).rows(rows)
+            CoreEncoding(blank, limits).encode(rows)
     except DataError as error:
         raise DataError(str(error) if what == "X" else f"{what}: {error}") from None
 
