@@ -21,7 +21,7 @@ from carvegbm.attacker import LARGEST_BUDGET
 from carvegbm.reports import statistics
 from carvegbm.reports.formats import number
 
-__all__ = ["IMAGE_LEGEND", "Axis", "axis_for", "curve", "histogram", "image_pair", "png"]
+__all__ = ["Axis", "axis_for", "curve", "histogram", "image_pair", "png"]
 
 WIDTH, HEIGHT = 400, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 20, 26, 40
@@ -218,11 +218,6 @@ def _chart(parts: Sequence[str], title: str, side: str, label: str) -> Markup:
 
 
 # ── images ───────────────────────────────────────────────────────────────────────────────────
-
-IMAGE_LEGEND = Markup(
-    '<p class="legend"><span class="swatch brighter"></span> made brighter '
-    '<span class="swatch darker"></span> made darker</p>'
-)
 
 
 def image_pair(

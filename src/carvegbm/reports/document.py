@@ -277,44 +277,46 @@ def _zero_trap(problem: Problem, rows: Rows) -> dict[str, int] | None:
     """
     if problem.attacker.norm == 0:
         return None
-    ensemble, limits, encoding = problem.ensemble, problem.limits, problem.translation
+    ensemble, core, limits = problem.ensemble, problem.core_attacker, problem.limits
+    n = ensemble.n_features
     nodes = ensemble.nodes[ensemble.nodes["feature"] >= 0]
     size = np.abs(nodes["threshold"])
     nodes = nodes[(size >= ZERO / 2) & (size <= 2 * ZERO)]
     number: Any = np.float32 if ensemble.input_precision == "float32" else np.float64
-    bounds, thresholds, features, moved = encoding.bounds, 0, set(), np.zeros(len(rows), dtype=bool)
-    for feature in sorted(set(_movable(problem)) & set(nodes["feature"].tolist())):
-        if feature in encoding.lattices:  # a whole step is not next to nothing
+    crossed: dict[tuple[int, float], npt.NDArray[np.bool_]] = {}
+    for feature in set(_movable(problem)) & set(nodes["feature"].tolist()):
+        if feature in problem.translation.lattices:  # a whole step is not next to nothing
             continue
-        is_zero = _column(problem, rows, feature) == 0
-        lower, upper = (side[feature] if len(side) else None for side in bounds)
-        if rows.bounds is not None:
-            place = feature
-            if rows.is_sparse:  # per-row bounds are those of the compact problem
-                place = int(np.flatnonzero(problem.compact[1].chosen == feature)[0])
-            lower, upper = (side[:, place] for side in rows.bounds)
+        lower, upper = _bounds(problem, rows, feature)
         for threshold in np.unique(nodes["threshold"][nodes["feature"] == feature]).tolist():
-            after = float(np.nextafter(number(threshold), number(np.inf)))
-            z = after if threshold >= 0 else threshold
-            before = np.zeros(ensemble.n_features)
-            beyond = before.copy()
-            beyond[feature] = z
-            scale = limits.scale_up if z > 0 and len(limits.scale_up) else limits.scale
-            if len(scale) and scale[feature] == 0:
-                continue
-            if problem.core_attacker.distance(before, beyond) > problem.attacker.budget:
-                continue
-            crossed = is_zero.copy()
-            crossed &= True if lower is None else z >= lower
-            crossed &= True if upper is None else z <= upper
-            if crossed.any():
-                thresholds += 1
-                features.add(feature)
-                moved |= crossed
-    if not thresholds:
+            z = np.zeros(n)  # 0 lies on the left of thresholds >= 0
+            z[feature] = threshold
+            if threshold >= 0:
+                z[feature] = np.nextafter(number(threshold), number(np.inf))
+            scale = limits.scale_up if threshold >= 0 and len(limits.scale_up) else limits.scale
+            is_closed = len(scale) > 0 and scale[feature] == 0
+            if not is_closed and core.distance(np.zeros(n), z) <= problem.attacker.budget:
+                within = (lower <= z[feature]) & (z[feature] <= upper)
+                crossed[feature, threshold] = (_column(problem, rows, feature) == 0) & within
+    found = {place: chosen for place, chosen in crossed.items() if chosen.any()}
+    if not found:
         return None
-    rows_moved = int(np.count_nonzero(moved))
-    return {"thresholds": thresholds, "features": len(features), "rows": rows_moved}
+    return {
+        "thresholds": len(found),
+        "features": len({feature for feature, _ in found}),
+        "rows": int(np.count_nonzero(np.any(list(found.values()), axis=0))),
+    }
+
+
+def _bounds(problem: Problem, rows: Rows, feature: int) -> tuple[Any, Any]:
+    """Lower and upper limits of a feature: numbers, or one per row."""
+    if rows.bounds is None:
+        lower, upper = problem.translation.bounds
+        low = lower[feature] if len(lower) else -np.inf
+        return low, upper[feature] if len(upper) else np.inf
+    if rows.is_sparse:  # per-row limits are those of the compact problem
+        feature = int(np.flatnonzero(problem.compact[1].chosen == feature)[0])
+    return rows.bounds[0][:, feature], rows.bounds[1][:, feature]
 
 
 # ── distances ────────────────────────────────────────────────────────────────────────────────
@@ -328,7 +330,6 @@ def _distance(place: int, results: QueryResults, names: Names) -> dict[str, Any]
     del attacker["budget"]
     shown = _shown(minimal, results.labels)
     labels = names_of_codes(ensemble)
-    largest_budget = problem.largest_budget
     return {
         "attacker": attacker,
         "norm": attacker["norm"],
@@ -336,12 +337,17 @@ def _distance(place: int, results: QueryResults, names: Names) -> dict[str, Any]
         **_radii(distance, budgets),
         "witnesses": [_witness(witness, names, labels) for witness in minimal],
         "missed": minimal.missed,
+        "borderline": sum(witness.borderline for witness in minimal),
         **_weak_features(minimal, budgets, names),
         "first": _nearest_first(minimal)[:_FIRST_WITNESSES],
         "shown": shown,
         "images": _images(distance, [minimal.witnesses[s["witness"]] for s in shown], names),
-        "largest_budget": largest_budget if np.isfinite(largest_budget) else None,
+        "largest_budget": _finite(problem.largest_budget),
     }
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
 
 
 def _radii(distance: DistanceResult, budgets: Sequence[float]) -> dict[str, Any]:
@@ -376,15 +382,13 @@ def _radii(distance: DistanceResult, budgets: Sequence[float]) -> dict[str, Any]
             )
         ],
         "stays": [
-            {"share": float(share), **dict(zip(("lower", "upper"), plain_column(np.array(ends))))}
-            for share, ends in zip(SHARES, stays, strict=False)
+            {"share": float(share), "lower": _finite(low), "upper": _finite(high)}
+            for share, (low, high) in zip(SHARES, stays, strict=False)
         ],
     }
 
 
-def _witness(
-    witness: MinimalWitness, names: Names, labels: Mapping[int, Any]
-) -> dict[str, Any]:
+def _witness(witness: MinimalWitness, names: Names, labels: Mapping[int, Any]) -> dict[str, Any]:
     return {
         "row": witness.row,
         "distance": witness.distance,

@@ -1,25 +1,36 @@
-"""Format numbers and names for the page.
+"""Format numbers, names, attackers and changes for the page.
 
-Bounds are rounded outward, and two different numbers never look the same side by side. What stands
-in a model or in data is shown on one line, with invisible characters spelled out. Functions that
-return `Markup` return HTML; the page escapes all other text.
+Bounds are rounded outward, and two different numbers never look the same side by side. Names from
+a model or data are shown on one line, with invisible characters spelled out. Functions that return
+`Markup` return HTML; the page escapes all other text.
 """
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
 from markupsafe import Markup
 
+from carvegbm.attacker import OPTIONS
 from carvegbm.wording import shares
 from carvegbm.wording.hidden import on_one_line
 
 __all__ = [
+    "attacker",
+    "before_and_after",
+    "budget_below",
+    "change_size",
+    "changes",
     "counted",
     "exactly",
+    "largest_first",
+    "limits",
     "name",
+    "norm_measure",
     "number",
     "number_between",
     "number_pair",
@@ -29,9 +40,12 @@ __all__ = [
     "short",
 ]
 
+Document = Mapping[str, Any]
+
 _LONGEST_NAME = 48
 _LONGEST_TITLE = 1000
 _DIGITS = 17  # enough to tell any two doubles apart
+_ROUNDING = 1e-9
 _ROUNDINGS = {"nearest": ROUND_HALF_EVEN, "down": ROUND_FLOOR, "up": ROUND_CEILING}
 
 
@@ -82,6 +96,10 @@ def _rounded(value: float, digits: int, rounding: str = "nearest") -> Decimal:
     # The shortest decimal stands for the double: 0.3 is three tenths.
     context = Context(prec=digits, rounding=_ROUNDINGS[rounding])
     return context.plus(Decimal(repr(float(value))))
+
+
+def _parsed(text: str) -> float:
+    return float(text.replace(",", "").replace("−", "-"))
 
 
 def number_between(value: float, end: float) -> str:
@@ -151,3 +169,108 @@ def name(text: Any, longest: int = _LONGEST_NAME) -> Markup:
 def quoted(text: Any) -> Markup:
     """A label in quotes."""
     return Markup("“{}”").format(name(text))
+
+
+# ── attackers and budgets ─────────────────────────────────────────────────────────────────────
+
+_NORMS: dict[Any, tuple[str, str]] = {
+    "inf": ("each feature by at most {}", "the largest change of a feature"),
+    0: ("at most {} to any value", "the number of changed features"),
+    1: ("features by at most {} in sum", "the sum of all changes"),
+    2: ("features by at most {} in Euclidean length", "the Euclidean length of the change"),
+}
+
+
+def attacker(given: Document) -> str:
+    """What an attacker may change; continues "an attacker who changes".
+
+    >>> attacker({"norm": "inf", "budget": 0.02})
+    'each feature by at most 0.02'
+    >>> attacker({"norm": 0, "budget": 1})
+    'at most 1 feature to any value'
+    """
+    norm, budget = given["norm"], float(given["budget"])
+    if norm == 0:
+        return _NORMS[0][0].format(counted(int(budget), "feature"))
+    unknown = f"features by at most {{}} in norm {norm}", ""
+    return _NORMS.get(norm, unknown)[0].format(number(budget, 17))
+
+
+def norm_measure(norm: Any) -> str:
+    """What a budget of this norm measures."""
+    return _NORMS.get(norm, ("", f"the length of the change in norm {norm}"))[1]
+
+
+def limits(entry: Document, n_features: int) -> list[Markup]:
+    """The limits of an attacker besides norm and budget, as the user gave them."""
+    given = {option: entry["attacker"].get(option) for option in OPTIONS}
+    if entry["changeable"] == n_features:  # a list of all features is no limit
+        given["features"] = None
+    return [
+        Markup("{}: {}").format(option.replace("_", "-"), name(json.dumps(value), 120))
+        for option, value in given.items()
+        if value is not None
+    ]
+
+
+def budget_below(bound: float | None) -> Markup:
+    """A budget below which rows stay robust: rounded down, unless it is a rounding below a number.
+
+    0.47 - 0.45 is a double just below 0.02, and 0.02 is what people call it.
+    """
+    if bound is None:
+        return Markup("∞")
+    near = number(bound, 6)
+    if bound < _parsed(near) <= bound * (1 + _ROUNDING):
+        return exactly(bound, f"{near} (up to a rounding)")
+    return exactly(bound, number(bound, 6, "down"))
+
+
+# ── changes ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _size(change: Document) -> float:
+    """after - before in decimal, so that 0.3 - 0.1 is 0.2; infinite unless both are numbers."""
+    ends = change["before"], change["after"]
+    if any(isinstance(end, bool) or not isinstance(end, int | float) for end in ends):
+        return math.inf
+    before, after = (Decimal(repr(float(end))) for end in ends)
+    return float(after - before)
+
+
+def largest_first(changes: Sequence[Document]) -> list[Document]:
+    """Changes by size; categories come first."""
+    return sorted(changes, key=lambda change: (-abs(_size(change)), change["feature"]))
+
+
+def before_and_after(change: Document) -> tuple[Markup, Markup]:
+    """Both values, never rounded until they look alike or equal to the threshold between them."""
+    before, after = change["before"], change["after"]
+    if math.isinf(_size(change)):
+        missing = Markup('<span class="quiet">missing</span>')
+        return (
+            missing if before is None else name(before),
+            missing if after is None else name(after),
+        )
+    first, second = number_pair(before, after)
+    if after > before and _parsed(second) < after:
+        # A value just above a threshold must not look like the threshold.
+        second = f"{second}…" if after > 0 else number(after, _DIGITS)
+    return exactly(before, first), exactly(after, second)
+
+
+def change_size(change: Document) -> Markup:
+    """By how much a number changes, with its sign."""
+    size = _size(change)
+    if math.isinf(size):
+        return Markup("–")
+    return exactly(size, ("+" if size > 0 else "") + number(size, 5))
+
+
+def changes(witness: Document, most: int = 3) -> Markup:
+    """The largest changes of a witness, and how many more there are."""
+    ordered = largest_first(witness["changes"])
+    arrow = Markup('<span class="change">{} {} → {}</span>')
+    found = [arrow.format(name(one["name"]), *before_and_after(one)) for one in ordered[:most]]
+    more = [f"{len(ordered) - most:,} more"] * (len(ordered) > most)
+    return Markup(", ").join([*found, *more]) or Markup("no change")

@@ -101,7 +101,8 @@ def run_queries(
         kinds += [attacker] if place == len(kinds) else []
         places.append(place)
     problems = [Problem(ensemble, kind.with_budget(0)) for kind in kinds]
-    rows, total, chosen = [], 0, np.arange(0)
+    rows: list[Rows] = []
+    total, chosen = 0, np.arange(0)
     for problem in problems:
         found = problem.rows(X, y, settings.threads)
         if not rows:
@@ -166,9 +167,7 @@ class _Runner:
                 ):
                     witnesses.append(witness)  # noqa: PERF402 - keep those before Ctrl-C
         minimal = Minimal.of(witnesses, radii)
-        return DistanceResult(
-            problem, rows, radii, minimal, (seconds, time.perf_counter() - begun)
-        )
+        return DistanceResult(problem, rows, radii, minimal, (seconds, time.perf_counter() - begun))
 
     def decisions(self, task: Task, rows: Rows, title: str) -> tuple[Decisions, float]:
         """Decide all rows, or as many as possible until Ctrl-C; also the seconds this took."""
@@ -202,9 +201,7 @@ class _Runner:
             self.interrupted = True
 
 
-def _tighten_radii(
-    found: Decisions, verified: Sequence[AttackerResult], norm: int | float
-) -> None:
+def _tighten_radii(found: Decisions, verified: Sequence[AttackerResult], norm: int | float) -> None:
     """Tighten undecided radii: > every budget at which the row is robust, <= one that flips it."""
     lower, upper = found["radius_lower"], found["radius_upper"]
 

@@ -71,9 +71,7 @@ def curve_budgets(lower: Floats, upper: Floats, most: int | None = None) -> Floa
     return np.concatenate([[0.0], steps])
 
 
-def robust_shares(
-    lower: Floats, upper: Floats, budgets: Iterable[float]
-) -> tuple[Floats, Floats]:
+def robust_shares(lower: Floats, upper: Floats, budgets: Iterable[float]) -> tuple[Floats, Floats]:
     """Robustness at each budget: the share of rows with lower > budget, and with upper > budget."""
     at = np.array(list(budgets), dtype=np.float64)
     n = len(lower)
@@ -84,8 +82,9 @@ def robust_shares(
 def budgets_for_shares(
     lower: Floats, upper: Floats, shares: Sequence[Fraction]
 ) -> list[tuple[float, float]]:
-    """For each share s, bounds on the largest b such that at least s of the right rows stay robust
-    at every budget < b; empty if no row is right.
+    """Bounds on the largest budget below which at least a share of the right rows stays robust.
+
+    One pair (lower, upper) per share; no pairs if no row is right.
     """
     right = upper > 0
     count = int(np.count_nonzero(right))
