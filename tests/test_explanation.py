@@ -18,7 +18,7 @@ import carvegbm as cg
 import oracle
 from answers import check_margin
 from asking import attacker_of, without_budget
-from carvegbm.explanation.text import blocks_of, told_apart
+from carvegbm.explanation.text import blocks_of, number_pair
 from categorical_trees import choice
 from generators import NORMS, make_case
 from kinds import LIMITS, make_kind
@@ -302,7 +302,7 @@ def test_an_instance_that_is_wrong_already_says_so():
     assert (found.radius, found.lower, found.upper, found.right) == (0, 0, 0, False)
     assert found.witness is None
     assert found.changes == found.trees == ()
-    assert "wrong without an attack" in str(found)
+    assert "answer  spam: wrong" in str(found)
     against = cg.explain(BOTH, [1.0, 1.0], "ham", cg.Attacker("inf", 20))
     assert against.status == "broken"
     assert "broken: wrong, and can be flipped" in str(against)
@@ -373,11 +373,11 @@ def test_what_would_be_enough_alone_is_told():
     trap = split(0, 0.5, leaf(1.0), split(1, 0.5, leaf(-1.0), leaf(-1.0)))
     found = cg.explain(ensemble(trap, n_features=2), [0.0, 0.0], norm=1)
     assert [(change.name, change.alone) for change in found.changes] == [("feature 0", True)]
-    assert "this change alone is enough" in str(found)
+    assert "enough alone, without the others: feature 0" in str(found)
     pair = ensemble(stump(0, 0.5, 0.0, 2.0), stump(1, 0.5, 0.0, 2.0), n_features=2, base_score=-1)
     found = cg.explain(pair, [1.0, 1.0], norm="inf")
     assert [change.alone for change in found.changes] == [False, False]
-    assert "each of the 2 changes is needed" in str(found)
+    assert "enough alone, without the others: none" in str(found)
 
 
 def test_missing_values_stay_and_the_ways_follow_their_rule():
@@ -540,7 +540,7 @@ def test_what_other_functions_refuse_is_refused():
     other=st.floats(allow_nan=False, allow_infinity=False),
 )
 def test_before_and_after_never_look_the_same(one, other):
-    texts = told_apart(one, other)
+    texts = number_pair(one, other)
     assert one == other or texts[0] != texts[1]
     assert all(
         float(text) == pytest.approx(value, rel=1e-5)
