@@ -380,19 +380,6 @@ def test_what_would_be_enough_alone_is_told():
     assert "enough alone, without the others: none" in str(found)
 
 
-def test_missing_values_stay_and_the_ways_follow_their_rule():
-    model = ensemble(
-        stump(0, 0.5, 3.0, -3.0, missing="right"),
-        split(0, 0.5, leaf(0.0), stump(1, 0.5, -1.0, 5.0), missing="right"),
-        n_features=2,
-    )
-    found = cg.explain(model, [math.nan, 0.0], norm="inf")
-    assert [change.name for change in found.changes] == ["feature 1"]
-    assert math.isnan(found.witness[0])
-    assert found.to_dict()["instance"] == [None, 0.0]
-    assert [(tree.tree, tree.contribution) for tree in found.trees] == [(1, 6)]
-
-
 def test_categories_go_by_their_labels():
     tree = choice(0, [0, 2], leaf(-1.0), leaf(1.0))
     known = {0: {0: "red", 1: "green", 2: "blue"}}
@@ -407,18 +394,6 @@ def test_categories_go_by_their_labels():
     unknown = cg.explain(model, [7.0], norm=0, categories={"colour": ["red"]})
     assert unknown.changes[0].before is None
     assert "unknown category" in str(unknown)
-
-
-def test_a_one_hot_group_is_one_change():
-    names = ["size", "colour_red", "colour_green", "colour_blue"]
-    model = ensemble(stump(3, 0.5, -1.0, 1.0), n_features=4, feature_names=names)
-    found = cg.explain(model, [0.0, 1, 0, 0], norm=1, one_hot=[names[1:]])
-    (change,) = found.changes
-    assert (change.name, change.kind) == ("colour", "one-hot")
-    assert (change.before, change.after) == ("colour_red", "colour_blue")
-    assert change.features == (1, 3)
-    assert found.witness.tolist() == [0, 0, 0, 1]
-    assert (found.distance, change.alone) == (1.0, True)
 
 
 def test_many_classes_tell_rivals_and_the_lead():
@@ -437,24 +412,6 @@ def test_many_classes_tell_rivals_and_the_lead():
     assert found.margin - found.witness_margin == tree.contribution - found.lead
     assert found.to_dict()["scores"] == {"a": 5.5, "b": 3.5, "c": 1.0}
     assert "b was ahead" in str(found)
-
-
-def test_averaged_scores_are_those_of_the_forest():
-    model = ensemble(stump(0, 0.5, 1.0, -1.0), stump(0, 0.7, 3.0, 1.0), average=2)
-    found = cg.explain(model, [0.6], norm=1)
-    assert (found.margin, found.label) == (1.0, 1)
-    flipped = cg.explain(ensemble(stump(0, 0.5, 1.0, -2.0), leaf(0.5), average=2), [0.5], norm=1)
-    assert (flipped.margin, flipped.witness_margin) == (0.75, -0.75)
-    assert [tree.contribution for tree in flipped.trees] == [Fraction(3, 2)]
-
-
-def test_a_float32_model_reads_what_float32_holds():
-    model = ensemble(stump(0, float(np.float32(0.1)), -1.0, 1.0), input_precision="float32")
-    found = cg.explain(model, [0.1], norm="inf")  # 0.1 is read as the threshold: left
-    assert found.answer == 0
-    (change,) = found.changes
-    assert change.after == float(np.nextafter(np.float32(0.1), np.float32(1)))
-    assert change.thresholds == (float(np.float32(0.1)),)
 
 
 def test_sparse_instances_give_the_same_explanation_as_dense_ones():
