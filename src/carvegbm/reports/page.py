@@ -113,7 +113,7 @@ def _distance_view(
     numbers = ", ".join(str(one["number"]) for one in own)
     measure = formats.norm_measure(distance["norm"])
     title = f"Norm {distance['norm']}: {measure}" + "; with limits" * bool(limits)
-    marks = [(one["budget"], one["counts"]["robust"] / one["instances"]) for one in own]
+    marks = [(one["budget"], one["robustness"][0]) for one in own]
     label = f"{title}. The data below holds the numbers."
     return {
         **distance,
