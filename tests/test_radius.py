@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import carvegbm as cg
 from asking import product_attacker, without_budget
+from carvegbm import engines
+from carvegbm.statuses import UNKNOWN
 from crowded import crowded_case
 from plain_trees import ensemble, hard, leaf, refused, split, stump
 
@@ -223,6 +228,39 @@ def test_curve_is_the_robustness_at_each_budget(norm, model):
         result = cg.verify(model, rows, labels, cg.Attacker(norm, budget))
         assert tuple(interval) == result.robustness, budget
     assert curve.accuracy == result.accuracy == 35 / 40
+
+
+@given(
+    budgets=st.lists(st.sampled_from([0.0, 0.05, 0.125, 0.3, 0.5, 2.0]), min_size=1, max_size=6),
+    undecided=st.sets(st.sampled_from([0.05, 0.125, 0.5])),
+)
+def test_curve_verifies_no_row_twice_at_a_budget_and_holds_where_rows_are_unknown(
+    budgets, undecided
+):
+    module = importlib.import_module("carvegbm.radius")
+    rows, labels = instances(SHARED, 20)
+    rows[:, 0] += np.arange(20) / 1000  # no two are equal
+    labels = SHARED.decide(rows)
+    labels[:2] = 1 - labels[:2]
+    verified = []
+
+    def decide(task, some, listen):
+        budget = task.problem.attacker.budget
+        verified.extend((budget, *row) for row in some.X.tolist())
+        found = engines.decide(task, some, listen)
+        if budget in undecided:
+            found.status[::2] = UNKNOWN
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "decide", decide)
+        curve = cg.robustness_curve(SHARED, rows, labels, norm=1, budgets=budgets)
+    exact = cg.radius(SHARED, rows, labels, norm=1)
+    for budget, lower, upper in zip(budgets, curve.lower, curve.upper, strict=True):
+        share = np.mean(exact > budget)
+        assert lower <= share <= upper
+        assert undecided or lower == upper
+    assert len(set(verified)) == len(verified)
 
 
 def test_curve_is_an_interval_where_radii_are_not_decided():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,12 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.attackers.options import LARGEST_BUDGET
 from carvegbm.engines import Decisions, EngineName, Settings, Task, decide
+from carvegbm.engines.query import Indices
 from carvegbm.errors import CarveError
-from carvegbm.problem import Problem
-from carvegbm.progress import Progress, showing
+from carvegbm.problem import Problem, Rows
+from carvegbm.progress import Progress, progress_bar, showing
 from carvegbm.results import Result, describe_interval
+from carvegbm.statuses import named
 from carvegbm.totals import CurveTotals
 
 if TYPE_CHECKING:
@@ -199,9 +201,13 @@ def robustness_curve(
     threads: int | None = None,
     progress: Progress = None,
 ) -> Curve:
-    """Robustness at many budgets, from one pass over the instances.
+    """Robustness at many budgets.
 
-    The parameters are those of `radius`; the budget of an `attacker` has no part in it.
+    Each row is verified at about log2(number of budgets) of them: it is robust at every smaller
+    budget than one at which it is robust, and at no larger one than one that flips it. `timeout` is
+    per row and verification. `engine="large-spread"` reads the curve from radii, as it verifies
+    only budgets for which the ensemble is large-spread. The other parameters are those of `radius`;
+    the budget of an `attacker` is ignored.
 
     Examples
     --------
@@ -224,18 +230,82 @@ def robustness_curve(
         one_hot=one_hot,
     )
     checked = check_budgets(budgets, kind.norm)
-    radii = radius(
-        model,
-        X,
-        y,
-        kind,
-        max_budget=max(checked),
-        engine=engine,
-        timeout=timeout,
-        threads=threads,
-        progress=progress,
+    settings = Settings(engine, timeout, threads)
+    problem = Problem(model, kind)
+    if engine == "large-spread":
+        radii = radius(
+            problem.ensemble,
+            X,
+            y,
+            kind,
+            max_budget=max(checked),
+            engine=engine,
+            timeout=timeout,
+            threads=threads,
+            progress=progress,
+        )
+        return Curve.of_radii(radii, checked)
+    rows = problem.rows(X, y, threads)
+    ascending = sorted(set(checked))
+    with progress_bar(progress, len(rows), "verifying") as tick:
+        right, robust, possible = _bisected(problem, rows, ascending, settings, tick)
+    places = [ascending.index(budget) for budget in checked]
+    return Curve.of(
+        CurveTotals(
+            kind.norm,
+            checked,
+            len(rows),
+            int(np.count_nonzero(right)),
+            tuple(int(np.count_nonzero(robust > place)) for place in places),
+            tuple(int(np.count_nonzero(possible > place)) for place in places),
+            iterations=problem.ensemble.iterations,
+        )
     )
-    return Curve.of_radii(radii, checked)
+
+
+def _bisected(
+    problem: Problem,
+    rows: Rows,
+    budgets: list[float],
+    settings: Settings,
+    tick: Callable[[int], object] | None,
+) -> tuple[npt.NDArray[np.bool_], Indices, Indices]:
+    """Verify rows at ascending budgets: which are right, and per row two counts, robust, possible.
+
+    A row is robust at budgets[:robust] and is flipped at budgets[possible:]; in between it is not
+    decided. No row is verified twice at one budget.
+    """
+    right = np.concatenate(
+        [
+            part_of.unattacked(part, settings.threads).right
+            for _, part_of, part in problem.dense(rows)
+        ]
+    )
+    robust = np.zeros(len(rows), dtype=np.int64)
+    possible = np.where(right, len(budgets), 0)
+    open_ = [(0, len(budgets), np.flatnonzero(right))]
+    verified, levels = 0, len(budgets).bit_length()
+
+    def listen(_: Decisions, finished: Indices) -> None:
+        nonlocal verified
+        verified += len(finished)
+        if tick is not None:
+            tick(verified // levels)
+
+    while open_:
+        first, last, some = open_.pop()
+        if first == last or len(some) == 0:
+            continue
+        middle = (first + last) // 2
+        task = Task(problem.with_budget(budgets[middle]), settings)
+
+        status = named(decide(task, rows.take(some), listen).status)
+        stays, flips = status == "robust", status == "fragile"
+        robust[some[stays]] = np.maximum(robust[some[stays]], middle + 1)
+        possible[some[flips]] = np.minimum(possible[some[flips]], middle)
+        open_.append((first, middle, some[~stays]))
+        open_.append((middle + 1, last, some[~flips]))
+    return right, robust, possible
 
 
 def check_budgets(budgets: float | Iterable[float], norm: int | float) -> tuple[float, ...]:
