@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from carvegbm.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
+from carvegbm.progress import is_shown
 from carvegbm.spread import require_large_spread
 from carvegbm.training import inputs
 from carvegbm.training.dataset import Dataset
@@ -22,7 +24,7 @@ from carvegbm.training.large_spread.trainer import (
 from carvegbm.training.model import ModelSpec
 from carvegbm.training.parameterised import LEARNING
 from carvegbm.training.parameters import check_clean_loss, check_max_crowding, main_name
-from carvegbm.training.search import search
+from carvegbm.training.search import Search
 from carvegbm.training.spec import TrainSpec
 
 __all__ = ["LargeSpread"]
@@ -174,13 +176,10 @@ class LargeSpread(Estimator):
         clean_loss = check_clean_loss(self.clean_loss)
         plain_accuracy = self._plain_accuracy(spec, data, clean_loss, plain_accuracy)
         certified = Certified(max_crowding, plain_accuracy, clean_loss)
-        report, result = search(
-            [LargeSpreadTrainer(spec, certified)],
-            data,
-            spec.evaluation.sets[0],
-            plain_accuracy=plain_accuracy,
-            clean_loss=clean_loss,
-        )
+        quiet = replace(spec, verbose=0) if is_shown() else spec  # one bar is enough
+        trainer = LargeSpreadTrainer(quiet, certified)
+        search = Search(spec, [trainer], clean_loss=clean_loss, plain_accuracy=plain_accuracy)
+        report, result = search.on_validation_rows(data, spec.evaluation.sets[0])
         return Trained(spec, data, result, report)
 
     def _require(self, ensemble: Ensemble, attacker: Attacker) -> None:

@@ -20,7 +20,6 @@ from carvegbm.training.parameterised import LEARNING
 from carvegbm.training.parameters import check_max_crowding, main_name, unknown_parameter
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.robust.bounds import BoundTrainer
-from carvegbm.training.robust.search import Search
 from carvegbm.training.robust.settings import (
     AUTO,
     LEARNING_DEFAULTS,
@@ -31,6 +30,7 @@ from carvegbm.training.robust.settings import (
 )
 from carvegbm.training.robust.trainer import FEW_ROWS
 from carvegbm.training.robust.witnesses import StagedWitnessTrainer, WitnessTrainer
+from carvegbm.training.search import VERIFIED_ROWS, Search
 from carvegbm.training.spec import FitResult, Trainer, TrainSpec
 
 __all__ = ["Robust"]
@@ -182,13 +182,12 @@ class Robust(Estimator):
             kind,
             parameters,
             n_rounds,
-            evaluation=asked.evaluation(sets, self._transform),
             threads=inputs.thread_count(self.n_jobs),
             verbose=int(self.verbose),
             deadline=None if limit is None else time.monotonic() + limit,
             log=self._log(),
         )
-        report, result = self._search(spec, settings, data, plain_accuracy)
+        report, result = self._search(spec, settings, data, sets, asked, plain_accuracy)
         return Trained(spec, data, result, report)
 
     def _search(
@@ -196,14 +195,24 @@ class Robust(Estimator):
         spec: TrainSpec,
         settings: RobustSettings,
         data: Dataset,
+        sets: Sequence[Dataset],
+        asked: EvalArguments,
         plain_accuracy: float | None,
     ) -> tuple[TrainingReport, FitResult]:
         """Search the configurations that suit the attacker, on validation rows or folds."""
+        stratify = spec.model.task != "regression"
+        seed = inputs.seed_from(self.random_state) or 0
+        folds = not sets and len(data) < FEW_ROWS and data.has_rows_for_folds(stratify)
+        train = valid = data
+        if sets:
+            valid = sets[0]
+        elif not folds:
+            train, valid = self._split_off(data, seed, stratify)
+        watches = bool(sets or asked.early_stopping_rounds is not None or asked.callbacks)
+        evaluation = asked.evaluation(sets or [valid] * watches, self._transform)
+        spec = replace(spec, evaluation=evaluation)
         trainers: list[Trainer] = []
         plain = BoundTrainer(spec, settings)
-        stratify = spec.model.task != "regression"
-        folds = not spec.evaluation.sets and len(data) < FEW_ROWS
-        folds = folds and data.has_rows_for_folds(stratify)
         if isinf(spec.attacker.norm):
             trainers.append(plain)
         else:
@@ -216,20 +225,20 @@ class Robust(Estimator):
                 tried = settings.max_crowding or MAX_CROWDING
                 certified = Certified(check_max_crowding(tried, spec.attacker.norm), None, None)
                 trainers.append(LargeSpreadTrainer(replace(spec, verbose=0), certified))
-        search = Search(spec, trainers, (plain, plain.plain_params()))
-        search.clean_loss, search.plain_accuracy = settings.clean_loss, plain_accuracy
-        seed = inputs.seed_from(self.random_state) or 0
+        search = Search(
+            spec,
+            trainers,
+            (plain, plain.plain_params()),
+            clean_loss=settings.clean_loss,
+            plain_accuracy=plain_accuracy,
+            verified_rows=VERIFIED_ROWS,
+            prefers_default=True,
+        )
         if folds:
             report, result = search.by_folds(data, seed)
         else:
-            train, held_out = data, not spec.evaluation.sets
-            if held_out:
-                train, valid = self._split_off(data, seed, stratify)
-            else:
-                valid = spec.evaluation.sets[0]
-            report, result = search.on_validation_rows(
-                train, valid, held_out=held_out and valid.X is not data.X
-            )
+            was_split = not sets and train is not data
+            report, result = search.on_validation_rows(train, valid, data if was_split else None)
         counted = result.model.with_counts(data.X, spec.threads)
         return report.with_model(counted), replace(result, model=counted)
 
