@@ -79,7 +79,8 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             and refuses others, and callbacks.
         early_stopping_rounds : int, optional
             Stop when the first metric on the first evaluation set has not improved for this many
-            rounds, and keep the rounds up to the best.
+            rounds, and keep the rounds up to the best. Without `eval_set`, robust training watches
+            the rows that it splits off.
         callbacks : list of callables, optional
             Called with LightGBM's `CallbackEnv` after every round (before it where the callback
             says `before_iteration`); LightGBM's own callbacks work.

@@ -14,6 +14,8 @@ from carvegbm.training.inputs import split_off
 
 __all__ = ["Dataset", "spaced_rows"]
 
+_FEW_ROWS = 1000
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -71,9 +73,9 @@ class Dataset:
         return self.take(train), self.take(valid, "valid_0").copied()
 
     def folds(
-        self, seed: int, stratify: bool, n_folds: int = 5, repeats: int = 2
+        self, seed: int, stratify: bool, n_folds: int = 5, repeats: int | None = None
     ) -> Iterator[tuple[Dataset, Dataset]]:
-        """Yield training and validation rows of repeated k-fold cross-validation.
+        """Yield training and validation rows of k-fold cross-validation, by default twice if few.
 
         Examples
         --------
@@ -84,7 +86,7 @@ class Dataset:
         from sklearn.model_selection import KFold, StratifiedKFold
 
         splitter = StratifiedKFold if stratify else KFold
-        for repeat in range(repeats):
+        for repeat in range(repeats or 1 + (len(self) < _FEW_ROWS)):
             folds = splitter(n_folds, shuffle=True, random_state=seed + repeat)
             for train, valid in folds.split(np.zeros((len(self), 1)), self.y):
                 yield self.take(train), self.take(valid).copied()

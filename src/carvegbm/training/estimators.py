@@ -125,19 +125,23 @@ class RobustClassifier(Robust, Classifier):
 
     The search depends on the number of training rows and on the norm:
 
-    - Fewer than 2,000 rows, without `eval_set`: five-fold cross-validation, twice, with half and
-      all of the rounds. The best configuration is fitted on all rows.
-    - More rows: every configuration is first fitted with a sixth of the rounds. The two best are
-      fitted in full, and the best of them is refitted with further strengths of `leaf_l2`. With at
-      least 2,000 validation rows, another configuration has to be better than the default by more
-      than a standard error. Up to 100,000 rows, the chosen configuration is fitted once more on
-      all rows, unless `eval_set` is given.
+    - Fewer than 2,000 rows, without `eval_set`: five-fold cross-validation (below 1,000 rows
+      twice) with half and all of the rounds. The best configuration is fitted on all rows.
+    - More rows: every configuration is first fitted with a sixth of the rounds (a scout). The best
+      one is fitted in full, and so is the second unless it is clearly less robust. The better of
+      them is refitted with further strengths of `leaf_l2`. With at least 2,000 validation rows,
+      another configuration has to be better than the default by more than a standard error.
+      Unless `eval_set` is given, and up to 100,000 rows, the leaf scores of the chosen model are
+      fitted once more to all rows.
     - More than two classes: all leaf scores are refitted after every four rounds, and the models
       after each refit are compared.
     - Norms other than inf: trees are grown and refitted against norm inf with a share of the
       budget, and several shares are compared; norm 0 grows them without an attacker. Then the leaf
       scores are refitted at witnesses, the worst changes found for every row. For classes and at
       least 2,000 rows, certified large-spread training is a further candidate.
+
+    Robustness on validation rows is weighted by `eval_sample_weight`, or by the weights of the rows
+    that were split off.
 
     Parameters
     ----------
@@ -153,7 +157,8 @@ class RobustClassifier(Robust, Classifier):
         2,000 rows, `min_child_samples` is 5 or 20 unless given.
     max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \
     reg_alpha
-        As in LightGBM, with its defaults.
+        As in LightGBM, with its defaults. `subsample` draws blocks of 64 rows of one class, so that
+        few rows are drawn coarsely: at least one block of every class.
     colsample_bynode : float, optional
         Share of the features that every split chooses from; 0.5 by default.
     max_bin : int, optional
@@ -201,7 +206,7 @@ class RobustClassifier(Robust, Classifier):
         Number of rounds of every member, up to the last with a split; 0 for a constant.
     best_score_ : float or None
         The loss at the worst cases of the validation rows after these rounds. None after
-        cross-validation.
+        cross-validation, and if no `eval_set`, `early_stopping_rounds` or `callbacks` are given.
     evals_result_ : dict
         The same after every round of the first member, by evaluation set: ``"worst_loss"``. If the
         large-spread candidate was chosen (norms other than inf), both are those of its training.

@@ -48,6 +48,7 @@ _PLAIN_ROWS = (150, 600, 4000)  # on which a plain model is verified until it ca
 _VERIFY_SECONDS = 0.5  # per row; a row that is not decided counts as not robust
 _MANY_ROWS = 2000  # validation rows: enough to prefer the default unless another is clearly better
 _REFIT_ON_ALL = 100_000  # with more rows, validation rows are not trained on in the end
+_CLEARLY = 3  # standard errors
 _UNFINISHED = ("interrupted", "time limit")
 
 
@@ -198,7 +199,11 @@ class Search:
                 seconds=round(sum(each.trial.seconds for each in same), 3),
                 model=None,
             )
-            self._keep(replace(same[0], trial=trial, result=None, outcome=outcome))
+            params = same[0].params
+            if self.spec.evaluation.early_stopping_rounds is not None:
+                kept = [each.result.best_iteration for each in same if each.result is not None]
+                params = {**params, "rounds": max(1, round(float(np.mean(kept))))}
+            self._keep(replace(same[0], trial=trial, params=params, result=None, outcome=outcome))
         best = self._choice(None)
         best.trainer.spec = replace(best.trainer.spec, deadline=None)  # there is no other model
         _, result = next(best.trainer.fit_path(best.params, rows, None))
@@ -234,7 +239,7 @@ class Search:
                     return
             for trainer in self.trainers:
                 own = [path for path in paths if path.trainer is trainer and self._goes_on(path)]
-                finalists = self._ranked(own)[: trainer.finalists]
+                finalists = self._finalists(self._ranked(own), trainer.finalists)
                 for path in finalists:
                     if not advance(path, 1):
                         return
@@ -249,6 +254,16 @@ class Search:
         """Return paths by the quality of their last models, the best first."""
         floor = self._floor([path.last for path in paths if path.last is not None])
         return sorted(paths, key=lambda path: _rank(path.last.trial, floor), reverse=True)  # type: ignore[union-attr]
+
+    @staticmethod
+    def _finalists(ranked: Sequence[_Path], most: int) -> list[_Path]:
+        """Return the best paths, without those that are clearly less robust than the best."""
+        best = [path.last.outcome for path in ranked[:1] if path.last is not None]
+        return [
+            path
+            for path in ranked[:most]
+            if path.last is not None and _is_close(best[0], path.last.outcome, _CLEARLY)
+        ]
 
     def _keep(self, each: _Candidate) -> None:
         self.spec.log(_line(each.trial))
@@ -386,7 +401,7 @@ class Search:
                 weight = None if valid.weight is None else valid.weight[rows]
                 difference = plain.outcome.worst[rows] - best.outcome.worst[rows]
                 gain, deviation = _mean(difference, weight)
-                if gain + 3 * deviation < 0:
+                if gain + _CLEARLY * deviation < 0:
                     return False
             if gain <= 0 and most >= VERIFIED_ROWS:
                 return False
@@ -523,10 +538,10 @@ def _mean(values: Floats, weight: Floats | None) -> tuple[float, float]:
     return mean, float(np.sqrt(np.sum((own * (values[known] - mean)) ** 2)) / own.sum())
 
 
-def _is_close(best: Outcome, other: Outcome) -> bool:
-    """Whether the difference of two candidates is within one standard error of it."""
+def _is_close(best: Outcome, other: Outcome, deviations: float = 1) -> bool:
+    """Whether the difference of two candidates is within so many of its standard errors."""
     mean, deviation = _mean(best.worst - other.worst, best.weight)
-    return mean <= deviation
+    return mean <= deviations * deviation
 
 
 def _in_drawn_order(n: int) -> Ints:

@@ -152,6 +152,38 @@ def test_large_spread_training_competes_for_norms_other_than_inf():
     assert report.chosen.robustness >= max(t.robustness for t in full if "refit" in t.parameters)
 
 
+def test_early_stopping_watches_the_rows_that_are_split_off(rows):
+    train, valid = rows
+    model = cg.RobustClassifier(
+        budget=0.04, n_estimators=150, n_members=1, leaf_l2=0.0, n_jobs=1, random_state=0
+    )
+    eval_set = None if valid is None else [valid]
+    model.fit(*train, eval_set=eval_set, early_stopping_rounds=3)
+    assert 0 < model.n_iter_ < 150
+    assert all(trial.trees < 150 for trial in model.training_report_.trials)
+
+
+@pytest.mark.parametrize("given", ["eval_set", "split off"])
+def test_validation_rows_count_by_their_weights(given, monkeypatch):
+    monkeypatch.setattr(estimator, "FEW_ROWS", 0)
+    (X, y), (Xv, yv) = halves(n=400)
+    if given == "eval_set":
+        weight = np.where(yv == 1, 1.0, 0.0)
+        options = {"eval_set": [(Xv, yv)], "eval_sample_weight": [weight]}
+    else:
+        X[y == 0] = X[0]  # rows without weight, all alike
+        options = {"sample_weight": np.where(y == 1, 1.0, 1e-9)}
+    model = cg.RobustClassifier(budget=0.04, n_estimators=12, num_leaves=4, random_state=0)
+    report = model.fit(X, y, **options).training_report_
+    for trial in report.trials if given == "eval_set" else ():
+        decided = trial.ensemble.decide(Xv)
+        assert trial.accuracy == pytest.approx(np.mean(decided[yv == 1] == 1))
+        proven = robustness(trial.ensemble, (Xv[yv == 1], yv[yv == 1]))[0]
+        assert trial.robustness == pytest.approx(proven)
+    if given == "split off":
+        assert report.chosen.accuracy == pytest.approx(1, abs=1e-6)
+
+
 # ── time limit ───────────────────────────────────────────────────────────────────────────────
 
 

@@ -43,6 +43,7 @@ _STAGE_CROWDING = 0.35
 _BLOCK = 64  # rows
 _MAX_VISITS = 1_600_000  # of rows, in a refit
 _MIN_VISITS = 50_000
+_WARM = 0.25  # share of the steps of a refit that starts from refitted scores
 
 
 class BoundTrainer(RobustTrainer):
@@ -120,7 +121,7 @@ class BoundTrainer(RobustTrainer):
         coded = self._coder(bins, self._growing_attacker(params)).code(
             self._centered(rows), self.seed
         )
-        trees = [self._refit(member, coded, params["leaf_l2"]) for member in members]
+        trees = [self._refit(member, coded, params["leaf_l2"], _WARM) for member in members]
         return self._finished(
             params, RobustTrees.average(trees), bins, replace(growth, valid=None), coded
         )
@@ -145,10 +146,11 @@ class BoundTrainer(RobustTrainer):
             for growth in growths:
                 self.grow(growth, size)
             grown = [self.kept(growth) for growth in growths]
-            for strength in strengths if size == n_rounds else strengths[:1]:
-                trees = [self._refit(member, coded, strength) for member in grown]
-                found = {**params, "rounds": size, "leaf_l2": strength}
-                yield found, trees
+            first = [self._refit(member, coded, strengths[0]) for member in grown]
+            yield {**params, "rounds": size, "leaf_l2": strengths[0]}, first
+        for strength in strengths[1:]:
+            trees = [self._refit(member, coded, strength, _WARM) for member in first]
+            yield {**params, "rounds": n_rounds, "leaf_l2": strength}, trees
 
     def _stages(
         self, params: Params, growths: Sequence[Growth], coded: CodedRows, n_rounds: int
@@ -260,12 +262,15 @@ class BoundTrainer(RobustTrainer):
             return [1e-3, 1e-4, 3e-3]
         return [50 / n_rows, 10 / n_rows, 250 / n_rows]
 
-    def _refit(self, trees: RobustTrees, coded: CodedRows, strength: float | None) -> RobustTrees:
+    def _refit(
+        self, trees: RobustTrees, coded: CodedRows, strength: float | None, share: float = 1.0
+    ) -> RobustTrees:
+        """Return the trees with refitted scores; `share` of the usual steps."""
         if strength is None or not trees.trees:
             return trees
         n = len(coded.data)
         epochs = 8 if self.n_outputs > 1 else 4 if n >= _MANY_ROWS else 80
-        visits = min(max(epochs * n, _MIN_VISITS), _MAX_VISITS)
+        visits = int(share * min(max(epochs * n, _MIN_VISITS), _MAX_VISITS))
         blocks = max(1, min(64 if n > 100_000 else 32, n // (4 * _BLOCK)))
         steps = max(50, visits // (_BLOCK * blocks))
         options = _core.RefitOptions(
