@@ -196,7 +196,6 @@ def test_a_large_spread_regressor_refuses_objectives_of_classifiers():
         (fit_with, {"clean_loss": 2}, "clean_loss must be None or from 0 to 1, got 2"),
         (evaluated, {"eval_metric": "auc"}, "eval_metric cannot be honoured: robust .* drop it"),
         (evaluated, {"callbacks": [3]}, "callbacks must be a list of functions, got 3"),
-        (fit_more, {"early_stopping_rounds": 5}, "early_stopping_rounds needs eval_set"),
         (fit_with, {"num_leaves": 257}, "num_leaves must be at most 256, got 257"),
         (fit_with, {"time_limit": 0}, "time_limit must be a number > 0, got 0"),
         (fit_with, {"bounds": (0.5, 1.0)}, "lies outside the attacker's bounds"),

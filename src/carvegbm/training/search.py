@@ -17,96 +17,40 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
-from carvegbm.ensemble import Ensemble
 from carvegbm.progress import progress_bar
-from carvegbm.ranges import output_range
 from carvegbm.training.dataset import Dataset
+from carvegbm.training.judging import VERIFIED_ROWS, Outcome, in_drawn_order, judge, make_exact
 from carvegbm.training.large_spread.lightgbm_c import refusal
 from carvegbm.training.report import TrainingReport, Trial, shown
 from carvegbm.training.spec import FitResult, Params, StopReason, Trainer, TrainSpec
-from carvegbm.verification import verify
 
-__all__ = [
-    "VERIFIED_ROWS",
-    "Search",
-    "accuracy_floor",
-    "best_trial",
-    "describe_choice",
-    "plain_accuracy_of",
-]
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
-
-VERIFIED_ROWS = 600
-"""On so many validation rows, robust training verifies models without bounds."""
+__all__ = ["Search", "accuracy_floor", "best_trial", "describe_choice", "plain_accuracy_of"]
 
 _PLAIN_ROWS = (150, 600, 4000)  # on which a plain model is verified until it cannot win any more
-_VERIFY_SECONDS = 0.5  # per row; a row that is not decided counts as not robust
 _MANY_ROWS = 2000  # validation rows: enough to prefer the default unless another is clearly better
 _REFIT_ON_ALL = 100_000  # with more rows, validation rows are not trained on in the end
 _CLEARLY = 3  # standard errors
 _UNFINISHED = ("interrupted", "time limit")
 
 
-@dataclass
-class Outcome:
-    """How a model does on every validation row, by weight.
-
-    Attributes
-    ----------
-    clean, worst : array
-        1 for a correct row and a row proven robust, else 0; of a regression, minus the squared
-        errors without and with the attacker. `worst` is NaN for rows that were not judged, and a
-        lower bound where it is not `exact`.
-    """
-
-    clean: Floats
-    worst: Floats
-    exact: Bools
-    weight: Floats | None
-
-    def measures(self, task: str) -> dict[str, float]:
-        """Return accuracy and robustness, or the root mean squared errors of a regression."""
-        clean, worst = (_mean(each, self.weight)[0] for each in (self.clean, self.worst))
-        if task == "regression":
-            return {"error": float(np.sqrt(-clean)), "worst error": float(np.sqrt(-worst))}
-        return {"accuracy": clean, "robustness": worst}
-
-    @staticmethod
-    def joined(parts: Sequence[Outcome]) -> Outcome:
-        """Return the outcomes of several sets of rows."""
-        weights = [part.weight for part in parts if part.weight is not None]
-        return Outcome(
-            np.concatenate([part.clean for part in parts]),
-            np.concatenate([part.worst for part in parts]),
-            np.concatenate([part.exact for part in parts]),
-            np.concatenate(weights) if weights else None,
-        )
-
-
-@dataclass
-class _Candidate:
-    trial: Trial
-    trainer: Trainer
-    params: Params
-    result: FitResult | None
-    """None after cross-validation: the model on all rows is fitted in the end."""
-    outcome: Outcome
-    is_default: bool
-
-
-@dataclass
+@dataclass(eq=False)
 class _Path:
     """A configuration that is being fitted."""
 
     trainer: Trainer
     models: Iterator[tuple[Params, FitResult]]
     is_default: bool
-    last: _Candidate | None = None
+
+
+@dataclass
+class _Candidate:
+    path: _Path
+    trial: Trial
+    params: Params
+    result: FitResult | None
+    """None after cross-validation: the model on all rows is fitted in the end."""
+    outcome: Outcome
 
 
 @dataclass
@@ -119,17 +63,14 @@ class Search:
     trainers : sequence of Trainer
         The first configuration of the first one is the default.
     plain : tuple of Trainer and Params, or None
-        What fits a plain model of the same size.
+        What fits a plain model of the same size. With it, models without bounds are verified on a
+        sample of the validation rows, and with many of these the default configuration is preferred
+        unless another one is better by more than a standard error of their difference.
     clean_loss : float or None
         Accuracy that may be given up, compared with the plain model, or with the most accurate
         trial if none reaches that; None: any.
     plain_accuracy : float or None
         In place of that of the plain model.
-    verified_rows : int or None
-        Maximum number of validation rows on which a model without bounds is verified; None: all.
-    prefers_default : bool
-        With many validation rows, prefer the default configuration unless another is better by more
-        than a standard error of their difference.
     """
 
     spec: TrainSpec
@@ -137,8 +78,6 @@ class Search:
     plain: tuple[Trainer, Params] | None = None
     clean_loss: float | None = None
     plain_accuracy: float | None = None
-    verified_rows: int | None = None
-    prefers_default: bool = False
     _found: list[_Candidate] = field(default_factory=list, init=False)
     _plain: _Candidate | None = field(default=None, init=False)
     _stopped: StopReason | None = field(default=None, init=False)
@@ -160,15 +99,14 @@ class Search:
         best, where = self._choice(valid), "on validation data"
         result = best.result
         assert result is not None
-        again = result.refit_on
-        if all_rows is not None and again and not self._stopped and len(all_rows) <= _REFIT_ON_ALL:
+        if all_rows is not None and len(all_rows) <= _REFIT_ON_ALL and not self._stopped:
             try:
-                found = again(all_rows)
-                if found.stopped_because not in _UNFINISHED:
+                found = result.refit_on(all_rows) if result.refit_on is not None else result
+                if found.stopped_because not in _UNFINISHED and found is not result:
+                    where = f"{where} (then fitted to all rows)"
                     result = replace(
                         found, evals_result=result.evals_result, best_score=result.best_score
                     )
-                    where = f"{where} (then fitted to all rows)"
             except KeyboardInterrupt:
                 self._stopped = "interrupted"
         return self._report(best, where, result)
@@ -205,8 +143,9 @@ class Search:
                 params = {**params, "rounds": max(1, round(float(np.mean(kept))))}
             self._keep(replace(same[0], trial=trial, params=params, result=None, outcome=outcome))
         best = self._choice(None)
-        best.trainer.spec = replace(best.trainer.spec, deadline=None)  # there is no other model
-        _, result = next(best.trainer.fit_path(best.params, rows, None))
+        trainer = best.path.trainer
+        trainer.spec = replace(trainer.spec, deadline=None)  # there is no other model
+        _, result = next(trainer.fit_path(best.params, rows, None))
         return self._report(best, "by cross-validation", result)
 
     # ── trials ───────────────────────────────────────────────────────────────────────────────
@@ -238,8 +177,8 @@ class Search:
                 if not advance(path, 1):
                     return
             for trainer in self.trainers:
-                own = [path for path in paths if path.trainer is trainer and self._goes_on(path)]
-                finalists = self._finalists(self._ranked(own), trainer.finalists)
+                finalists = self._ranked([path for path in paths if path.trainer is trainer])
+                finalists = finalists[: trainer.finalists]
                 for path in finalists:
                     if not advance(path, 1):
                         return
@@ -247,23 +186,14 @@ class Search:
                     if not advance(path, None):
                         return
 
-    def _goes_on(self, path: _Path) -> bool:
-        return path.last is not None and path.last is not self._plain
-
     def _ranked(self, paths: Sequence[_Path]) -> list[_Path]:
-        """Return paths by the quality of their last models, the best first."""
-        floor = self._floor([path.last for path in paths if path.last is not None])
-        return sorted(paths, key=lambda path: _rank(path.last.trial, floor), reverse=True)  # type: ignore[union-attr]
-
-    @staticmethod
-    def _finalists(ranked: Sequence[_Path], most: int) -> list[_Path]:
-        """Return the best paths, without those that are clearly less robust than the best."""
-        best = [path.last.outcome for path in ranked[:1] if path.last is not None]
-        return [
-            path
-            for path in ranked[:most]
-            if path.last is not None and _is_close(best[0], path.last.outcome, _CLEARLY)
-        ]
+        """Return paths by the quality of their last models, without those that are far behind."""
+        last = [each for each in self._found if each.path in paths]
+        last = list({id(each.path): each for each in last}.values())
+        floor = self._floor(last)
+        last.sort(key=lambda each: _rank(each.trial, floor), reverse=True)
+        near = (each for each in last if _is_close(last[0].outcome, each.outcome, _CLEARLY))
+        return [each.path for each in near]
 
     def _keep(self, each: _Candidate) -> None:
         self.spec.log(_line(each.trial))
@@ -276,7 +206,10 @@ class Search:
         """Fit and judge the next models of a path, at most so many."""
         started = time.monotonic()
         for params, result in islice(path.models, most):
-            outcome = self._outcome(result, valid, is_plain=params.get("budget_share") == 0)
+            verified = None if self.plain is None else VERIFIED_ROWS
+            if len(valid) > VERIFIED_ROWS and params.get("budget_share") == 0:
+                verified = _PLAIN_ROWS[0]  # more of them in the end, if it may be the best
+            outcome = judge(result, valid, self.spec, verified)
             unfinished = result.stopped_because in _UNFINISHED
             ensemble = result.model.ensemble
             trial = Trial(
@@ -288,8 +221,7 @@ class Search:
                 note="unfinished" if unfinished else "scout" if result.is_scout else "",
                 model=result.model,
             )
-            path.last = _Candidate(trial, path.trainer, params, result, outcome, path.is_default)
-            yield path.last
+            yield _Candidate(path, trial, params, result, outcome)
             if unfinished:
                 self._stopped = result.stopped_because
             if self._stopped or self._out_of_time():
@@ -305,56 +237,6 @@ class Search:
     def _progress(self, steps: int):  # type: ignore[no-untyped-def]
         return progress_bar(None if self.spec.verbose else False, steps, "training")
 
-    # ── judging ──────────────────────────────────────────────────────────────────────────────
-
-    def _outcome(self, result: FitResult, valid: Dataset, *, is_plain: bool) -> Outcome:
-        """Judge by the bounds that training knows; verify where there are none, or rows are few."""
-        ensemble, n = result.model.ensemble, len(valid)
-        is_regression = self.spec.model.task == "regression"
-        if is_regression:
-            raw = ensemble.raw_score(valid.X, threads=self.spec.threads).reshape(-1)
-            clean = -((raw - valid.y) ** 2)
-        else:
-            decided = ensemble.decide(valid.X, threads=self.spec.threads)
-            clean = (decided == ensemble.classes[valid.y]).astype(np.float64)
-        found = Outcome(clean, np.full(n, np.nan), np.zeros(n, dtype=bool), valid.weight)
-        if result.margins is not None and (is_regression or n > VERIFIED_ROWS):
-            if is_regression:
-                found.worst = -((np.abs(result.margins) + _rounding(ensemble)) ** 2)
-            else:
-                robust = (clean > 0) & (result.margins > _rounding(ensemble))
-                found.worst, found.exact = robust.astype(np.float64), robust | (clean == 0)
-            return found
-        most = self.verified_rows
-        if is_plain and most is not None and n > most:
-            most = _PLAIN_ROWS[0]  # more of them in the end, if it may be the best
-        self._verify(result, valid, found, _in_drawn_order(n)[:most])
-        return found
-
-    def _verify(self, result: FitResult, valid: Dataset, known: Outcome, rows: Ints) -> None:
-        """Make the worst cases of these rows exact."""
-        spec, ensemble = self.spec, result.model.ensemble
-        rows = rows[~known.exact[rows]]
-        known.exact[rows] = True
-        if spec.model.task != "regression":
-            known.worst[rows] = 0
-            rows = rows[known.clean[rows] > 0]
-        if len(rows) == 0:
-            return
-        X, y, seconds, threads = valid.X[rows], valid.y[rows], _VERIFY_SECONDS, spec.threads
-        if spec.model.task == "regression":
-            ends = output_range(
-                ensemble, X, spec.attacker, timeout=seconds, threads=threads, progress=False
-            )
-            worst = np.maximum(ends.highest_upper - y, y - ends.lowest_lower)
-            known.worst[rows] = -(worst**2)
-            return
-        labels = ensemble.classes[y]
-        found = verify(
-            ensemble, X, labels, spec.attacker, timeout=seconds, threads=threads, progress=False
-        )
-        known.worst[rows] = found.status == "robust"
-
     # ── choice ───────────────────────────────────────────────────────────────────────────────
 
     def _best(self) -> _Candidate:
@@ -367,11 +249,11 @@ class Search:
         floor = self._floor(full)
         chosen = best_trial([each.trial for each in full], floor)
         best = next(each for each in full if each.trial is chosen)
-        if not self.prefers_default or np.isfinite(best.outcome.worst).sum() < _MANY_ROWS:
+        if self.plain is None or np.isfinite(best.outcome.worst).sum() < _MANY_ROWS:
             return best
         able = (each for each in full if floor is None or each.trial.accuracy >= floor)
         near = [each for each in able if _is_close(best.outcome, each.outcome)]
-        defaults = [each for each in near if each.is_default]
+        defaults = [each for each in near if each.path.is_default]
         return max(
             defaults or near, key=lambda each: (each.trial.accuracy, _rank(each.trial, None))
         )
@@ -381,26 +263,23 @@ class Search:
         best, plain = self._best(), self._plain
         if plain is None or plain is best:
             return best
-        is_better = (
-            _mean(plain.outcome.worst - best.outcome.worst, best.outcome.weight)[0] > 0
-            if valid is None
-            else self._is_plain_better(plain, best, valid)
-        )
+        if valid is None:
+            is_better = plain.outcome.gain(best.outcome)[0] > 0
+        else:
+            is_better = self._is_plain_better(plain, best, valid)
         return plain if is_better else best
 
     def _is_plain_better(self, plain: _Candidate, best: _Candidate, valid: Dataset) -> bool:
         """Verify both on more and more rows, until the plain model cannot be the better one."""
-        order, gain = _in_drawn_order(len(valid)), 0.0
+        order, gain = in_drawn_order(len(valid)), 0.0
         for most in _PLAIN_ROWS if len(valid) > VERIFIED_ROWS else (len(valid),):
             rows = order[:most]
             for each in (plain, best):  # bounds may be enough to see that the best one is better
                 assert each.result is not None
-                self._verify(each.result, valid, each.outcome, rows)
+                make_exact(each.outcome, each.result, valid, self.spec, rows)
                 measures = each.outcome.measures(self.spec.model.task)
                 each.trial = replace(each.trial, measures=measures)
-                weight = None if valid.weight is None else valid.weight[rows]
-                difference = plain.outcome.worst[rows] - best.outcome.worst[rows]
-                gain, deviation = _mean(difference, weight)
+                gain, deviation = plain.outcome.gain(best.outcome, rows)
                 if gain + _CLEARLY * deviation < 0:
                     return False
             if gain <= 0 and most >= VERIFIED_ROWS:
@@ -467,16 +346,10 @@ def describe_choice(
     best = f"the largest proven robustness {where}, {measures['robustness']:.4f}, of"
     if floor is None:
         return f"{best} {len(accuracies)} trials"
-    limit, reached = f"{floor:.4f}", max(accuracies)
-    if plain_accuracy is not None and reached < plain_accuracy:
-        limit += (
-            f" (the most accurate trial has {reached:.4f}, plain LightGBM {plain_accuracy:.4f})"
-        )
-    elif plain_accuracy is not None:
-        limit += f" (plain LightGBM has {plain_accuracy:.4f})"
     able = sum(accuracy >= floor for accuracy in accuracies)
+    plain = "" if plain_accuracy is None else f" (plain LightGBM has {plain_accuracy:.4f})"
     able_ones = f"the {able} of {len(accuracies)} trials"
-    return f"{best} {able_ones} that are at least as accurate as {limit}"
+    return f"{best} {able_ones} that are at least as accurate as {floor:.4f}{plain}"
 
 
 def plain_accuracy_of(
@@ -528,27 +401,7 @@ def _line(trial: Trial) -> str:
     return ", ".join([*named, f"{trial.trees} trees", *reached])
 
 
-def _mean(values: Floats, weight: Floats | None) -> tuple[float, float]:
-    """Return the weighted mean of the values that are not NaN, and its standard error."""
-    known = np.isfinite(values)
-    own = np.ones(int(known.sum())) if weight is None else weight[known]
-    if not own.sum() > 0:
-        return 0.0, 0.0
-    mean = float(np.average(values[known], weights=own))
-    return mean, float(np.sqrt(np.sum((own * (values[known] - mean)) ** 2)) / own.sum())
-
-
 def _is_close(best: Outcome, other: Outcome, deviations: float = 1) -> bool:
     """Whether the difference of two candidates is within so many of its standard errors."""
-    mean, deviation = _mean(best.worst - other.worst, best.weight)
-    return mean <= deviations * deviation
-
-
-def _in_drawn_order(n: int) -> Ints:
-    """Return the positions of n validation rows in the order in which models are verified."""
-    return np.random.default_rng(0).permutation(n)
-
-
-def _rounding(ensemble: Ensemble) -> float:
-    """Upper bound on the rounding error of a margin that is summed tree by tree."""
-    return float(2 * (ensemble.n_trees + 2) * np.finfo(float).eps * ensemble.core.magnitude)
+    gain, deviation = best.gain(other)
+    return gain <= deviations * deviation

@@ -30,7 +30,7 @@ from carvegbm.training.robust.settings import (
 )
 from carvegbm.training.robust.trainer import FEW_ROWS
 from carvegbm.training.robust.witnesses import StagedWitnessTrainer, WitnessTrainer
-from carvegbm.training.search import VERIFIED_ROWS, Search
+from carvegbm.training.search import Search
 from carvegbm.training.spec import FitResult, Trainer, TrainSpec
 
 __all__ = ["Robust"]
@@ -231,8 +231,6 @@ class Robust(Estimator):
             (plain, plain.plain_params()),
             clean_loss=settings.clean_loss,
             plain_accuracy=plain_accuracy,
-            verified_rows=VERIFIED_ROWS,
-            prefers_default=True,
         )
         if folds:
             report, result = search.by_folds(data, seed)
