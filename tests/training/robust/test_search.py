@@ -168,7 +168,7 @@ def test_validation_rows_count_by_their_weights(given, monkeypatch):
     monkeypatch.setattr(estimator, "FEW_ROWS", 0)
     X, y = problems.two_classes(500)
     weight = np.random.default_rng(0).exponential(size=500)
-    train, valid = inputs.split_off(y, 0)
+    _, valid = inputs.split_off(y, 0)
     options = {"sample_weight": weight}
     if given == "eval_set":
         options = {"eval_set": [(X[valid], y[valid])], "eval_sample_weight": [weight[valid]]}

@@ -43,6 +43,8 @@ _STAGE_CROWDING = 0.35
 _BLOCK = 64  # rows
 _MAX_VISITS = 1_600_000  # of rows, in a refit
 _MIN_VISITS = 50_000
+_EPOCHS = ((_MANY_ROWS, 4), (FEW_ROWS, 30), (0, 80))  # of at least so many rows
+_STAGE_EPOCHS = 8
 _WARM = 0.25  # share of the steps of a refit that starts from refitted scores
 
 
@@ -269,7 +271,8 @@ class BoundTrainer(RobustTrainer):
         if strength is None or not trees.trees:
             return trees
         n = len(coded.data)
-        epochs = 8 if self.n_outputs > 1 else 4 if n >= _MANY_ROWS else 80
+        epochs = next(count for least, count in _EPOCHS if n >= least)
+        epochs = epochs if self.n_outputs == 1 else _STAGE_EPOCHS
         visits = int(share * min(max(epochs * n, _MIN_VISITS), _MAX_VISITS))
         blocks = max(1, min(64 if n > 100_000 else 32, n // (4 * _BLOCK)))
         steps = max(50, visits // (_BLOCK * blocks))
