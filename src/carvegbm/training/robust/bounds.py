@@ -55,6 +55,8 @@ class BoundTrainer(RobustTrainer):
         super().__init__(spec, settings)
         self._coded: dict[tuple[float, float | None], Coded] = {}
         self._coded_rows: Dataset | None = None
+        self._sample: Dataset
+        self._ranges: tuple[Floats, Floats, frozenset[int]]
 
     def search_space(self, n_rows: int) -> Sequence[Params]:
         """Return the configurations to compare, the default first."""
@@ -188,9 +190,7 @@ class BoundTrainer(RobustTrainer):
     def _code(self, params: Params, train: Dataset, valid: Dataset | None) -> Coded:
         """Return thresholds and coded rows, which paths on the same rows share."""
         if self._coded_rows is not train:
-            self._coded.clear()
-            self._coded_rows = train
-            self.center = float(np.mean(train.y)) if self.task == "regression" else 0.0
+            self._take_rows(train)
         attacker, crowding = self._growing_attacker(params), params.get("max_crowding")
         key = attacker.budget, crowding
         if key in self._coded:
@@ -205,6 +205,18 @@ class BoundTrainer(RobustTrainer):
         if not _is_plain(params):
             self._coded[key] = bins, coded, coded_valid
         return bins, coded, coded_valid
+
+    def _take_rows(self, train: Dataset) -> None:
+        """Find what all codings of these rows share."""
+        self._coded.clear()
+        self._coded_rows = self._sample = train
+        self.center = float(np.mean(train.y)) if self.task == "regression" else 0.0
+        if len(train) > _SAMPLE:
+            drawn = np.random.default_rng(self.seed).choice(len(train), _SAMPLE, replace=False)
+            self._sample = train.take(np.sort(drawn))
+            lower, upper = (ends.reduce(train.matrix, axis=0) for ends in (np.fmin, np.fmax))
+            missing = np.flatnonzero(np.isnan(np.minimum.reduce(train.matrix, axis=0)))
+            self._ranges = lower, upper, frozenset(missing.tolist())
 
     def _coder(self, bins: BinMapper, attacker: Attacker) -> Coder:
         return Coder(bins, attacker, self.spec.model.blank(), self.task, self.spec.threads)
@@ -223,18 +235,13 @@ class BoundTrainer(RobustTrainer):
 
     def _bins(self, train: Dataset, attacker: Attacker, crowding: float | None) -> BinMapper:
         rule = ExclusionRule.against(attacker, self.spec.model.blank())
-        rows = train
-        if len(train) > _SAMPLE:
-            drawn = np.random.default_rng(self.seed).choice(len(train), _SAMPLE, replace=False)
-            rows = train.take(np.sort(drawn))
         most = self.settings.max_bin or _MAX_BIN[train.matrix.shape[1] > _MANY_FEATURES]
-        bins = reach_bins(rows, rule, self.spec.threads).choose(min(most, _MAX_BIN[0]), crowding)
-        if rows is train:
+        found = reach_bins(self._sample, rule, self.spec.threads)
+        bins = found.choose(min(most, _MAX_BIN[0]), crowding)
+        if self._sample is train:
             return bins
-        lower, upper = (ends.reduce(train.matrix, axis=0) for ends in (np.fmin, np.fmax))
-        with_missing = np.flatnonzero(np.isnan(np.minimum.reduce(train.matrix, axis=0)))
-        missing = frozenset(with_missing.tolist()).difference(bins.categories)
-        return replace(bins, lower=lower, upper=upper, missing=missing)
+        lower, upper, missing = self._ranges
+        return replace(bins, lower=lower, upper=upper, missing=missing.difference(bins.categories))
 
     def _start(
         self, params: Params, coded: CodedRows, valid: CodedRows | None, number: int
