@@ -3,10 +3,10 @@
     python benchmarks/robust.py --data FOLDER [NAME …] [--repeat 3] [--threads 2]
 
 Every row is one problem: a whole `fit` with its search, against LightGBM with as many trees and
-leaves in the same run, in turn; seconds are medians (of one run from a million rows on). Both models are verified on the same held-out
-rows (at most 4,000), within 1 s per row. Problems of the group "unseen" were not used to choose
-anything in robust training. FOLDER holds fashion-mnist/, mnist/ and tabular/; the synthetic
-problems need no data.
+leaves in the same run, in turn; seconds are medians (of one run from a million rows on). Both
+models are verified on the same held-out rows (at most 4,000), within 1 s per row. Problems of the
+group "unseen" were not used to choose anything in robust training. FOLDER holds fashion-mnist/,
+mnist/ and tabular/; the synthetic problems need no data.
 """
 
 from __future__ import annotations
