@@ -33,84 +33,72 @@ _NUMBERS, _OR_MISSING, _CATEGORIES = 0, 1, 2  # kinds of features, as the core h
 
 @dataclass(frozen=True)
 class RobustTrees:
-    """Trees over codes and their leaf scores.
+    """Trees over codes, which count for outputs 0, 1, … in turn, and their leaf scores.
 
     Attributes
     ----------
     bias : array (n_outputs,)
         Added to the scores of every row.
     trees : sequence of CodedTree
-    outputs : sequence of int
-        The output that each tree counts for.
     values : array
         Leaf scores, tree after tree.
     """
 
     bias: Floats
     trees: Sequence[_core.CodedTree] = ()
-    outputs: Sequence[int] = ()
     values: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
-    def offsets(self) -> npt.NDArray[np.int64]:
-        """Where the scores of each tree begin in `values`, and where the last ones end."""
-        return np.cumsum([0, *(len(tree.values) for tree in self.trees)])
+    def outputs(self) -> list[int]:
+        """The output that each tree counts for."""
+        return [place % len(self.bias) for place in range(len(self.trees))]
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Number of leaves of each tree."""
+        return np.array([len(tree.values) for tree in self.trees], dtype=np.int64)
 
     def first(self, n_trees: int) -> RobustTrees:
         """The first trees."""
-        end = self.offsets[n_trees]
-        return replace(
-            self,
-            trees=self.trees[:n_trees],
-            outputs=self.outputs[:n_trees],
-            values=self.values[:end],
-        )
+        end = int(self.sizes[:n_trees].sum())
+        return RobustTrees(self.bias, self.trees[:n_trees], self.values[:end])
 
     def followed_by(self, other: RobustTrees) -> RobustTrees:
         """These trees and then those of `other`, with this bias."""
-        return RobustTrees(
-            self.bias,
-            [*self.trees, *other.trees],
-            [*self.outputs, *other.outputs],
-            np.concatenate([self.values, other.values]),
-        )
+        values = np.concatenate([self.values, other.values])
+        return RobustTrees(self.bias, [*self.trees, *other.trees], values)
+
+    def by_tree(self, values: Floats) -> list[Floats]:
+        """Split an array of all leaves, tree after tree."""
+        return np.split(values, np.cumsum(self.sizes)[:-1]) if self.trees else []
 
     def leaf_scores(self) -> list[Floats]:
         """The scores of every tree, with the bias in those of each output's first tree."""
-        if not self.trees:
-            return []
-        parts = np.split(self.values + self.bias_parts()[0], self.offsets[1:-1])
-        return parts[: len(self.trees)]  # one empty part if there are no trees
+        return self.by_tree(self.values + self.bias_parts()[0])
 
     def bias_parts(self) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Per leaf, the bias that `leaf_scores` adds, the number of the leaf, and its output."""
-        sizes = np.diff(self.offsets)
-        n_outputs = len(self.bias)
-        first = np.arange(len(self.outputs)) < n_outputs  # outputs take turns
-        outputs = np.repeat(np.array(self.outputs, dtype=np.int64), sizes)
-        bias = self.bias[outputs] * np.repeat(first, sizes)
+        first = np.arange(len(self.trees)) < len(self.bias)
+        outputs = np.repeat(np.array(self.outputs, dtype=np.int64), self.sizes)
+        bias = self.bias[outputs] * np.repeat(first, self.sizes)
         return bias, np.arange(len(outputs)), outputs
 
     @staticmethod
     def average(members: Sequence[RobustTrees]) -> RobustTrees:
         """The mean of several models: their trees in turn, round by round."""
-        n, n_outputs = len(members), len(members[0].bias)
-        bias: Floats = np.mean([member.bias for member in members], axis=0)
-        if n == 1:
+        if len(members) == 1:
             return members[0]
-        places = sorted(
+        n_outputs = len(members[0].bias)
+        turns = sorted(
             (place // n_outputs, number, place)
             for number, member in enumerate(members)
             for place in range(len(member.trees))
         )
-        parts = [np.split(member.values, member.offsets[1:-1]) for member in members]
+        parts = [member.by_tree(member.values / len(members)) for member in members]
         return RobustTrees(
-            bias,
-            [members[number].trees[place] for _, number, place in places],
-            [members[number].outputs[place] for _, number, place in places],
-            np.concatenate(
-                [parts[number][place] / n for _, number, place in places] or [np.empty(0)]
-            ),
+            np.mean([member.bias for member in members], axis=0),
+            [members[number].trees[place] for _, number, place in turns],
+            np.concatenate([np.empty(0), *(parts[number][place] for _, number, place in turns)]),
         )
 
 
@@ -152,7 +140,7 @@ class CodedRows:
         For a regression, minus the distance of the worse end from the target.
         """
         y = self.data.y
-        trees = list(model.trees), list(model.outputs), model.values, model.bias
+        trees = list(model.trees), model.outputs, model.values, model.bias
         if self.task == "regression":
             found: Any = _core.score_bounds(self.rows, *trees, threads=self.threads)
             low, high = (self._of_rows(each) for each in found)
@@ -195,7 +183,7 @@ class CodedRows:
             self.weights,
             self.task,
             list(model.trees),
-            list(model.outputs),
+            model.outputs,
             model.values / unit,
             model.bias / unit,
             options,

@@ -61,10 +61,9 @@ class Growth:
     @property
     def trees(self) -> RobustTrees:
         """The trees so far."""
-        bias, trees = np.asarray(self.booster.bias), self.booster.trees
-        values = [np.asarray(tree.values) for tree in trees]
-        outputs = np.arange(len(trees)) % len(bias)
-        return RobustTrees(bias, trees, outputs.tolist(), np.concatenate([np.empty(0), *values]))
+        trees = self.booster.trees
+        values = np.concatenate([np.empty(0), *(np.asarray(tree.values) for tree in trees)])
+        return RobustTrees(np.asarray(self.booster.bias), trees, values)
 
     @property
     def best_round(self) -> int:
