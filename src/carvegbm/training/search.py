@@ -242,8 +242,8 @@ class Search:
     def _best(self) -> _Candidate:
         """The most robust candidate that is accurate enough.
 
-        If the default is preferred: of its models, and of all where another configuration is better
-        by more than a standard error, the most accurate one that is as close to the best.
+        With a plain model beside and many rows: of the models within a standard error of the best,
+        the default one if it is among them, else the most accurate.
         """
         full = self._choosable()
         floor = self._floor(full)
@@ -253,7 +253,9 @@ class Search:
             return best
         able = (each for each in full if floor is None or each.trial.accuracy >= floor)
         near = [each for each in able if _is_close(best.outcome, each.outcome)]
-        defaults = [each for each in near if each.path.is_default]
+        default = [each for each in full if each.path.is_default][:1]
+        usual = [each.params.get("leaf_l2") for each in default]  # further refits are no default
+        defaults = [c for c in near if c.path.is_default and c.params.get("leaf_l2") in usual]
         return max(
             defaults or near, key=lambda each: (each.trial.accuracy, _rank(each.trial, None))
         )

@@ -164,34 +164,6 @@ def test_an_interrupt_before_the_first_trial_is_an_interrupt(monkeypatch):
 # ── bad input ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"max_crowding": 0}, "max_crowding must be None or a share"),
-        ({"max_crowding": -0.1}, "max_crowding must be"),
-        ({"max_crowding": 1.5}, "max_crowding must be"),
-        ({"max_crowding": float("nan")}, "max_crowding must be"),
-        ({"max_crowding": "low"}, "max_crowding must be"),
-        ({"max_crowding": [0.1, "low"]}, "max_crowding must be .* got 'low'"),
-        ({"max_crowding": []}, "at least one value"),
-        ({"clean_loss": -0.1}, "clean_loss must be None or from 0 to 1, got -0.1"),
-        ({"clean_loss": 1.1}, "clean_loss must be"),
-        ({"clean_loss": float("nan")}, "clean_loss must be"),
-        ({"clean_loss": "little"}, "clean_loss must be"),
-        ({"clean_loss": [0.1]}, "clean_loss must be"),
-        ({"monotone_constraints": [1]}, "LightGBM refused"),
-        ({"budget": -1}, "budget must be"),
-        ({"num_leafs": 3}, "did you mean num_leaves"),
-    ],
-    ids=str,
-)
-def test_bad_parameters_are_refused_in_one_clear_line(parameters, message):
-    X, y = problems.two_classes(60)
-    with pytest.raises(cg.CarveError, match=message) as caught:
-        classifier(**parameters).fit(X, y)
-    assert "\n" not in str(caught.value)
-
-
 def test_classes_too_small_to_split_off_validation_data_are_refused_in_one_line():
     X, y = problems.two_classes(60)
     with pytest.raises(cg.DataError, match="cannot split off validation data") as caught:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
+from carvegbm.training import estimators as estimator
 from carvegbm.training import inputs, search
-from carvegbm.training.robust import estimator, trainer
+from carvegbm.training.robust import trainer
 from training import problems
 from training.robust.test_training import fitted, halves
 

@@ -21,8 +21,8 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.training.binning import BinMapper, reach_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
+from carvegbm.training.params import RobustSettings
 from carvegbm.training.robust.booster import CodedRows, Coder, RobustTrees
-from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.robust.trainer import FEW_ROWS, Growth, RobustTrainer
 from carvegbm.training.spec import FitResult, Params, TrainSpec
 
