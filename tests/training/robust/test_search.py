@@ -10,7 +10,7 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.training import estimators as estimator
-from carvegbm.training import inputs, search
+from carvegbm.training import search, validation
 from carvegbm.training.robust import trainer
 from training import problems
 from training.robust.test_training import fitted, halves
@@ -169,7 +169,7 @@ def test_validation_rows_count_by_their_weights(given, monkeypatch):
     monkeypatch.setattr(estimator, "FEW_ROWS", 0)
     X, y = problems.two_classes(500)
     weight = np.random.default_rng(0).exponential(size=500)
-    _, valid = inputs.split_off(y, 0)
+    _, valid = validation.split_off(y, 0)
     options = {"sample_weight": weight}
     if given == "eval_set":
         options = {"eval_set": [(X[valid], y[valid])], "eval_sample_weight": [weight[valid]]}
