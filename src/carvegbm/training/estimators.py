@@ -38,6 +38,7 @@ from carvegbm.training.validation import check_instances
 
 __all__ = ["LargeSpreadClassifier", "LargeSpreadRegressor", "RobustClassifier", "RobustRegressor"]
 
+_CROWDING_OF_MANY_ROWS = (0.06, 0.25)  # tried in certified training
 _MAX_VALIDATION_ROWS = 10_000
 _ROBUST_DEFAULTS = {
     "n_estimators": 120,
@@ -296,7 +297,8 @@ class _Robust(BaseGBDT):
         else:
             trainers = [WitnessTrainer(spec, settings)]
         if spec.model.task != "regression" and not folds:
-            tried = settings.max_crowding or check_max_crowding(MAX_CROWDING, norm)
+            default = MAX_CROWDING if n_rows < FEW_ROWS else _CROWDING_OF_MANY_ROWS
+            tried = settings.max_crowding or check_max_crowding(default, norm)
             certified = Certified(tried, None, None)
             trainers.append(LargeSpreadTrainer(replace(spec, verbose=0), certified))
         return plain, trainers
@@ -481,7 +483,8 @@ class RobustClassifier(_Robust, BaseClassifier):
         As in LightGBM, with its defaults. `subsample` draws blocks of 64 rows of one class, so that
         few rows are drawn coarsely: at least one block of every class.
     colsample_bynode : float, optional
-        Share of the features that every split chooses from; 0.5 by default.
+        Share of the features that every split chooses from; by default 0.5, or, against norm inf
+        with more than 100 features, all of the third of the features drawn for its tree.
     max_bin : int, optional
         Largest number of candidate thresholds per feature, at most 127; by default 127, and 31 for
         more than 100 features.

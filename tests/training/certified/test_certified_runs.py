@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import carvegbm as cg
+from carvegbm import _core
 from carvegbm.training.large_spread import trainer as trainers
 from carvegbm.training.model import GBDTModel
 from training import problems
@@ -107,21 +108,23 @@ def test_an_interrupt_while_the_last_trial_grows_keeps_all_there_is():
 
 
 def test_an_interrupt_during_a_scouts_descent_ends_the_search(monkeypatch):
-    from carvegbm.training.leaf_refit import BoundBatches
+    original, calls = _core.descend, []
 
-    original, calls = BoundBatches.slope, []
-
-    def slope(self, *arguments):
-        calls.append(None)
-        if len(calls) == 70:  # in the second scout
+    def interrupt(step):
+        if step == 20:
             raise KeyboardInterrupt
-        return original(self, *arguments)
 
-    monkeypatch.setattr(BoundBatches, "slope", slope)
+    def descend(*arguments):
+        calls.append(None)
+        if len(calls) == 2:  # the second scout
+            arguments = (*arguments[:-1], interrupt)
+        return original(*arguments)
+
+    monkeypatch.setattr(_core, "descend", descend)
     (X, y), valid = split()
     model = classifier().fit(X, y, eval_set=valid)
     assert model.stopped_because_ == "interrupted"
-    assert len(calls) == 70
+    assert len(calls) == 2
     assert {c.parameters["max_crowding"] for c in model.training_report_.trials} == {0.12, 0.25}
     assert model.robust_score(*valid) == model.training_report_.chosen.robustness
 
