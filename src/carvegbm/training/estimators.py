@@ -15,7 +15,6 @@ from typing import Any
 from carvegbm.attackers.spread import require_large_spread
 from carvegbm.errors import CarveError, DataError
 from carvegbm.progress import is_shown
-from carvegbm.spread import require_large_spread
 from carvegbm.training.base import BaseClassifier, BaseGBDT, BaseRegressor
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.trainer import MAX_CROWDING, Certified, LargeSpreadTrainer
