@@ -455,8 +455,8 @@ class RobustClassifier(_Robust, BaseClassifier):
       one is fitted in full, and so is the second unless it is clearly less robust. The better of
       them is refitted with further strengths of `leaf_l2`. With at least 2,000 validation rows,
       another configuration has to be better than the default by more than a standard error.
-      Unless `eval_set` is given, and up to 100,000 rows, the leaf scores of the chosen model are
-      fitted once more to all rows.
+      Unless `eval_set` is given, and up to 100,000 rows, the chosen configuration is fitted once
+      more to all rows (not for norm 0).
     - More than two classes: all leaf scores are refitted after every four rounds, and the models
       after each refit are compared.
     - Norms other than inf: trees are grown and refitted against norm inf with a share of the

@@ -106,30 +106,17 @@ class BoundTrainer(RobustTrainer):
                 replace(
                     self._finished(found, mean, bins, growths[0], coded),
                     is_scout=may_scout and found["rounds"] < full,
-                    refit_on=partial(self._fit_again, found, trees, bins, growths[0]),
+                    refit_on=partial(self._fit_again, found, len(trees[0].trees) // self.n_outputs),
                 ),
             )
             if growths[0].stopped_because in ("interrupted", "time limit"):
                 return
 
-    def _fit_again(
-        self,
-        params: Params,
-        members: Sequence[RobustTrees],
-        bins: BinMapper,
-        growth: Growth,
-        rows: Dataset,
-    ) -> FitResult:
-        """Fit the leaf scores to other rows; grow a plain model anew."""
-        if _is_plain(params):
-            return next(self.fit_path(params, rows, None))[1]
-        coded = self._coder(bins, self._growing_attacker(params)).code(
-            self._centered(rows), self.seed
-        )
-        trees = [self._refit(member, coded, params["leaf_l2"], _WARM) for member in members]
-        return self._finished(
-            params, RobustTrees.average(trees), bins, replace(growth, valid=None), coded
-        )
+    def _fit_again(self, params: Params, n_rounds: int, rows: Dataset) -> FitResult:
+        """Fit the same configuration, with so many rounds, to other rows."""
+        fixed = {**params, "rounds": max(1, n_rounds)}
+        *_, (_, last) = self.fit_path(fixed, rows, None)
+        return last
 
     def _full_rounds(self, params: Params) -> int:
         return int(params.get("rounds", max(1, self.spec.n_rounds // int(params["n_members"]))))
