@@ -20,6 +20,7 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import Decisions, Listen, Settings, Task, decide
 from carvegbm.ensemble import Ensemble
+from carvegbm.errors import CarveError
 from carvegbm.keeping.fingerprint import sha256_of
 from carvegbm.minimal import Minimal, MinimalWitness, each_minimal_witness
 from carvegbm.problem import Problem, Rows
@@ -111,6 +112,11 @@ def run_queries(
             if sample is not None and total > sample:
                 drawn = np.random.default_rng(seed).choice(total, size=sample, replace=False)
                 chosen = np.sort(drawn)
+                if with_proofs:
+                    raise CarveError(
+                        f"proof needs every row, but sample selects only {sample} of {total}; "
+                        "give sample=None (--sample all), or leave out proof"
+                    )
         rows.append(found.take(chosen))
     labels = rows[0].labels
     assert labels is not None
