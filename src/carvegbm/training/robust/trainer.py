@@ -17,12 +17,15 @@ from carvegbm.training.params import RobustSettings
 from carvegbm.training.robust.booster import CodedRows, RobustTrees
 from carvegbm.training.spec import FitResult, Params, StopReason, TrainSpec
 
-__all__ = ["FEW_ROWS", "PLAIN", "Growth", "RobustTrainer"]
+__all__ = ["FEW_ROWS", "MANY_FEATURES", "PLAIN", "Growth", "RobustTrainer"]
 
 Floats = npt.NDArray[np.float64]
 
 FEW_ROWS = 2000
 """With fewer rows, configurations are compared by cross-validation."""
+
+MANY_FEATURES = 100
+"""With more features, thresholds are fewer and norms other than inf train at witnesses."""
 
 PLAIN: Params = {"budget_share": 0.0}
 """Parameters of a plain model: grown as if there were no attacker, and not refitted."""
