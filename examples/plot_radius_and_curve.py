@@ -138,7 +138,7 @@ print(curve)
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 radii["inf"].plot(axes[0])
-cg.RobustnessCurveDisplay.from_radii(radii["inf"], ax=axes[1])
+cg.RobustnessCurveDisplay.from_result(radii["inf"], ax=axes[1])
 axes[1].plot(curve.budgets, curve.lower, "o", color="#d55e00")
 plt.show()
 
@@ -182,8 +182,12 @@ fig, axes = plt.subplots(
     1, 3, figsize=(11, 4), sharey=True, layout="constrained"
 )
 for ax, (norm, (largest, unit)) in zip(axes, questions.items(), strict=True):
-    cg.RobustnessCurveDisplay.from_estimators(
-        models, X_test, y_test, norm=norm, ax=ax
+    cg.RobustnessCurveDisplay.from_result(
+        {
+            name: cg.radius(model, X_test, y_test, norm=norm)
+            for name, model in models.items()
+        },
+        ax=ax,
     )
     ax.set(
         title=f"norm {norm}",

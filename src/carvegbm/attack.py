@@ -216,12 +216,18 @@ class Attack(Result):
             )
 
     def plot(
-        self, X: Any, ax: Any = None, *, name: str | None = None, **kwargs: Any
+        self,
+        X: Any,
+        ax: Any = None,
+        *,
+        n_features: int = 15,
+        name: str | None = None,
+        **kwargs: Any,
     ) -> AttackDisplay:
-        """Draw what the witnesses change in X, see `AttackDisplay.from_attack`."""
+        """Draw what the witnesses change in X, see `AttackDisplay`."""
         from carvegbm.displays import AttackDisplay
 
-        return AttackDisplay.from_attack(self, X, name=name, ax=ax, **kwargs)
+        return AttackDisplay(self, X, n_features=n_features).plot(ax, name=name, **kwargs)
 
     def _text(self) -> str:
         found = int(np.count_nonzero(self.success))

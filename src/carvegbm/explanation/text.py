@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from carvegbm.statuses import MEANINGS
+from carvegbm.tables import text_table
 from carvegbm.wording.hidden import on_one_line
 
 if TYPE_CHECKING:
@@ -37,13 +38,8 @@ class Block(NamedTuple):
 
     def lines(self) -> list[str]:
         """The block as plain text."""
-        widths = [max(len(row[i]) for row in self.rows) for i in range(len(self.align))]
-        found = [self.title]
-        for row in self.rows:
-            cells = zip(row, self.align, widths, strict=True)
-            line = "  ".join(f"{cell:{side}{width}}" for cell, side, width in cells)
-            found.append(f"  {line}".rstrip())
-        return [*found, *(f"  {note}" for note in self.notes)]
+        table = text_table(self.rows, self.align, indent="  ")
+        return [self.title, *table, *(f"  {note}" for note in self.notes)]
 
 
 def as_text(told: Explanation) -> str:

@@ -250,10 +250,10 @@ class TrainingReport:
         return lines
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> TrainingDisplay:
-        """Draw the trials, see `TrainingDisplay.from_report`."""
+        """Draw the trials, see `TrainingDisplay`."""
         from carvegbm.displays import TrainingDisplay
 
-        return TrainingDisplay.from_report(self, name=name, ax=ax, **kwargs)
+        return TrainingDisplay(self).plot(ax, name=name, **kwargs)
 
     def _repr_html_(self) -> str:
         from carvegbm.displays.notebook import training_html
