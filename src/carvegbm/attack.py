@@ -15,11 +15,11 @@ from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task,
 from carvegbm.engines.blocks import end_at_zero, witnesses_of
 from carvegbm.errors import CarveError
 from carvegbm.instances.sparse import NUMBERS_AT_ONCE, Csr, csr_parts, is_sparse
-from carvegbm.keeping.files import RESULTS, check_output, replacing
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
 from carvegbm.results import Result
 from carvegbm.statuses import flipped, named
+from carvegbm.storage.files import RESULTS, check_output, replacing
 from carvegbm.trees.categories import named_codes
 from carvegbm.trees.compact import Columns
 from carvegbm.trees.labels import as_given, names_of_codes

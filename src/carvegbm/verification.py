@@ -19,12 +19,12 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import check_apart, check_output
 from carvegbm.problem import Problem
 from carvegbm.progress import Progress, showing
 from carvegbm.proofs.proving import write_proof
 from carvegbm.results import Result, are_neighbours
 from carvegbm.statuses import named
+from carvegbm.storage.files import check_apart, check_output
 from carvegbm.totals import VerificationTotals
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from carvegbm.reports.page import html
 from carvegbm.reports.page.numbers import number, number_pair
 from carvegbm.reports.page.text import shown_name
 from carvegbm.statuses import STATUSES
-from carvegbm.wording.shares import percent, percent_interval
+from carvegbm.storage.text import percent, percent_interval
 from outlines import Outline, check_references, check_that_nothing_is_loaded
 from reports.documents import document, everything, plain, retrained, with_images
 

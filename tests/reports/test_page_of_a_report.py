@@ -17,7 +17,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 
 import carvegbm as cg
 from carvegbm.statuses import STATUSES
-from carvegbm.wording.shares import percent
+from carvegbm.storage.text import percent
 from outlines import Outline
 
 ATTACKERS = [cg.Attacker("inf", 0.3), cg.Attacker(1, 2.0), cg.Attacker(0, 1)]

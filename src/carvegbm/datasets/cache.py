@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from carvegbm.errors import CarveError, DataError
-from carvegbm.keeping.files import replacing
-from carvegbm.keeping.fingerprint import sha256_of
+from carvegbm.storage.files import replacing
+from carvegbm.storage.identity import sha256_of
 
 __all__ = ["cache_folder", "check_digest", "digest_of_file", "keeping", "record_digest"]
 

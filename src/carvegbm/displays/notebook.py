@@ -16,8 +16,8 @@ import numpy as np
 
 from carvegbm.displays.statistics import radius_groups, range_and_median, segments
 from carvegbm.statuses import COLOURS, MEANINGS
+from carvegbm.storage.text import percent, percent_interval
 from carvegbm.tables import html_table
-from carvegbm.wording.shares import percent, percent_interval
 
 if TYPE_CHECKING:
     from carvegbm.attack import Attack

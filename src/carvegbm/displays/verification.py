@@ -21,8 +21,8 @@ from carvegbm.displays.base import (
 from carvegbm.displays.statistics import Segment, segments
 from carvegbm.errors import CarveError, DataError, shown
 from carvegbm.statuses import COLOURS, HATCHES, INKS, MEANINGS
+from carvegbm.storage.text import percent, percent_interval
 from carvegbm.totals import VerificationTotals
-from carvegbm.wording.shares import percent, percent_interval
 
 if TYPE_CHECKING:
     from carvegbm.attacker import Attacker

@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from carvegbm.statuses import MEANINGS
+from carvegbm.storage.text import on_one_line
 from carvegbm.tables import text_table
-from carvegbm.wording.hidden import on_one_line
 
 if TYPE_CHECKING:
     from carvegbm.explanation.result import ChangedFeature, ChangedTree, CrossedSplit, Explanation

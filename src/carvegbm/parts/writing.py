@@ -15,8 +15,8 @@ from typing import Any, Literal
 import numpy as np
 
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import replacing
 from carvegbm.parts.questions import Kinds
+from carvegbm.storage.files import replacing
 from carvegbm.totals import Columns
 
 __all__ = ["Format", "check_format", "writing"]

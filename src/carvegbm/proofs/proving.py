@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from carvegbm.engines.decisions import ENGINES
 from carvegbm.instances.rows import check_threads
-from carvegbm.keeping.files import replacing
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.proofs.content import data_hash, model_hash
 from carvegbm.proofs.names import names_of
 from carvegbm.proofs.writing import ProofFile, number
 from carvegbm.statuses import STATUSES
+from carvegbm.storage.files import replacing
 from carvegbm.trees.categories import in_codes
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ import numpy as np
 from carvegbm.attacker import Attacker, require_attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, shown
-from carvegbm.keeping.files import check_output, naming
-from carvegbm.keeping.fingerprint import sha256_of
 from carvegbm.readers import load
 from carvegbm.reports.document import Subject
+from carvegbm.storage.files import check_output, naming
+from carvegbm.storage.identity import sha256_of
 
 __all__ = [
     "attackers_of",

@@ -17,8 +17,6 @@ import numpy.typing as npt
 from carvegbm.attacker import Attacker
 from carvegbm.engines import Settings
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import check_apart, check_output, finished_or_partial, partial_path
-from carvegbm.keeping.journal import check_unfinished
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.reports import given
 from carvegbm.reports.asking import How, ask
@@ -26,6 +24,8 @@ from carvegbm.reports.document import document_of
 from carvegbm.reports.proved import prove_and_check
 from carvegbm.reports.result import FORMATS, Report, write
 from carvegbm.reports.retraining import check_labels, measured
+from carvegbm.storage.files import check_apart, check_output, finished_or_partial, partial_path
+from carvegbm.storage.resume import check_unfinished
 
 __all__ = ["SAMPLE", "TIMEOUT", "report"]
 

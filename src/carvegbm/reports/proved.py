@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from carvegbm.keeping.fingerprint import sha256_of
 from carvegbm.progress import Progress
 from carvegbm.proofs.proving import write_proof
 from carvegbm.reports.asking import Answers, Asked
 from carvegbm.reports.document import Subject
+from carvegbm.storage.identity import sha256_of
 
 __all__ = ["prove_and_check"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from carvegbm.keeping.files import check_output, replacing
+from carvegbm.storage.files import check_output, replacing
 from carvegbm.verification import Verification
 
 __all__ = ["FORMATS", "Report", "write"]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from carvegbm.keeping.files import naming
+from carvegbm.storage.files import naming
+from carvegbm.storage.text import visible
 from carvegbm.tables import text_table
-from carvegbm.wording.hidden import visible
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble

@@ -14,7 +14,7 @@ from carvegbm.reports.page.numbers import number
 from carvegbm.reports.page.subjects import Asked
 from carvegbm.reports.page.text import quoted, said, shown_name
 from carvegbm.reports.page.words import hedge
-from carvegbm.wording.shares import percent
+from carvegbm.storage.text import percent
 
 __all__ = ["alike", "conclusion", "in_units", "weakest"]
 

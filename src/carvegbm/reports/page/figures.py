@@ -14,7 +14,7 @@ from carvegbm.reports.page.numbers import number
 from carvegbm.reports.page.scales import Scale
 from carvegbm.reports.page.text import short
 from carvegbm.statuses import COLOURS, HATCHES, INKS, MEANINGS
-from carvegbm.wording.shares import percent
+from carvegbm.storage.text import percent
 
 __all__ = ["curve", "feature_bars", "histogram", "legend", "looks", "patterns", "status_bar"]
 

@@ -20,7 +20,7 @@ from carvegbm.reports.page.sections.far import how_far_it_is
 from carvegbm.reports.page.sections.weak import where_it_is_weak
 from carvegbm.reports.page.sections.witnesses import what_an_attack_looks_like
 from carvegbm.reports.page.text import said, short, shown_name
-from carvegbm.wording.hidden import on_one_line
+from carvegbm.storage.text import on_one_line
 
 __all__ = ["html"]
 

@@ -11,7 +11,7 @@ import re
 from html import escape
 from typing import Any
 
-from carvegbm.wording.hidden import on_one_line
+from carvegbm.storage.text import on_one_line
 
 __all__ = ["quoted", "said", "short", "shown_name"]
 

@@ -13,7 +13,7 @@ from carvegbm.reports.page.numbers import counted, exactly, number
 from carvegbm.reports.page.scales import SMALLEST_BUDGET
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.text import said
-from carvegbm.wording.shares import percent, percent_interval
+from carvegbm.storage.text import percent, percent_interval
 
 __all__ = ["answer", "budgets_below", "hedge", "how_far", "is_sample", "lower_bound"]
 

@@ -15,8 +15,7 @@ from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.tables import Table, opened
 from carvegbm.reports.page.text import said, shown_name
 from carvegbm.reports.page.words import budgets_below
-from carvegbm.wording.hidden import on_one_line
-from carvegbm.wording.shares import percent, percent_interval
+from carvegbm.storage.text import on_one_line, percent, percent_interval
 
 __all__ = ["what_to_do"]
 

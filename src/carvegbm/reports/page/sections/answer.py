@@ -17,8 +17,8 @@ from carvegbm.reports.page.tables import Table, folded, opened
 from carvegbm.reports.page.text import said, shown_name
 from carvegbm.reports.page.words import answer, is_sample
 from carvegbm.statuses import STATUSES
+from carvegbm.storage.text import percent, percent_interval
 from carvegbm.trees.iterations import Iterations
-from carvegbm.wording.shares import percent, percent_interval
 
 __all__ = ["notices", "the_answer"]
 

@@ -16,7 +16,7 @@ from carvegbm.reports.page.sections.spread import is_it_easy
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.tables import Table, opened
 from carvegbm.reports.page.text import said, shown_name
-from carvegbm.wording.hidden import on_one_line
+from carvegbm.storage.text import on_one_line
 
 __all__ = ["how_it_was_decided", "when"]
 

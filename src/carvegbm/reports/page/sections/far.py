@@ -20,7 +20,7 @@ from carvegbm.reports.page.subjects import Distance
 from carvegbm.reports.page.tables import Table, folded, opened
 from carvegbm.reports.page.text import said
 from carvegbm.reports.page.words import budgets_below, how_far, is_sample
-from carvegbm.wording.shares import percent, percent_interval
+from carvegbm.storage.text import percent, percent_interval
 
 __all__ = ["how_far_it_is"]
 

@@ -16,7 +16,7 @@ from carvegbm.reports.page.numbers import counted, exactly, number
 from carvegbm.reports.page.subjects import Asked, Distance
 from carvegbm.reports.page.tables import Table, folded, opened
 from carvegbm.reports.page.text import said, short, shown_name
-from carvegbm.wording.shares import percent
+from carvegbm.storage.text import percent
 
 __all__ = ["TRAP", "where_it_is_weak"]
 

@@ -1,12 +1,13 @@
-"""What of a folder of answers is finished: a file in it says so, and with which totals.
+"""A folder of answers, one file per file of instances, and which of them are finished.
 
-Comes in: a question, and parts that have been answered. Goes out: a journal that lies in the folder
-as long as the folder lives, and from it the parts that need not be answered again: those of the
-same question about the same files, unchanged, whose answers are still there.
+A resume file in the folder holds a record per finished file, with its totals. A file need not be
+answered again if its record is there, neither it nor its input has changed, and the query is the
+same.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import fields, replace
@@ -17,43 +18,42 @@ from typing import Any
 from carvegbm.errors import CarveError
 from carvegbm.instances.matching import Matching
 from carvegbm.instances.tabular import files_of
-from carvegbm.keeping.fingerprint import digest_of
-from carvegbm.keeping.journal import Journal
-from carvegbm.keeping.records import make_folder
 from carvegbm.parts.files import Part, nothing
 from carvegbm.parts.questions import Question
 from carvegbm.parts.writing import Format
+from carvegbm.storage.files import make_folder
+from carvegbm.storage.identity import digest_of
+from carvegbm.storage.resume import ResumeFile
 from carvegbm.totals import Totals
 
-__all__ = ["NAME", "Finished", "is_used"]
+__all__ = ["NAME", "OutputFolder", "is_used"]
 
-NAME = "_carvegbm.journal"
-"""In the folder; what reads folders of Parquet files leaves out names that begin so."""
+NAME = "_carvegbm.resume"
+"""The resume file; readers of Parquet folders ignore names that begin with an underscore."""
 
-_FORMAT = 1
-_SHARED = ("attacker", "norm", "iterations")  # by all totals of a question
+_SHARED = ("attacker", "norm", "iterations")  # equal in all totals of a query
 
 Stamp = list[list[int]]
 
 
 def is_used(folder: Path) -> bool:
-    """Whether something is in a folder, hidden files left out."""
+    """Return whether a folder contains anything but hidden files."""
     return folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
 
 
-class Finished:
-    """The parts of one folder that have been answered, and a journal of them; see `opened`."""
+class OutputFolder:
+    """The finished files of one folder; see `open`."""
 
     def __init__(self, question: Question, matching: Matching, folder: Path) -> None:
         self._nothing = question.totals(nothing(question))
         self._label, self._folder = matching.label, folder
-        self._journal: Journal | None = None
+        self._resume_file: ResumeFile | None = None
         self._records: dict[str, dict[str, Any]] = {}
         self._stamps: dict[str, Stamp] = {}
 
     @classmethod
     @contextmanager
-    def opened(
+    def open(
         cls,
         question: Question,
         matching: Matching,
@@ -62,12 +62,12 @@ class Finished:
         resume: bool,
         *,
         late: bool = False,
-    ) -> Iterator[Finished]:
-        """What is finished; the folder is made, and is this process's own within the block.
+    ) -> Iterator[OutputFolder]:
+        """Create or resume a folder, locked for this process until the block ends.
 
-        Where nothing is finished in the end, nothing is left, but for the journal of a folder into
-        which others may write after the block: one that was there and gets answers `late`, or that
-        is not empty. Without it, what they write would be of no run.
+        If nothing is finished in the end, nothing is left, except the resume file of a folder into
+        which workers may write after the block: one that existed and gets answers `late`, or that
+        is not empty.
         """
         if is_used(folder) and not resume:
             raise CarveError(
@@ -81,33 +81,35 @@ class Finished:
             )
         is_new = not folder.exists()
         make_folder(folder)
-        finished = cls(question, matching, folder)
+        opened = cls(question, matching, folder)
         identity = {**_identity(question, matching), "--format": form}
 
-        def journal_of(resume: bool) -> AbstractContextManager[Journal]:
-            return Journal.at(
-                folder / NAME, identity, resume, finished._take, "use another --output"
+        def resume_file_of(resume: bool) -> AbstractContextManager[ResumeFile]:
+            return ResumeFile.open(
+                folder / NAME, identity, resume=resume, remedy="use another --output"
             )
 
         try:
-            with journal_of(resume) as journal:
-                finished._journal = journal
+            with resume_file_of(resume) as resume_file:
+                opened._resume_file = resume_file
+                records = map(json.loads, resume_file.blocks())
+                opened._records = {record["part"]: record for record in records}
                 try:
-                    yield finished
+                    yield opened
                 finally:
-                    finished._sweep()
-                    if not finished._records and (is_new or not late):
-                        journal.discard()
+                    opened._sweep()
+                    if not opened._records and (is_new or not late):
+                        resume_file.remove()
         finally:
-            if is_new and not finished._records:
+            if is_new and not opened._records:
                 try:
                     folder.rmdir()
                 except OSError:  # a worker may still be writing
-                    with suppress(OSError, CarveError), journal_of(True):
+                    with suppress(OSError, CarveError), resume_file_of(True):
                         pass
 
     def totals(self, part: Part) -> Totals | None:
-        """Those of a part that need not be answered again; else None, and its target is gone."""
+        """Return the totals of a finished part; None if it must be answered (again)."""
         assert part.target is not None
         name, target = part.target.name, part.target
         self._stamps[name] = _stamp(part, self._label)  # before the file is read
@@ -120,51 +122,38 @@ class Finished:
             and record["bytes"] == target.stat().st_size
         ):
             return replace(self._nothing, **record["totals"])
-        # Nobody is to find it if the file cannot be answered as it is now.
+        # No stale answers may stay if the file cannot be answered as it is now.
         self._records.pop(name, None)
         target.unlink(missing_ok=True)
         return None
 
     def keep(self, part: Part, totals: Totals) -> None:
-        """A part is finished."""
+        """Record that a part is finished."""
         assert part.target is not None
-        assert self._journal is not None
+        assert self._resume_file is not None
+        values = {field.name: getattr(totals, field.name) for field in fields(totals)}
         record = {
             "part": part.target.name,
             "rows": part.rows,
             "read": self._stamps[part.target.name],
             "bytes": part.target.stat().st_size,
             "totals": {
-                field.name: _plain(getattr(totals, field.name))
-                for field in fields(totals)
-                if field.name not in _SHARED
+                name: dict(value) if isinstance(value, Mapping) else value
+                for name, value in values.items()
+                if name not in _SHARED
             },
         }
-        self._journal.append(record)
+        self._resume_file.append(json.dumps(record).encode())
         self._records[part.target.name] = record
 
     def others(self, parts: list[Part]) -> list[str]:
-        """Finished parts that are none of these, and whose answers are there."""
-        asked = {part.target.name for part in parts if part.target is not None}
-        others = self._records.keys() - asked
+        """Return finished files that belong to none of these parts and still exist."""
+        named = {part.target.name for part in parts if part.target is not None}
+        others = self._records.keys() - named
         return sorted(name for name in others if (self._folder / name).is_file())
 
-    def _take(self, record: dict[str, Any]) -> bool:
-        if record.keys() != {"part", "rows", "read", "bytes", "totals"}:
-            return False
-        for field in fields(self._nothing):
-            if field.name in _SHARED:
-                continue
-            expected, given = getattr(self._nothing, field.name), record["totals"].get(field.name)
-            if type(_plain(expected)) is not type(given):
-                return False
-            if isinstance(expected, Mapping) and expected.keys() != given.keys():
-                return False
-        self._records[str(record["part"])] = record
-        return True
-
     def _sweep(self) -> None:
-        """Remove what workers left that died, or were on their way when the run ended."""
+        """Remove unfinished files of workers that died, or were busy when the run ended."""
         for name in self._stamps:
             for path in self._folder.glob(f".{escape(name)}.*"):
                 if path.name not in self._records:
@@ -174,40 +163,26 @@ class Finished:
 
 
 def _identity(question: Question, matching: Matching) -> dict[str, Any]:
-    """What ties a folder to a question; the names tell a user what differs."""
+    """Return what ties a folder to a query; the names say what differs."""
     from carvegbm import __version__
 
     problem = question.problem
-    settings = {**vars(question.task.settings), **_own(question)}
-    del settings["threads"]  # what is answered does not depend on them
+    shared = {field.name for field in fields(Question)}
+    own = {f.name: getattr(question, f.name) for f in fields(question) if f.name not in shared}
+    settings = {**vars(question.task.settings), **own}
+    del settings["threads"]  # answers do not depend on them
+    attacker = [problem.attacker.norm, problem.attacker.budget, vars(problem.limits)]
     return {
-        "format of the folder": _FORMAT,
         "version of carvegbm": __version__,
         "command": type(question).__name__.lower(),
         "model": digest_of(problem.ensemble),
-        "attacker": digest_of(
-            [problem.attacker.norm, problem.attacker.budget, vars(problem.limits)]
-        ),
+        "attacker": digest_of(attacker),
         "settings": digest_of(settings),
         "options of reading": digest_of([matching.label, matching.zero_based, matching.absent]),
     }
 
 
-def _own(question: Question) -> dict[str, Any]:
-    """What a kind of question has that others have not."""
-    shared = {field.name for field in fields(Question)}
-    return {
-        field.name: getattr(question, field.name)
-        for field in fields(question)
-        if field.name not in shared
-    }
-
-
 def _stamp(part: Part, label: str | None) -> Stamp:
-    """What is other where a file that is read has been changed."""
+    """Return size and time of the files that are read, which change when they are written."""
     stats = [Path(path).stat() for path in files_of(part.path, label) if Path(path).is_file()]
     return [[stat.st_size, stat.st_mtime_ns] for stat in stats]
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
