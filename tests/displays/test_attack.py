@@ -81,30 +81,6 @@ def test_names_are_shown_as_they_are_with_how_far(found):
     assert any(text.startswith("by ") and "median" in text for text in texts)
 
 
-@pytest.mark.usefixtures("plt")
-def test_only_the_features_asked_for_are_drawn_and_the_others_counted(found):
-    more = len(changes_of(found, X)) - 1
-    assert more == 2
-    display = cg.AttackDisplay.from_result(found, X=X, n_features=1)
-    assert len(display.bars_["up"]) == 1
-    assert "(2 more features changed less often)" in display.ax_.get_xlabel()
-    with refused("n_features", "0"):
-        found.plot(X, n_features=0)
-
-
-@pytest.mark.usefixtures("plt")
-def test_where_there_is_no_witness_the_picture_says_so():
-    robust = cg.attack(MODEL, X[:1], MODEL.decide(X[:1]), cg.Attacker("inf", 0))
-    display = robust.plot(X[:1])
-    assert display.bars_ == {}
-    assert "no witness: nothing was flipped" in shown_texts(display.ax_)
-
-
-def test_columns_of_a_frame_go_by_name(found):
-    frame = pd.DataFrame(X, columns=NAMES)[[NAMES[2], NAMES[0], NAMES[1]]]
-    assert changes_of(found, frame) == changes_of(found, X)
-
-
 def test_rounding_of_a_float32_model_is_no_change():
     xgboost = pytest.importorskip("xgboost")
     y = (X[:, 0] > 0.5).astype(int)

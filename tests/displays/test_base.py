@@ -51,12 +51,6 @@ def test_matplotlib_sees_a_name_and_no_formula(name):
     assert (plain, is_math) == (name, False)
 
 
-def test_long_names_are_shortened_and_lines_joined():
-    assert literal("a\nb\t c") == "a b c"
-    assert len(literal("x" * 1000)) == 40
-    assert literal("x" * 1000).endswith("…")
-
-
 # ── colours ──────────────────────────────────────────────────────────────────────────────────
 
 # How colours look without one kind of cone (Machado, Oliveira, Fernandes 2009, severity 1), in

@@ -118,18 +118,6 @@ def test_curves_join_those_that_are_on_an_ax_already(plt):
     assert len(plt.get_fignums()) == 1
 
 
-def test_axes_say_the_norm_unless_two_are_in_one_picture():
-    display = cg.RobustnessCurveDisplay.from_result(radii(0.1))
-    assert display.ax_.get_xlabel() == "budget (norm inf)"
-    assert display.ax_.get_ylabel() == "robustness"
-    cg.RobustnessCurveDisplay.from_result(radii(0.2), ax=display.ax_)
-    assert display.ax_.get_xlabel() == "budget (norm inf)"
-    cg.RobustnessCurveDisplay.from_result(radii(1, norm=0), ax=display.ax_)
-    cg.RobustnessCurveDisplay.from_result(radii(1, norm=0), ax=display.ax_)
-    assert display.ax_.get_xlabel() == "budget"
-    assert "100 %" in shown_texts(display.ax_)
-
-
 def test_budgets_and_limits_are_those_asked_for():
     by_norm = {"norm": "inf"}
     by_attacker = {"attacker": cg.Attacker("inf", 9)}
@@ -169,11 +157,6 @@ def test_an_outlier_makes_the_axis_logarithmic_beyond_the_smallest_budgets():
     assert far.ax_.get_xlim()[0] == 0
     place = far.ax_.transAxes.inverted().transform(far.ax_.transData.transform((0.29, 0)))[0]
     assert place > 0.2
-
-
-def test_looks_that_a_user_gives_are_used():
-    display = cg.RobustnessCurveDisplay(radii(0.1)).plot(c="red", lw=5)
-    assert (display.line_.get_color(), display.line_.get_linewidth()) == ("red", 5)
 
 
 def test_what_cannot_be_drawn_is_refused_and_leaves_no_figure(plt):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 
 import numpy as np
 import pytest
@@ -54,22 +53,6 @@ def test_folder_without_write_permission_is_refused(unwritable):
         check_output(unwritable / "a.json")
     with refused("cannot write", str(unwritable / "a.json")), replacing(unwritable / "a.json"):
         pytest.fail("there is nowhere to write")
-
-
-def test_parquet_without_pyarrow_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with refused("pyarrow", "pip install"):
-        check_output(tmp_path / "a.parquet")
-
-
-def test_file_takes_its_place_when_it_is_whole(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text("earlier")
-    with replacing(path) as temporary:
-        temporary.write_text("later")
-        assert path.read_text() == "earlier"
-    assert path.read_text() == "later"
-    assert os.listdir(tmp_path) == ["a.json"]
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
@@ -204,9 +187,3 @@ def test_error_about_something_else_keeps_its_name(error):
     with pytest.raises(OSError) as caught, naming("a.json"):  # noqa: PT011
         raise error
     assert caught.value.filename == before
-
-
-def test_a_name_too_long_to_be_written_is_refused_before_the_work(tmp_path):
-    with refused("cannot write", "too long"):
-        check_output(tmp_path / ("n" * 250 + ".csv"))
-    assert list(tmp_path.iterdir()) == []
