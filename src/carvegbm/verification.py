@@ -21,7 +21,7 @@ from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task,
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem
 from carvegbm.progress import Progress, showing
-from carvegbm.proofs.proving import write_proof
+from carvegbm.proofs.write import write_proof
 from carvegbm.results import Result, are_neighbours
 from carvegbm.statuses import named
 from carvegbm.storage.files import check_apart, check_output

@@ -136,7 +136,7 @@ def test_ctrl_c_while_training_leaves_the_page_without_the_unfinished_model(
 def test_ctrl_c_while_proving_leaves_the_page_and_no_proof(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("carvegbm.proofs.proving._records", interrupt)
+    monkeypatch.setattr("carvegbm.proofs.write._records", interrupt)
     made = cg.report(MODEL, [[0.5]], None, ATTACKER, proof=tmp_path / "p", progress=False)
     assert made.interrupted
     assert made.to_dict()["attackers"][0]["proof"] is None

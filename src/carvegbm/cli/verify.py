@@ -64,7 +64,7 @@ def verify(
     from carvegbm.cli.shared import running
     from carvegbm.engines import Settings
     from carvegbm.problem import Problem
-    from carvegbm.proofs.proving import write_proof
+    from carvegbm.proofs.write import write_proof
     from carvegbm.verification import Verification, is_basic
 
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)

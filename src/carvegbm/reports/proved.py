@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from carvegbm.progress import Progress
-from carvegbm.proofs.proving import write_proof
+from carvegbm.proofs.write import write_proof
 from carvegbm.reports.asking import Answers, Asked
 from carvegbm.reports.document import Subject
 from carvegbm.storage.identity import sha256_of
