@@ -84,7 +84,7 @@ for ax, (norm, radius) in zip(axes, radii.items(), strict=True):
     )
     ax.scatter(*X_test.T, s=7, c=colours[y_test], alpha=0.35, linewidth=0)
     for row in shown:
-        x, far = X_test[row], radius[row]
+        x, far = X_test[row], radius.radius[row]
         ax.add_patch(
             Polygon(x + far * corners[norm], fill=False, edgecolor="#1f2328")
         )
@@ -111,7 +111,7 @@ plt.show()
 # at the largest double below it, it provably does not.
 
 row = shown[0]
-radius = radii["inf"][row]
+radius = radii["inf"].radius[row]
 for budget in (radius, np.nextafter(radius, 0)):
     result = cg.verify(
         moons, X_test[[row]], y_test[[row]], cg.Attacker("inf", budget)
