@@ -38,17 +38,7 @@ _SWATCH = "display: inline-block; width: 0.7em; height: 0.7em; background:"
 
 
 def result_html(result: Result) -> str:
-    """Return totals and first rows of any result.
-
-    Examples
-    --------
-    >>> import carvegbm as cg
-    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
-    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
-    >>> result = cg.verify(model, [[0.1], [0.45]], [0, 0], cg.Attacker("inf", 0.1))
-    >>> "<td" in result_html(result), "fragile" in result_html(result)
-    (True, True)
-    """
+    """Return totals and first rows of any result."""
     from carvegbm.attack import Attack
     from carvegbm.radius import Curve, Radius
     from carvegbm.verification import Verification
@@ -120,14 +110,7 @@ def training_html(report: Any) -> str:
 
 
 def attacker_html(attacker: Attacker) -> str:
-    """Return the arguments of an attacker, long ones abbreviated.
-
-    Examples
-    --------
-    >>> from carvegbm import Attacker
-    >>> "inf" in attacker_html(Attacker("inf", 0.1))
-    True
-    """
+    """Return the arguments of an attacker, long ones abbreviated."""
     facts = {
         name: value if name in ("norm", "budget") else _abbreviated(value)
         for name, value in attacker.arguments().items()
@@ -136,15 +119,7 @@ def attacker_html(attacker: Attacker) -> str:
 
 
 def ensemble_html(ensemble: Ensemble) -> str:
-    """Return task and size of an ensemble, and its first names.
-
-    Examples
-    --------
-    >>> import carvegbm as cg
-    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
-    >>> "binary" in ensemble_html(cg.Ensemble.from_trees([stump], n_features=1))
-    True
-    """
+    """Return task and size of an ensemble, and its first names."""
     features = f"{ensemble.n_features:,}"
     if ensemble.categories:
         features += f", {len(ensemble.categories):,} of them categorical"

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from carvegbm.ensemble import Ensemble
 from carvegbm.progress import Bar, is_shown
+from carvegbm.tables import text_table
 from carvegbm.training.evaluation import EvalResult
 from carvegbm.training.model import GBDTModel
 
 if TYPE_CHECKING:
     from carvegbm.displays import TrainingDisplay
 
-__all__ = ["Reporter", "TrainingReport", "Trial", "aligned", "print_line", "shown"]
+__all__ = ["Reporter", "TrainingReport", "Trial", "print_line", "shown"]
 
 _ROUNDS_PER_LINE = 50
 
@@ -229,7 +230,7 @@ class TrainingReport:
             ),
         ]
         for name in _SIZES:
-            if name in table[0] and max(map(len, aligned(table))) > _WIDTH:
+            if name in table[0] and max(map(len, text_table(table, ">" * len(table[0])))) > _WIDTH:
                 place = table[0].index(name)
                 table = [row[:place] + row[place + 1 :] for row in table]
         return [tuple(row) for row in table]
@@ -262,21 +263,13 @@ class TrainingReport:
 
     def __str__(self) -> str:
         common = textwrap.wrap(self.common(), _WIDTH, break_long_words=False)
-        return "\n".join([*common, *aligned(self.rows()), self.why])
+        rows = self.rows()
+        return "\n".join([*common, *text_table(rows, ">" * len(rows[0])), self.why])
 
 
 def print_line(text: str) -> None:
     """Print a line of progress to standard error."""
     print(text, file=sys.stderr, flush=True)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the rows of a table as lines, every column aligned on its right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def shown(value: Any) -> str:
