@@ -22,7 +22,7 @@ from carvegbm.parts.files import Part, nothing
 from carvegbm.parts.questions import Question
 from carvegbm.parts.writing import Format
 from carvegbm.storage.files import make_folder
-from carvegbm.storage.identity import digest_of
+from carvegbm.storage.identity import digest_of, identity_of
 from carvegbm.storage.resume import ResumeFile
 from carvegbm.totals import Totals
 
@@ -164,20 +164,11 @@ class OutputFolder:
 
 def _identity(question: Question, matching: Matching) -> dict[str, Any]:
     """Return what ties a folder to a query; the names say what differs."""
-    from carvegbm import __version__
-
-    problem = question.problem
     shared = {field.name for field in fields(Question)}
     own = {f.name: getattr(question, f.name) for f in fields(question) if f.name not in shared}
     settings = {**vars(question.task.settings), **own}
-    del settings["threads"]  # answers do not depend on them
-    attacker = [problem.attacker.norm, problem.attacker.budget, vars(problem.limits)]
     return {
-        "version of carvegbm": __version__,
-        "command": type(question).__name__.lower(),
-        "model": digest_of(problem.ensemble),
-        "attacker": digest_of(attacker),
-        "settings": digest_of(settings),
+        **identity_of(type(question).__name__.lower(), question.problem, settings),
         "options of reading": digest_of([matching.label, matching.zero_based, matching.absent]),
     }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -19,7 +19,10 @@ import numpy as np
 from carvegbm.ensemble import Ensemble, fields_of
 from carvegbm.instances.sparse import as_csr, is_sparse
 
-__all__ = ["digest_of", "sha256_of"]
+if TYPE_CHECKING:
+    from carvegbm.problem import Problem
+
+__all__ = ["digest_of", "identity_of", "sha256_of"]
 
 _THIS_PROCESS = uuid4().hex
 _CATEGORY_FIELDS = {
@@ -43,6 +46,20 @@ def digest_of(value: Any) -> str:
     """
     pieces = _pieces(value)
     return sha256_of(part for piece in pieces for part in (len(piece).to_bytes(8, "little"), piece))
+
+
+def identity_of(command: str, problem: Problem, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what answers depend on beside the rows, by names that tell a user what differs."""
+    from carvegbm import __version__
+
+    attacker = [problem.attacker.norm, problem.attacker.budget, vars(problem.limits)]
+    return {
+        "command": command,
+        "version of carvegbm": __version__,
+        "model": digest_of(problem.ensemble),
+        "attacker": digest_of(attacker),
+        "settings": digest_of({n: v for n, v in settings.items() if n != "threads"}),
+    }
 
 
 def sha256_of(pieces: Iterable[Piece]) -> str:

@@ -20,7 +20,7 @@ from carvegbm.instances.sparse import is_sparse
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import showing
 from carvegbm.storage.files import partial_path
-from carvegbm.storage.identity import digest_of
+from carvegbm.storage.identity import digest_of, identity_of
 from carvegbm.storage.resume import ResumeFile
 
 if TYPE_CHECKING:
@@ -54,22 +54,13 @@ class Query:
 
     def identity(self) -> dict[str, Any]:
         """Return what ties a resume file to this query; the names say what differs."""
-        from carvegbm import __version__
-
-        attacker = self.problem.attacker
-        settings = {**vars(self.settings), "witness": self.witness}
-        if self.witness and self.any_witness:
-            settings["any_witness"] = True
-        del settings["threads"]  # verdicts do not depend on them
+        any_witness = self.witness and self.any_witness
+        settings = {**vars(self.settings), "witness": self.witness, "any_witness": any_witness}
         return {
-            "command": "verify",
-            "version of carvegbm": __version__,
+            **identity_of("verify", self.problem, settings),
             "number of rows": self.X.shape[0],
-            "model": digest_of(self.problem.ensemble),
             "data": digest_of(self.X),
             "labels": digest_of(np.asarray(self.y)),
-            "attacker": digest_of([attacker.norm, attacker.budget, vars(self.problem.limits)]),
-            "settings": digest_of(settings),
         }
 
 
