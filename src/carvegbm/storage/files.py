@@ -7,11 +7,12 @@ Only a finished result gets the name the user gave; what an interrupted run leav
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = [
     "RESULTS",
     "check_apart",
     "check_output",
+    "csv_writer",
     "finished_or_partial",
     "is_unfinished",
     "make_folder",
@@ -32,6 +34,8 @@ __all__ = [
     "replacing",
     "save_result",
 ]
+
+Columns = Mapping[str, npt.NDArray[Any]]
 
 RESULTS = (".json", ".csv", ".parquet")
 """Suffixes of result files."""
@@ -162,9 +166,23 @@ def make_folder(folder: Path) -> None:
         raise CarveError(f"{folder}: cannot make the folder: {error.strerror}") from None
 
 
-def save_result(
-    path: Any, to_dict: Callable[[], dict[str, Any]], columns: Mapping[str, npt.NDArray[Any]]
-) -> None:
+@contextmanager
+def csv_writer(path: Path, names: Iterable[str]) -> Iterator[Callable[[Columns], None]]:
+    """Yield a function that appends columns of these names, as rows numbered from 0."""
+    names = list(names)
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["instance", *names])
+        index = itertools.count()
+
+        def write(columns: Columns) -> None:
+            rows = zip(*(columns[name].tolist() for name in names), strict=True)
+            writer.writerows([next(index), *row] for row in rows)
+
+        yield write
+
+
+def save_result(path: Any, to_dict: Callable[[], dict[str, Any]], columns: Columns) -> None:
     """Write a result as JSON (`to_dict`), or its per-row columns as CSV or Parquet."""
     target = check_output(path)
     with replacing(target) as temporary:
@@ -172,11 +190,8 @@ def save_result(
             text = json.dumps(to_dict(), allow_nan=False, indent=1)
             temporary.write_text(text + "\n", encoding="utf-8")
         elif target.suffix == ".csv":
-            with temporary.open("w", newline="", encoding="utf-8") as stream:
-                writer = csv.writer(stream)
-                writer.writerow(["instance", *columns])
-                rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-                writer.writerows([index, *row] for index, row in enumerate(rows))
+            with csv_writer(temporary, columns) as write:
+                write(columns)
         else:
             table = _pyarrow().table(dict(columns))
             from pyarrow import parquet
