@@ -40,8 +40,7 @@ RobustBooster::RobustBooster(const RowBlocks& rows, Task task, int outputs,
                              const BoostingOptions& options, int threads)
     : rows_(rows), options_(options), pool_((check(options), threads)),
       objective_(rows, task, outputs, targets, weights), grower_(rows, options_, pool_),
-      bias_(objective_.start()), seen_(rows.blocks()), down_(rows.blocks()),
-      packed_(rows.padded_rows()) {
+      bias_(objective_.start()), seen_(rows.blocks()) {
     if (rows.rows() == 0)
         throw std::invalid_argument("training needs at least one row");
     if (rows.padded_rows() > std::size_t{1} << 29)
@@ -99,8 +98,6 @@ void RobustBooster::update_scores(std::span<const std::uint32_t> blocks) {
     for_chunks(pool_, blocks.size(), [&](std::size_t begin, std::size_t end) {
         std::uint8_t ranks[2 * block_size];
         for (std::size_t j = begin; j < end; ++j) {
-            if (j + 1 < end)
-                rows_.prefetch(blocks[j + 1]);
             for (std::size_t& tree = seen_[blocks[j]]; tree < forest_.size(); ++tree)
                 objective_.add_tree(forest_, tree, blocks[j], scores(blocks[j]), ranks);
         }
@@ -116,6 +113,8 @@ SumFormat RobustBooster::find_gradients(std::span<const std::uint32_t> blocks, i
     };
     std::vector<Totals> totals((blocks.size() + chunk - 1) / chunk);
     gradients_.resize(blocks.size() * 2 * block_size);
+    down_.resize(blocks.size());
+    packed_.resize(blocks.size() * block_size);
     for_chunks(pool_, blocks.size(), [&](std::size_t begin, std::size_t end) {
         std::vector<float> common(block_size * static_cast<std::size_t>(objective_.lanes()));
         Totals& own = totals[begin / chunk];
@@ -124,7 +123,7 @@ SumFormat RobustBooster::find_gradients(std::span<const std::uint32_t> blocks, i
             float* const gradient = gradients_.data() + j * 2 * block_size;
             float* const hessian = gradient + block_size;
             objective_.prepare(block, scores(block), common.data());
-            down_[block] = objective_.derivatives(block, output, common.data(), gradient, hessian);
+            down_[j] = objective_.derivatives(block, output, common.data(), gradient, hessian);
             float g[8] = {}; // the same order of additions on every processor
             float h[8] = {};
             for (std::size_t i = 0; i < block_size; ++i) {
@@ -151,7 +150,7 @@ SumFormat RobustBooster::find_gradients(std::span<const std::uint32_t> blocks, i
             const float* const gradient = gradients_.data() + j * 2 * block_size;
             block_kernel().quantise(gradient, gradient + block_size, format,
                                     static_cast<std::uint32_t>(scrambled(seed, block)),
-                                    packed_.data() + block * block_size);
+                                    packed_.data() + j * block_size);
         }
     });
     return format;

@@ -48,9 +48,9 @@ class RobustBooster {
     BlockForest forest_;
     std::vector<float> scores_;         // per block, lane and row
     std::vector<std::size_t> seen_;     // per block: trees in its scores
-    std::vector<std::uint64_t> down_;   // per block, of the output that is grown
-    std::vector<std::uint64_t> packed_; // per padded row
-    std::vector<float> gradients_;      // per row of the drawn blocks: 64 gradients, 64 hessians
+    std::vector<std::uint64_t> down_;   // per drawn block, of the output that is grown
+    std::vector<std::uint64_t> packed_; // per row of the drawn blocks
+    std::vector<float> gradients_;      // per drawn block: 64 gradients, 64 hessians
     std::uint64_t rounds_ = 0;          // draws that were made
 };
 

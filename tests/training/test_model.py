@@ -30,11 +30,11 @@ def trained(kind, **parameters):
     estimator = make(**parameters)
     found = []
 
-    def adopt(model, *rest):
-        found.append(model)
-        type(estimator)._adopt(estimator, model, *rest)
+    def set_result(result, *rest):
+        found.append(result.model)
+        type(estimator)._set_result(estimator, result, *rest)
 
-    estimator._adopt = adopt
+    estimator._set_result = set_result
     estimator.fit(X, y)
     return found[0], X, estimator
 

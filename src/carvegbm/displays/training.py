@@ -46,7 +46,7 @@ class TrainingDisplay(Display):
         self.chosen = next(i for i, trial in enumerate(trials) if trial is chosen)
         self.floor, self.plain_accuracy = result.floor, result.plain_accuracy
         columns = chosen.columns()
-        differing = [f"{name} {columns[name]}" for name in result.telling() if name in columns]
+        differing = [f"{name} {columns[name]}" for name in result.varied() if name in columns]
         self.label = ", ".join(differing) or f"trial {self.chosen}"
         if chosen.is_plain:
             self.label = "plain model"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.training.inputs import split_off
+from carvegbm.training.validation import split_off
 
 __all__ = ["Dataset", "spaced_rows"]
 

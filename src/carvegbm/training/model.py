@@ -25,8 +25,8 @@ from carvegbm.readers.lightgbm import from_text
 from carvegbm.readers.trees import Tree, assemble
 from carvegbm.training.binning import ZERO_ZONE, BinMapper
 from carvegbm.training.dataset import spaced_rows
-from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.large_spread.exclusion import OpenThresholds
+from carvegbm.training.validation import blank_ensemble
 
 if TYPE_CHECKING:
     from carvegbm import _core

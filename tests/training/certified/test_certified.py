@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training import inputs
 from carvegbm.training.large_spread.trainer import MAX_CROWDING
-from carvegbm.training.parameters import check_max_crowding
+from carvegbm.training.params import check_max_crowding
 from carvegbm.training.report import Trial
 from carvegbm.training.search import accuracy_floor, best_trial
+from carvegbm.training.validation import split_off
 from training import problems
 from training.certified_fits import ATTACKERS, classifier, fitted, same_report, split
 
@@ -33,11 +33,9 @@ def test_the_report_says_of_every_trial_what_the_verifier_proves(problem, norm, 
     model, _, (X, y) = fitted(problem, norm=norm, budget=budget)
     report = model.training_report_
     for c in report.trials:
-        proven = cg.verify(
-            lightgbm.Booster(model_str=c.text), X, y, model.attacker_, threads=1, progress=False
-        )
+        proven = cg.verify(c.ensemble, X, y, model.attacker_, threads=1, progress=False)
         assert (c.accuracy, c.robustness) == (proven.accuracy, proven.robustness[0])
-        read = cg.load(lightgbm.Booster(model_str=c.text))
+        read = c.ensemble
         assert (c.trees, c.leaves) == (read.n_trees, read.n_leaves)
         assert c.parameters["num_leaves"] == 6
         assert cg.is_large_spread(read, model.attacker_)
@@ -94,7 +92,7 @@ def test_plain_lightgbm_is_not_trained_where_its_accuracy_is_known_or_does_not_c
     def refuse(*_, **__):
         raise AssertionError
 
-    monkeypatch.setattr("carvegbm.training.estimator.plain_accuracy_of", refuse)
+    monkeypatch.setattr("carvegbm.training.estimators.plain_accuracy_of", refuse)
     (X, y), valid = split()
     report = classifier(clean_loss=0.1).fit(X, y, eval_set=valid, plain_accuracy=0.6)
     report = report.training_report_
@@ -138,9 +136,7 @@ def test_a_refitted_trial_is_no_less_robust_than_the_same_before():
                 after.note == "scout",
             )
             assert after.robustness >= before.robustness
-            one, other = (
-                cg.load(lightgbm.Booster(model_str=c.text)).nodes for c in (before, after)
-            )
+            one, other = (c.ensemble.nodes for c in (before, after))
             assert np.array_equal(one, other)
     assert refits > 5
 
@@ -228,7 +224,7 @@ def test_a_saved_model_reproduces_the_certified_figures(problem, norm, budget, t
 def test_without_eval_set_a_stratified_fifth_is_split_off():
     X, y = problems.two_classes(300)
     model = classifier().fit(X, y)
-    rows, rest = inputs.split_off(y, 0)
+    rows, rest = split_off(y, 0)
     chosen = model.training_report_.chosen
     assert len(rest) == 60
     assert model.robust_score(X[rest], y[rest]) == chosen.robustness

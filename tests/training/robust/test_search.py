@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.robust import estimator, search, trainer
+from carvegbm.training import estimators as estimator
+from carvegbm.training.robust import search, trainer
 from training import problems
 from training.robust.test_training import fitted, halves
 

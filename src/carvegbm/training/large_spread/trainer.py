@@ -29,7 +29,7 @@ from carvegbm.training.large_spread.lightgbm_c import BinLayout, CodeTable, chec
 from carvegbm.training.large_spread.rounds import Rounds, start_rounds
 from carvegbm.training.leaf_refit import RefitProblem, RefitSettings
 from carvegbm.training.model import GBDTModel, GrownTree, ModelSpec, stored_scores
-from carvegbm.training.parameters import check_parameters
+from carvegbm.training.params import check_parameters
 from carvegbm.training.report import Reporter
 from carvegbm.training.robust_refit import prove_refit
 from carvegbm.training.search import accuracy_floor

@@ -262,7 +262,7 @@ def reach_ends(rule: ExclusionRule, feature: int, thresholds: Floats) -> tuple[F
     Examples
     --------
     >>> from carvegbm import Attacker
-    >>> from carvegbm.training.inputs import blank_ensemble
+    >>> from carvegbm.training.validation import blank_ensemble
     >>> rule = ExclusionRule.against(Attacker("inf", 0.25), blank_ensemble(1))
     >>> reached, kept = reach_ends(rule, 0, np.array([1.0]))
     >>> round(float(reached[0]), 12), round(float(kept[0]), 12)

@@ -20,8 +20,8 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.training.binning import BinMapper, reach_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
+from carvegbm.training.params import RobustSettings
 from carvegbm.training.robust.booster import CodedRows, Coder, RobustTrees, margins
-from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.robust.trainer import FEW_ROWS, Growth, RobustTrainer
 from carvegbm.training.spec import FitResult, Params, TrainSpec
 
@@ -35,7 +35,8 @@ _MANY_ROWS = 10_000
 _MIN_DRAWN, _DRAWN_SHARE = 20_000, 10  # rows per tree: so many, or one in so many
 _MANY_FEATURES = 100
 _MAX_BIN = (127, 31)  # per feature: of few features, and of many
-_NODE_SHARE = 0.5
+_NODE_SHARE = 0.5  # of few features, per split
+_TREE_SHARE = 1 / 3  # of many features, per tree: one in three is as good as all, and cheaper
 _SCREENING = 6  # every configuration is first tried with one round in so many
 _STAGE = 4  # rounds between refits of all trees so far, for several outputs
 _STAGE_CROWDING = 0.35
@@ -85,7 +86,7 @@ class BoundTrainer(RobustTrainer):
         """Yield models of one growth: a small one, then one per refit strength (the usual first).
 
         With several outputs, yield after every stage: a few rounds, and a refit of all trees so
-        far. `params` may fix "rounds" and "leaf_l2".
+        far. `params` may fix "rounds" and "leaf_l2"; a model of fewer rounds is then not yielded.
         """
         bins, coded, coded_valid = self._code(params, train, valid)
         members = int(params["n_members"])
@@ -131,8 +132,10 @@ class BoundTrainer(RobustTrainer):
                 if growth.valid is not None:
                     growth.low, growth.high = growth.valid.worst_scores(growth.trees)
             found = {**params, "rounds": end, "leaf_l2": strength}
-            yield found, RobustTrees.average([growth.trees for growth in growths])
-            if growths[0].stopped_because != "rounds":
+            stopped = growths[0].stopped_because != "rounds"
+            if "rounds" not in params or end == n_rounds or stopped:
+                yield found, RobustTrees.average([growth.trees for growth in growths])
+            if stopped:
                 return
 
     def _finished(
@@ -204,11 +207,16 @@ class BoundTrainer(RobustTrainer):
         self, params: Params, coded: CodedRows, valid: CodedRows | None, number: int
     ) -> Growth:
         drawn = max(_MIN_DRAWN, len(coded.data) // _DRAWN_SHARE)
+        shares = {"feature_fraction_bynode": self.settings.colsample_bynode or _NODE_SHARE}
+        if self.settings.colsample_bynode is None and coded.data.X.shape[1] > _MANY_FEATURES:
+            shares = {"feature_fraction_bynode": 1.0}
+            if self.spec.params.get("feature_fraction", 1.0) == 1.0:
+                shares["feature_fraction"] = _TREE_SHARE
         options = self.growing_options(
             params,
             self.seed + number,
-            feature_fraction_bynode=self.settings.colsample_bynode or _NODE_SHARE,
             bagging_fraction=min(1.0, drawn / len(coded.data)),
+            **shares,
         )
         return Growth.start(coded.booster(options, self.n_outputs), valid)
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from carvegbm import _core
 from carvegbm.training.binning import BinMapper
 from carvegbm.training.model import GBDTModel, GrownTree, header_of, stored_scores
+from carvegbm.training.params import RobustSettings
 from carvegbm.training.robust.booster import CodedRows, RobustTrees, mean_loss
-from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.spec import FitResult, Params, StopReason, TrainSpec
 
 __all__ = ["FEW_ROWS", "PLAIN", "Growth", "RobustTrainer"]

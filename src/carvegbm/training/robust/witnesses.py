@@ -22,7 +22,7 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.training.binning import BinMapper, crowding, even_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
-from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, WitnessBatches, refit_leaves
+from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, refit_leaves
 from carvegbm.training.robust.booster import CodedRows, Coder, RobustTrees
 from carvegbm.training.robust.bounds import BoundTrainer
 from carvegbm.training.robust.trainer import FEW_ROWS, Growth, RobustTrainer
@@ -33,8 +33,9 @@ __all__ = ["StagedWitnessTrainer", "WitnessTrainer"]
 Floats = npt.NDArray[np.float64]
 
 _RADII = (0.25, 0.5, 1.0, 0.125)  # shares of the budget
-_REFIT = RefitSettings(rate=0.01, shuffle=True, averaging=0.97, batch=256)
-_STAGE_REFIT = RefitSettings(rate=0.02, shuffle=True, averaging=0.97, batch=256)
+_REFIT = RefitSettings(rate=0.01, shuffle=True, averaging=0.97, batch=256, batch_passes=1)
+_STAGE_REFIT = replace(_REFIT, rate=0.02)
+_POINT_PASSES = 2  # over the witnesses that the next stage grows at
 _STAGE_VISITS = 20_000  # of rows, in the refit of a stage
 _STAGES = (120, 20)  # trees between refits: of many rows, and of few
 _MIN_STEPS = 20  # per epoch, unless batches become smaller than this many rows
@@ -150,18 +151,20 @@ class StagedWitnessTrainer(RobustTrainer):
         train: Dataset,
         valid: Dataset | None,  # noqa: ARG002
     ) -> Iterator[tuple[Params, FitResult]]:
-        """Yield the model half way and at the end of its rounds."""
+        """Yield the model at the end of its rounds, with few rows also half way."""
         members = int(params["n_members"])
         n_rounds = int(params.get("rounds", max(1, self.spec.n_rounds // members)))
         stage = max(1, _STAGES[len(train) < FEW_ROWS] // self.n_outputs)
         grown = [_Member(self, params, train, number) for number in range(members)]
-        ends = {n_rounds} if "rounds" in params else {max(1, n_rounds // 2), n_rounds}
+        ends = {n_rounds}
+        if "rounds" not in params and len(train) < FEW_ROWS:
+            ends.add(max(1, n_rounds // 2))
         done = 0
         for end in sorted(ends):
             while done < end and grown[0].stopped_because == "rounds":
                 rounds = min(stage, end - done)
                 for member in grown:
-                    member.add_stage(rounds)
+                    member.add_stage(rounds, is_last=done + rounds == n_rounds)
                 done += rounds
             growth = Growth.start(grown[0].booster, None)
             growth.stopped_because = grown[0].stopped_because
@@ -195,7 +198,7 @@ class _Member:
         self.stopped_because: StopReason = "rounds"
         self._stage = 0
 
-    def add_stage(self, n_rounds: int) -> None:
+    def add_stage(self, n_rounds: int, *, is_last: bool) -> None:
         """Grow so many rounds at the witnesses, then refit all scores."""
         if self._stage > 0:
             self.booster = self._booster(1000 * self._stage)
@@ -213,7 +216,7 @@ class _Member:
         self.trees = self.trees.followed_by(growth.trees)
         self._stage += 1
         if self.stopped_because == "rounds":
-            self._refit()
+            self._refit(is_last)
 
     def _booster(self, seed: int) -> _core.RobustBooster:
         trainer = self.trainer
@@ -232,7 +235,7 @@ class _Member:
         growth = Growth.start(self.booster, None)
         return self.trainer.result(self.trees, self.bins, growth, None, 1).model.ensemble
 
-    def _refit(self) -> None:
+    def _refit(self, is_last: bool) -> None:
         trainer, n = self.trainer, len(self.train)
         attacker, threads = trainer.spec.attacker, trainer.spec.threads
         ensemble = self._model()
@@ -245,24 +248,18 @@ class _Member:
             batch=min(_REFIT.batch, max(_MIN_STEPS, n // _MIN_STEPS)),
             l2=float(self.params["leaf_l2"]),
             anchor=anchor,
+            point_passes=0 if is_last else _POINT_PASSES,
+            seed=self.seed + self._stage,
             threads=threads,
         )
-        order = np.random.default_rng([self.seed, self._stage])
-        batches = WitnessBatches(
-            ensemble,
-            attacker,
-            self.train,
-            threads,
-            size=settings.batch,
-            order=order,
-            points=self.points,
-        )
-        found = refit_leaves(ensemble, RefitProblem(attacker, self.train), settings, batches)
+        problem = RefitProblem(attacker, self.train)
+        found = refit_leaves(ensemble, problem, settings, self.points)
         if found.interrupted:
             self.stopped_because = "interrupted"
             return
         self.trees = replace(self.trees, values=found.scores[leaves, outputs] - bias)
-        self.points = batches.worst_points(found.scores)
+        if found.points is not None:
+            self.points = found.points
 
     def _bins(self, nearby: Attacker) -> BinMapper:
         spec, threads = self.trainer.spec, self.trainer.spec.threads

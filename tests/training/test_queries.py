@@ -8,7 +8,6 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import carvegbm as cg
-from carvegbm.training import classifier as asked_through
 from training import problems
 from training.estimators import CLASSIFIERS, classifier, robust_classifier
 
@@ -37,11 +36,11 @@ def a_trained_classifier(request, family):
     return model, options, X[300:], words[300:]
 
 
-def kind(options):
+def without_budget(options):
     return {name: value for name, value in options.items() if name != "budget"}
 
 
-def test_they_say_what_the_functions_say_of_the_same_attacker(trained):
+def test_methods_return_what_the_functions_return_for_the_same_attacker(trained):
     model, options, X, y = trained
     attacker = cg.Attacker(**options)
     verified = cg.verify(model, X, y, attacker)
@@ -51,16 +50,16 @@ def test_they_say_what_the_functions_say_of_the_same_attacker(trained):
     assert attacked.success.any()
     assert np.array_equal(attacked.success, expected.success)
     assert np.array_equal(attacked.witnesses, expected.witnesses, equal_nan=True)
-    radii = cg.radius(model, X, y, **kind(options)).radius
+    radii = cg.radius(model, X, y, **without_budget(options)).radius
     assert np.array_equal(model.radius(X, y).radius, radii)
     budgets = [1, 2] if options["norm"] == 0 else BUDGETS
-    curve = cg.robustness_curve(model, X, y, budgets=budgets, **kind(options))
+    curve = cg.robustness_curve(model, X, y, budgets=budgets, **without_budget(options))
     assert np.array_equal(
         model.robustness_curve(X, y, budgets=budgets).robustness, curve.robustness
     )
 
 
-def test_they_agree_with_one_another(trained):
+def test_statuses_radii_curves_and_witnesses_agree(trained):
     model, options, X, y = trained
     result = model.verify(X, y)
     radii, budget = model.radius(X, y), options["budget"]
@@ -86,20 +85,7 @@ def test_options_are_passed_on(trained):
         model.robustness_curve(X, y, budgets=[1], timeout=-1)
 
 
-@pytest.mark.parametrize("question", ["verify", "attack", "radius", "robustness_curve"])
-def test_without_labels_none_are_passed_on(trained, question, monkeypatch):
-    model, _, X, _ = trained
-    asked = []
-    monkeypatch.setattr(asked_through, question, lambda *given, **_: asked.append(given))
-    more = {"budgets": [1]} if question == "robustness_curve" else {}
-    getattr(model, question)(X, **more)
-    ((ensemble, rows, y),) = asked
-    assert ensemble is model.ensemble_
-    assert np.array_equal(rows, X)
-    assert y is None
-
-
-def test_without_labels_the_models_own_answer_is_the_right_one(trained):
+def test_without_labels_the_predictions_are_the_labels(trained):
     model, _, X, _ = trained
     y = model.predict(X)
     assert np.array_equal(model.verify(X).status, model.verify(X, y).status)
@@ -115,31 +101,13 @@ def test_frames_are_taken_by_name_and_wrong_ones_refused(classifier):
     model = classifier(budget=0.01, features=["column 0"]).fit(frame, y)
     assert model.radius(frame, y).exact.all()
     assert len(model.attack(frame, y)) == 200
-    for ask in (model.verify, model.attack, model.radius):
+    for query in (model.verify, model.attack, model.radius):
         with pytest.raises(ValueError, match="feature names"):
-            ask(frame.rename(columns={"column 0": "age"}), y)
+            query(frame.rename(columns={"column 0": "age"}), y)
 
 
 @CLASSIFIERS
-@pytest.mark.parametrize("question", ["verify", "attack", "radius"])
-def test_an_unfitted_model_has_no_answers(classifier, question):
+@pytest.mark.parametrize("query", ["verify", "attack", "radius"])
+def test_an_unfitted_model_is_refused(classifier, query):
     with pytest.raises(NotFittedError):
-        getattr(classifier(), question)([[0.0]], [0])
-
-
-@pytest.mark.parametrize("kind", [cg.LargeSpreadClassifier, cg.RobustClassifier])
-def test_what_users_see_of_a_classifier_is_what_they_need(kind):
-    """No method that only the rest of training calls."""
-    ours = [c for c in kind.__mro__ if c.__module__.startswith("carvegbm")]
-    public = {name for c in ours for name in vars(c) if not name.startswith("_")}
-    assert {name for name in public if not name.endswith("_request")} == {
-        *("fit", "predict", "predict_proba", "decision_function", "get_params", "set_params"),
-        *("verify", "attack", "radius", "robustness_curve", "robust_score"),
-        *("save_model", "feature_importances_"),
-    }
-
-
-def test_tune_is_at_hand():
-    from carvegbm.training.tuning import tune
-
-    assert cg.tune is tune
+        getattr(classifier(), query)([[0.0]], [0])
