@@ -271,17 +271,23 @@ void bind_boosting(nb::module_& module) {
             "low"_a, "high"_a,
             "Replaces the scores of all rows, flat, per row of X and output: the worst ones twice, "
             "or, for a regression, the lowest and the highest. The next round grows at these.")
+        .def(
+            "set_values",
+            [](RobustBooster& self, const Numbers& values) { self.set_values(view(values)); },
+            "values"_a, "Replaces the leaf values of all trees, tree after tree, and all scores.")
+        .def(
+            "watch",
+            [](RobustBooster& self, const RowBlocks& rows, const Numbers& targets,
+               const std::optional<Numbers>& weights) {
+                self.watch(rows, view(targets), optional_view(weights));
+            },
+            "rows"_a, "targets"_a, "weights"_a.none(), nb::keep_alive<1, 2>(),
+            "Finds `loss` on these rows from now on; to be called before the first round.")
         .def_prop_ro("n_trees", [](const RobustBooster& self) { return self.trees().size(); })
+        .def_prop_ro("loss", &RobustBooster::loss,
+                     "mean loss of the watched rows at their worst scores after the last round")
         .def_prop_ro("trees", &RobustBooster::trees, nb::rv_policy::copy,
                      "trees so far, output after output; their values include the learning rate")
-        .def(
-            "trees_from",
-            [](const RobustBooster& self, std::size_t first) {
-                const std::span<const CodedTree> trees = self.trees();
-                const auto found = trees.subspan(std::min(first, trees.size()));
-                return std::vector<CodedTree>(found.begin(), found.end());
-            },
-            "first"_a, "the trees from number `first` on")
         .def_prop_ro(
             "bias", [](const RobustBooster& self) { return array_of(self.bias()); },
             nb::rv_policy::move, "scores before the first tree, one per output");

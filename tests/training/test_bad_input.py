@@ -197,7 +197,6 @@ def test_a_parameter_without_effect_brings_a_warning(changed):
         ({**EVALUATED, "eval_sample_weight": np.ones(5)}, "has 5 entries, eval_set has 1 pair"),
         ({**EVALUATED, "early_stopping_rounds": 2.5}, "must be a whole number >= 1, got 2.5"),
         ({**EVALUATED, "callbacks": [3]}, "callbacks must be a list of functions, got 3"),
-        ({"early_stopping_rounds": 5}, "early_stopping_rounds needs eval_set"),
         ({"sample_weight": [1.0]}, "one number per row"),
         ({"sample_weight": -np.ones(60)}, "finite numbers >= 0"),
         ({"feature_names": ["a"]}, "feature_names must hold 8 names"),
@@ -214,6 +213,7 @@ def test_data_is_refused_in_one_line(classifier, fit, message):
 @pytest.mark.parametrize(
     ("fit", "message"),
     [
+        ({"early_stopping_rounds": 5}, "early_stopping_rounds needs eval_set"),
         ({"eval_metric": "auc"}, "eval_metric needs eval_set; give validation data"),
         ({"eval_metric": "robustness", "eval_set": []}, "eval_metric needs eval_set"),
         ({**EVALUATED, "eval_metric": 5}, "eval_metric must be a name, a function, or a list"),

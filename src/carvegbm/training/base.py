@@ -178,7 +178,8 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
             measure and refuses others.
         early_stopping_rounds : int, optional
             Stop when the first metric on the first evaluation set has not improved for this many
-            rounds, and keep the rounds up to the best.
+            rounds, and keep the rounds up to the best. Without `eval_set`, robust training watches
+            the rows that it splits off.
         callbacks : list of callables, optional
             Called with LightGBM's `CallbackEnv` after every round, or before it if they have a true
             attribute `before_iteration`; LightGBM's own callbacks work.

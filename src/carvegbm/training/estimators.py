@@ -13,6 +13,7 @@ from math import isinf
 from typing import Any
 
 from carvegbm.errors import CarveError, DataError
+from carvegbm.progress import is_shown
 from carvegbm.spread import require_large_spread
 from carvegbm.training.base import BaseClassifier, BaseGBDT, BaseRegressor
 from carvegbm.training.dataset import Dataset
@@ -29,10 +30,9 @@ from carvegbm.training.params import (
 )
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.robust.bounds import BoundTrainer
-from carvegbm.training.robust.search import Search
 from carvegbm.training.robust.trainer import FEW_ROWS
 from carvegbm.training.robust.witnesses import StagedWitnessTrainer, WitnessTrainer
-from carvegbm.training.search import plain_accuracy_of, search
+from carvegbm.training.search import Search, plain_accuracy_of
 from carvegbm.training.spec import FitResult, Trainer, TrainSpec
 from carvegbm.training.validation import check_instances
 
@@ -153,9 +153,11 @@ class _LargeSpread(BaseGBDT):
                 threads=spec.threads,
                 categorical=spec.model.categories.keys(),
             )
-        trainer = LargeSpreadTrainer(spec, Certified(max_crowding, plain_accuracy, clean_loss))
-        limits = {"plain_accuracy": plain_accuracy, "clean_loss": clean_loss}
-        report, result = search([trainer], data, valid, **limits)
+        certified = Certified(max_crowding, plain_accuracy, clean_loss)
+        quiet = replace(spec, verbose=0) if is_shown() else spec  # one bar is enough
+        trainer = LargeSpreadTrainer(quiet, certified)
+        search = Search(spec, [trainer], clean_loss=clean_loss, plain_accuracy=plain_accuracy)
+        report, result = search.on_validation_rows(data, valid)
         return result, report
 
     def _why_no_split(self) -> str:
@@ -247,7 +249,6 @@ class _Robust(BaseGBDT):
                 "eval_metric cannot be honoured: robust training watches worst cases, and chooses "
                 "by proven robustness; drop it, or use LargeSpreadClassifier(certified=True)"
             )
-        spec.evaluation.require_sets()
         limit = check_number("time_limit", self.time_limit, 0, is_open=True, optional=True)
         data, sets = data.dense(), [rows.dense() for rows in spec.evaluation.sets]
         spec = replace(
@@ -263,15 +264,23 @@ class _Robust(BaseGBDT):
                 "clean_loss and plain_accuracy have no meaning for regression; drop them"
             )
         folds = not sets and len(data) < FEW_ROWS and data.has_rows_for_folds(stratify)
+        train = valid = data
+        if sets:
+            valid = sets[0]
+        elif not folds:
+            train, valid = _split_off(data, seed, stratify)
+        evaluation = spec.evaluation
+        if evaluation.early_stopping_rounds is not None or evaluation.callbacks:
+            evaluation = replace(evaluation, sets=sets or [valid])
+            spec = replace(spec, evaluation=evaluation)
         plain, trainers = self._trainers(spec, settings, len(data), folds)
         search = Search(spec, trainers, (plain, plain.plain_params()))
         search.clean_loss, search.plain_accuracy = settings.clean_loss, plain_accuracy
         if folds:
             report, result = search.by_folds(data, seed)
         else:
-            train, valid = (data, sets[0]) if sets else _split_off(data, seed, stratify)
-            held_out = not sets and valid.X is not data.X
-            report, result = search.on_validation_rows(train, valid, held_out=held_out)
+            was_split = not sets and train is not data
+            report, result = search.on_validation_rows(train, valid, data if was_split else None)
         counted = result.model.with_counts(data.X, spec.threads)
         return replace(result, model=counted), report.with_model(counted)
 
@@ -438,11 +447,25 @@ class RobustClassifier(_Robust, BaseClassifier):
     training rows. `fit` compares several configurations and a plain model of the same size on
     validation rows, and keeps the one with the largest proven robustness.
 
-    With fewer than 2,000 rows and no `eval_set`, configurations are compared by cross-validation,
-    and the best is fitted on all rows. With more, they are first fitted with a sixth of the rounds,
-    the two best in full, and up to 100,000 rows the chosen one once more on all rows, unless
-    `eval_set` is given. For norms other than inf, the leaf scores are refitted at witnesses, the
-    worst changes found for every row, and certified large-spread training is a further candidate.
+    The search depends on the number of training rows and on the norm:
+
+    - Fewer than 2,000 rows, without `eval_set`: five-fold cross-validation (below 1,000 rows
+      twice) with half and all of the rounds. The best configuration is fitted on all rows.
+    - More rows: every configuration is first fitted with a sixth of the rounds (a scout). The best
+      one is fitted in full, and so is the second unless it is clearly less robust. The better of
+      them is refitted with further strengths of `leaf_l2`. With at least 2,000 validation rows,
+      another configuration has to be better than the default by more than a standard error.
+      Unless `eval_set` is given, and up to 100,000 rows, the leaf scores of the chosen model are
+      fitted once more to all rows.
+    - More than two classes: all leaf scores are refitted after every four rounds, and the models
+      after each refit are compared.
+    - Norms other than inf: trees are grown and refitted against norm inf with a share of the
+      budget, and several shares are compared; norm 0 grows them without an attacker. Then the leaf
+      scores are refitted at witnesses, the worst changes found for every row. For classes and at
+      least 2,000 rows, certified large-spread training is a further candidate.
+
+    Robustness on validation rows is weighted by `eval_sample_weight`, or by the weights of the rows
+    that were split off.
 
     Parameters
     ----------
@@ -457,7 +480,8 @@ class RobustClassifier(_Robust, BaseClassifier):
         0.1 and three times the rounds. With fewer than 2,000 rows, `min_child_samples` is 5 or 20.
     max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \
     reg_alpha
-        As in LightGBM, with its defaults.
+        As in LightGBM, with its defaults. `subsample` draws blocks of 64 rows of one class, so that
+        few rows are drawn coarsely: at least one block of every class.
     colsample_bynode : float, optional
         Share of the features that every split chooses from; by default 0.5, or, against norm inf
         with more than 100 features, all of the third of the features drawn for its tree.
@@ -504,7 +528,7 @@ class RobustClassifier(_Robust, BaseClassifier):
         Number of rounds of every member, up to the last with a split; 0 for a constant.
     best_score_ : float or None
         The loss at the worst cases of the validation rows after these rounds. None after
-        cross-validation.
+        cross-validation, and if no `eval_set`, `early_stopping_rounds` or `callbacks` are given.
     evals_result_ : dict
         The same after every round of the first member, by evaluation set: ``"worst_loss"``.
 

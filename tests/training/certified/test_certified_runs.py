@@ -95,7 +95,7 @@ def test_an_interrupt_while_the_last_trial_grows_keeps_all_there_is():
     report = model.training_report_
     assert model.stopped_because_ == "interrupted"
     assert report.trials[-1].trees == 4
-    assert report.trials[-1].note == ""
+    assert report.trials[-1].note == "unfinished"
     assert len([c for c in report.trials if c.note != "scout"]) == 1
     assert {c.parameters["max_crowding"] for c in report.trials if c.note == "scout"} == {
         0.12,

@@ -74,14 +74,10 @@ class WitnessTrainer(BoundTrainer):
     def _judging_attacker(self, params: Params) -> Attacker:
         return self._growing_attacker(params)
 
-    def _grow_path(
-        self, params: Params, growths: Sequence[Growth], coded: CodedRows
-    ) -> Iterator[tuple[Params, RobustTrees]]:
-        """Yield a small model and a full one, of the usual refit strength."""
-        own = params
-        if "radius" in params and "leaf_l2" not in params and self.settings.leaf_l2 is None:
-            own = {**params, "leaf_l2": self._strengths(params, len(coded.data))[0]}
-        yield from super()._grow_path(own, growths, coded)
+    def _strengths(self, params: Params, n_rows: int) -> list[float | None]:
+        """Return the usual strength of the refit at bounds; that at witnesses follows."""
+        found = super()._strengths(params, n_rows)
+        return found if self.settings.leaf_l2 is not None else found[:1]
 
     def _finished(
         self,
@@ -128,8 +124,6 @@ class StagedWitnessTrainer(RobustTrainer):
     attacker less for its budget than few large ones.
     """
 
-    n_first: int | None = None
-
     def search_space(self, n_rows: int) -> Sequence[Params]:
         """Return the configurations to compare, the default first.
 
@@ -166,7 +160,7 @@ class StagedWitnessTrainer(RobustTrainer):
                 for member in grown:
                     member.add_stage(rounds, is_last=done + rounds == n_rounds)
                 done += rounds
-            growth = Growth.start(grown[0].booster, None)
+            growth = Growth(grown[0].booster)
             growth.stopped_because = grown[0].stopped_because
             trees = RobustTrees.average([member.trees for member in grown])
             yield (
@@ -204,16 +198,16 @@ class _Member:
             self.booster = self._booster(1000 * self._stage)
             raw = self._model().raw_score(self.points, threads=self.trainer.spec.threads)
             self.booster.set_scores(raw.ravel(), raw.ravel())
-        growth = Growth.start(self.booster, None)
-        growth.trees = RobustTrees(self.trees.bias)
+        growth = Growth(self.booster)
         self.trainer.grow(growth, n_rounds)
         if growth.stopped_because in ("interrupted", "time limit"):
             self.stopped_because = growth.stopped_because
-        if not growth.trees.trees:
+        grown = growth.trees
+        if not grown.trees:
             if self.stopped_because == "rounds":
                 self.stopped_because = "no thresholds left"
             return
-        self.trees = self.trees.followed_by(growth.trees)
+        self.trees = self.trees.followed_by(grown)
         self._stage += 1
         if self.stopped_because == "rounds":
             self._refit(is_last)
@@ -227,12 +221,12 @@ class _Member:
             feature_fraction_bynode=trainer.settings.colsample_bynode
             or _NODE_SHARES[self.train.X.shape[1] > _MANY_FEATURES],
         )
-        rows = self.coder.code(replace(self.train, X=self.points), self.seed)
+        rows = self.coder.code(replace(self.train, matrix=self.points, positions=None), self.seed)
         self._rows = rows  # the booster reads them
         return rows.booster(options, trainer.n_outputs)
 
     def _model(self) -> Ensemble:
-        growth = Growth.start(self.booster, None)
+        growth = Growth(self.booster)
         return self.trainer.result(self.trees, self.bins, growth, None, 1).model.ensemble
 
     def _refit(self, is_last: bool) -> None:
