@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from carvegbm.cli.shared import running
+from carvegbm.cli import running
 from carvegbm.engines import Decisions
 
 

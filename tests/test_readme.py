@@ -6,7 +6,7 @@ import re
 from importlib.metadata import version
 from xml.etree import ElementTree
 
-from carvegbm.cli.shared import digits
+from carvegbm.cli import demo as digits
 from conftest import REPOSITORY
 
 DEMO = (REPOSITORY / "docs" / "getting-started.md").read_text("utf-8")

@@ -13,7 +13,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from carvegbm.cli.shared.digits import (
+from carvegbm.cli.demo import (
     ATTACKERS,
     KINDS,
     Comparison,

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-import typer
 from sphinx.application import Sphinx
 
 from carvegbm.cli.app import app as commands
@@ -22,7 +21,7 @@ FOLDER = "commands"
 
 def pages() -> dict[str, str]:
     """The text of every page, by name; `index` lists the commands in the order of `--help`."""
-    group: Any = typer.main.get_command(commands)
+    group: Any = commands
     shown = {name: command for name, command in group.commands.items() if not command.hidden}
     return {"index": _index(group, shown)} | {name: _page(name, it) for name, it in shown.items()}
 
@@ -123,7 +122,7 @@ def _takes(option: Any) -> str:
 
 
 def _choices(option: Any) -> list[str]:
-    """The words an option may be given, however this typer stores them."""
+    """The words an option may be given, however click stores them."""
     kind = getattr(option, "type", None)
     told = getattr(kind, "choices", None)
     if told is None:

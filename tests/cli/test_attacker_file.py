@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.cli.shared.inputs import Attacking
+from carvegbm.cli.inputs import Attacking
 from conftest import REPOSITORY
 
 KINDS = ("python", "toml")

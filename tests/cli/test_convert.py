@@ -44,7 +44,7 @@ def test_what_cannot_be_written_is_refused_before_the_model_is_read(
     refuses: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "carvegbm.cli.shared.inputs.Reading.load_model", lambda *_: pytest.fail("it is read")
+        "carvegbm.cli.inputs.load_model", lambda *_: pytest.fail("it is read")
     )
     shutil.copy(model, tmp_path / "model.json")
     before = (tmp_path / "model.json").read_bytes()

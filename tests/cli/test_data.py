@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 import carvegbm as cg
-from carvegbm.cli.shared.running import Query, ResumeState
+from carvegbm.cli.running import Query, ResumeState
 from carvegbm.engines import Settings, decide
 from carvegbm.problem import Problem
 

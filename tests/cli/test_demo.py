@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from carvegbm.cli.shared import digits
-from carvegbm.cli.shared.digits import Comparison, Judged, Witness
+from carvegbm.cli import demo as digits
+from carvegbm.cli.demo import Comparison, Judged, Witness
 from carvegbm.training.large_spread.rounds import SingleOutputRounds
 from carvegbm.training.robust.trainer import Growth
 

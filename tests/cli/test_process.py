@@ -17,7 +17,7 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.cli.app import run
-from carvegbm.cli.shared import running
+from carvegbm.cli import running
 
 SAMPLE = ["verify", "sample", "--norm", "inf", "--budget", "0.02", "--threads", "1"]
 

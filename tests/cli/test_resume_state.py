@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.cli.shared.running import Query, ResumeState
+from carvegbm.cli.running import Query, ResumeState
 from carvegbm.engines import Settings, decide
 from carvegbm.problem import Problem
 from plain_trees import ensemble, hard, leaf, refused, stump

@@ -15,7 +15,7 @@ import pytest
 
 import carvegbm as cg
 from carvegbm import progress
-from carvegbm.cli.shared import running
+from carvegbm.cli import running
 from fours import in_fours
 from lightgbm_text import lightgbm_text
 from plain_trees import ensemble, hard, stump

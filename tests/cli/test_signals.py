@@ -40,7 +40,7 @@ PROVE = ("verify", "sample", "--budget", "0.02", "--threads", "1", "--proof")
 
 @pytest.mark.parametrize("number", CODES)
 @pytest.mark.parametrize(
-    "module", ["carvegbm.cli.app", "typer", "numpy", "carvegbm._core", "carvegbm.cli.verify"]
+    "module", ["carvegbm.cli.app", "click", "numpy", "carvegbm._core", "carvegbm.cli.verify"]
 )
 def test_a_signal_while_modules_are_loaded_ends_in_one_line(
     module: str, number: signal.Signals

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import carvegbm as cg
-from carvegbm.cli.shared.inputs import Reading, load_inputs
+from carvegbm.cli.inputs import Reading, load_inputs
 from carvegbm.data.table import FileSchema
 from carvegbm.errors import CarveError, DataError
 from carvegbm.parts import files

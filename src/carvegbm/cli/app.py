@@ -10,76 +10,75 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from carvegbm.cli import (
-    attack,
-    attacker,
-    check,
-    convert,
-    demo,
-    explain,
-    info,
-    radius,
-    report,
-    reproduce,
-    spread,
-    train,
-    tune,
-    verify,
-)
-from carvegbm.cli.shared import output
+from carvegbm.cli import attacker, demo, models, output, report, reproduce, train, verify
+from carvegbm.cli.options import HELP, HELP_NAMES
 from carvegbm.errors import CarveError
 from carvegbm.storage.files import naming
 
 __all__ = ["app", "run"]
 
-app = typer.Typer(
-    name="carvegbm",
-    help="Exact robustness verification of tree ensembles.",
-    epilog="Try it on the model and data that ship with the package: "
-    "carvegbm verify sample --norm inf --budget 0.02",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command in (
-    verify,
-    check,
-    attack,
-    radius,
-    report,
-    explain,
-    attacker,
-    spread,
-    info,
-    convert,
-    train,
-    tune,
-    demo,
-    reproduce,
-):
-    command.add_to(app)
 
-
-def _print_version(wanted: bool) -> None:
+def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"carvegbm {version('carvegbm')}")
-        raise typer.Exit
+        click.echo(f"carvegbm {version('carvegbm')}")
+        ctx.exit()
 
 
-@app.callback()
-def _root(
-    _version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    pass
+class _Group(click.Group):
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def get_help_option(self, _ctx: click.Context) -> click.Option:
+        return HELP
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            sentences = (
+                (name, str(it.help).split("\n\n")[0]) for name, it in self.commands.items()
+            )
+            formatter.write_dl(list(sentences))
+
+
+app = _Group(
+    "carvegbm",
+    help="Exact robustness verification of tree ensembles.",
+    epilog="Try it on the model and data that ship with the package: "
+    "carvegbm verify sample --norm inf --budget 0.02",
+    context_settings=HELP_NAMES,
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Show the version.",
+        )
+    ],
+)
+for command in (
+    verify.verify,
+    models.check,
+    verify.attack,
+    verify.radius,
+    report.report,
+    verify.explain,
+    attacker.attacker,
+    models.spread,
+    models.info,
+    models.convert,
+    train.train,
+    train.tune,
+    demo.demo,
+    reproduce.reproduce,
+):
+    app.add_command(command)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -87,13 +86,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     warnings.showwarning = _show_warning
     try:
-        code: Any = app(args=given or ["--help"], prog_name="carvegbm", standalone_mode=False)
+        code = _invoke(given or ["--help"])
         with naming("standard output"):
             sys.stdout.flush()
-        if code == 130:  # typer returns this code for KeyboardInterrupt
-            return _fail("interrupted", 130)
-        return code if isinstance(code, int) else 0
-    except (KeyboardInterrupt, typer.Abort):
+        return code
+    except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except output.Interrupted as interruption:
         return _fail(f"interrupted; {interruption}", 130)
@@ -102,6 +99,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 2
     except CarveError as error:
         return _fail(str(error), 2)
+    except click.ClickException as error:  # wrong use
+        return _fail(error.format_message(), 2)
     except OSError as error:
         if error.filename == "standard output":
             _forget_output()
@@ -109,12 +108,20 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _fail("out of memory; try fewer rows (--rows)", 2)
     except Exception as error:
-        if hasattr(error, "format_message"):  # how the parser of the command line says "wrong use"
-            return _fail(error.format_message(), 2)
         if _follows_interrupt(error):
             return _fail("interrupted", 130)
         traceback.print_exc()
         return _fail("this is a bug; please report it with the lines above", 2)
+
+
+def _invoke(arguments: list[str]) -> int:
+    # `app.main` would print an empty line on Ctrl-C, and has exit codes of its own.
+    try:
+        with app.make_context("carvegbm", arguments) as context:
+            code: Any = app.invoke(context)
+    except click.exceptions.Exit as end:
+        code = end.exit_code
+    return code if isinstance(code, int) else 0
 
 
 def _follows_interrupt(error: BaseException | None) -> bool:
@@ -130,7 +137,7 @@ def _forget_output() -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """A warning as one line for people, without the place in the source that gave it."""
+    """Print a warning as one line, without the place in the source that gave it."""
     output.note(f"carvegbm: warning: {' '.join(str(message).split())}")
 
 

@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
-
-from carvegbm.cli.shared import inputs, options, output
+from carvegbm.cli import inputs, options, output
+from carvegbm.cli.options import command
 from carvegbm.errors import CarveError
 from carvegbm.storage.files import check_apart, check_output, replacing
 
-_EXAMPLE = "carvegbm attacker data.csv -o attacker.toml"
-
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="CSV, LIBSVM, .npz, .npy or Parquet file with labels, or the word sample.",
-        show_default=False,
-    ),
-]
-File = Annotated[
-    Path | None,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="File to write, .toml or .json; by default stdout."
-    ),
-]
-Norm = Annotated[str, typer.Option(metavar="P", help="Norm to write: 0, 1, 2, …, inf.")]
-Budget = Annotated[float, typer.Option(metavar="K", parser=options.number, help="Budget to write.")]
+_NORM = options.NORM.variant(default=0, help="Norm to write: 0, 1, 2, …, inf.", show_default=True)
+_BUDGET = options.BUDGET.variant(default=1.0, help="Budget to write.", show_default=True)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("attacker", epilog=f"Example: {_EXAMPLE}")(attacker)
-
-
-def attacker(
-    data: Data,
-    *,
-    norm: Norm = "0",
-    budget: Budget = 1.0,
-    label: options.Label = None,
-    zero_based: options.ZeroBased = None,
-    out: File = None,
-    json: options.Json = False,
-) -> None:
+@command(
+    options.TABLE,
+    (_NORM, _BUDGET, options.LABEL, options.ZERO_BASED),
+    options.output_file("File to write, .toml or .json; by default stdout."),
+    options.JSON,
+    example="carvegbm attacker data.csv -o attacker.toml",
+)
+def attacker(given: Any) -> None:
     """Write a first attacker for such data, to be edited and given to --attacker.
 
     It may change every feature within what is found in all rows: whole numbers and grey levels
@@ -55,24 +30,25 @@ def attacker(
     from carvegbm.attackers.suggest import read_table, suggest
     from carvegbm.data.csv import LABELS
 
+    out = given.output
     if out is not None:
         check_output(out, (".toml", ".json"))
-        check_apart({"--output": out}, inputs.files_read(data=data, label=label))
+        check_apart({"--output": out}, inputs.files_read(given, given.data))
         if out.exists():
             raise CarveError(
                 f"{out} is there already, maybe edited; delete it or give another name"
             )
-    table = read_table(inputs.data_path(data), label=label, zero_based=zero_based)
-    if label is None and table.label is not None and table.label.lower() not in LABELS:
+    table = read_table(inputs.data_path(given.data), label=given.label, zero_based=given.zero_based)
+    if given.label is None and table.label is not None and table.label.lower() not in LABELS:
         output.note(f"{table.label!r} is taken for the label; give --label if it is another")
     found = suggest(table.X, table.names, table.texts)
-    arguments = found.arguments(table.names, options.norm(norm) or 0, budget)
+    arguments = found.arguments(table.names, given.norm, given.budget)
     made = Attacker(**arguments)
-    if json:
+    if given.json:
         output.print_json(made.to_dict())
     if out is None:
-        if not json:
-            output.say(found.to_toml(arguments, data).rstrip("\n"))
+        if not given.json:
+            output.say(found.to_toml(arguments, given.data).rstrip("\n"))
         return
     with replacing(out) as temporary:
         if out.suffix == ".json":
@@ -80,6 +56,6 @@ def attacker(
 
             text = dumps(made.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         else:
-            text = found.to_toml(arguments, data)
+            text = found.to_toml(arguments, given.data)
         temporary.write_text(text, encoding="utf-8")
     output.say_written(out)

@@ -1,4 +1,4 @@
-"""The command train: from a table of instances to a large-spread or robust model file."""
+"""The commands train and tune: from labelled rows to a large-spread or robust model file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+import click
 import numpy as np
-import typer
 
-from carvegbm.cli.shared import inputs, options, output
+from carvegbm.cli import inputs, options, output
+from carvegbm.cli.options import Option, command
 from carvegbm.errors import CarveError, DataError
 from carvegbm.storage.files import (
     check_apart,
@@ -24,162 +25,117 @@ from carvegbm.storage.resume import check_unfinished
 if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker
     from carvegbm.data.table import Table
-    from carvegbm.training.report import TrainingReport
+    from carvegbm.training.report import TrainingReport, Trial
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="CSV, LIBSVM, .npz, .npy or Parquet file with labels.",
-        show_default=False,
+_ROBUST = Option(
+    "--robust", "Grow trees against the attacker, without the large-spread condition.", "Training"
+)
+_CERTIFIED = Option(
+    "--certified",
+    "Large-spread and robust: no crowded thresholds, and refitted leaf scores.",
+    "Training",
+)
+_TREES = Option(
+    "--trees N", "Rounds of boosting, at most; default 100, robust 120.", "Training", type=int
+)
+_TREES_OF_TUNE = _TREES.variant(
+    rare=True, help="Rounds of boosting, at most; default 500, robust 120."
+)
+_VALID = Option(
+    "--valid DATA",
+    "Validation data; by default, if training needs them, a part of DATA is split off.",
+    "Data",
+)
+_EARLY_STOPPING = Option(
+    "--early-stopping N",
+    "Stop after N rounds without a better validation metric; tune: default 50, robust: all rounds.",
+    "Training",
+    type=int,
+    rare=True,
+)
+_DEFENCE = (
+    _ROBUST,
+    _CERTIFIED,
+    Option(
+        "--max-crowding T,…",
+        "With --robust or --certified: leave out thresholds with more than this share of a "
+        "class's rows within the attacker's reach; several values, or none, to try.",
+        "Training",
+        rare=True,
     ),
-]
-Valid = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DATA",
-        help="Validation data; by default, if training needs them, a part of DATA is split off.",
+    Option(
+        "--clean-loss L",
+        "Accuracy that --robust and --certified may give up, compared with plain LightGBM or "
+        "with the most accurate trial, if that is less; default certified 0.01, robust any; 1 "
+        "for any.",
+        "Training",
+        type=float,
+        rare=True,
     ),
-]
-LearningRate = Annotated[
-    float | None,
-    typer.Option(metavar="R", help="Weight of every tree; default 0.1, robust 0.15."),
-]
-EarlyStopping = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        parser=options.integer,
-        help="Stop after N rounds without a better validation metric.",
+)
+_SHARED = (
+    _VALID,
+    options.LABEL,
+    options.ZERO_BASED,
+    Option(
+        "--categorical F,G",
+        "Columns that hold categories, texts or numbers, by name or position.",
+        "Data",
+        rare=True,
     ),
-]
-Seed = Annotated[
-    int, typer.Option(metavar="N", parser=options.integer, help="Seed of everything random.")
-]
-Parameter = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--param",
-        "-p",
-        metavar="NAME=VALUE",
-        help="Any parameter of LightGBM, with --robust of RobustClassifier; repeatable.",
+    *_DEFENCE,
+    Option(
+        "--learning-rate R",
+        "Weight of every tree; default 0.1, robust 0.15.",
+        "Training",
+        type=float,
+        rare=True,
     ),
-]
-ModelOut = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Model file to write; by default model.txt, if there is none yet.",
+    _EARLY_STOPPING,
+    Option(
+        "-p, --param NAME=VALUE",
+        "Any parameter of LightGBM, with --robust of RobustClassifier; may be repeated.",
+        "Training",
+        multiple=True,
+        rare=True,
     ),
-]
-Categorical = Annotated[
-    str | None,
-    typer.Option(
-        metavar="F,G",
-        help="Columns that hold categories, texts or numbers, by name or position.",
-    ),
-]
-Certified = Annotated[
-    bool,
-    typer.Option(
-        "--certified",
-        help="Large-spread and robust: no crowded thresholds, and refitted leaf scores.",
-    ),
-]
-Robust = Annotated[
-    bool,
-    typer.Option(
-        "--robust", help="Grow trees against the attacker, without the large-spread condition."
-    ),
-]
-MaxCrowding = Annotated[
-    str | None,
-    typer.Option(
-        metavar="T,…",
-        help="Leave out thresholds with more than this share of a class's rows within the "
-        "attacker's reach; several values, or none, to try. Of --robust and --certified.",
-    ),
-]
-CleanLoss = Annotated[
-    float | None,
-    typer.Option(
-        metavar="L",
-        help="Accuracy that --robust and --certified may give up, compared with plain LightGBM or "
-        "with the most accurate trial, if that is less; default certified 0.01, robust any; 1 for "
-        "any.",
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Show every trial, not only the chosen one.")
-]
+    Option("--seed N", "Seed of everything random.", "Training", type=int, default=0, rare=True),
+    options.THREADS,
+    options.output_file("Model file to write; by default model.txt, if there is none yet."),
+    Option("-q, --quiet", "No progress.", "Output", rare=True),
+    Option("-v, --verbose", "Show every trial, not only the chosen one.", "Output", rare=True),
+    options.JSON,
+)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        "train",
-        epilog="Example: carvegbm train data.csv --norm inf --budget 0.01 --num-leaves 16 "
-        "--trees 500 --early-stopping 50 -o model.txt",
-    )(train)
-
-
-def train(
-    data: Data,
-    *,
-    attacker: options.AttackerFile = None,
-    norm: options.Norm = None,
-    budget: options.Budget = None,
-    num_leaves: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            parser=options.integer,
-            help="Leaves per tree, at most; default 31, robust 32.",
-        ),
-    ] = None,
-    trees: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            parser=options.integer,
-            help="Rounds of boosting, at most; default 100, robust 120.",
-        ),
-    ] = None,
-    learning_rate: LearningRate = None,
-    valid: Valid = None,
-    early_stopping: EarlyStopping = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="LightGBM's metric to watch, or robustness."),
-    ] = None,
-    task: Annotated[
-        Literal["classification", "regression"], typer.Option(help="What the labels are.")
-    ] = "classification",
-    scale: options.Scale = None,
-    features: options.Features = None,
-    bounds: options.Bounds = None,
-    robust: Robust = False,
-    certified: Certified = False,
-    max_crowding: MaxCrowding = None,
-    clean_loss: CleanLoss = None,
-    label: options.Label = None,
-    zero_based: options.ZeroBased = None,
-    categorical: Categorical = None,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="Of --robust: return the best model trained by then."),
-    ] = None,
-    param: Parameter = None,
-    seed: Seed = 0,
-    threads: options.Threads = None,
-    out: ModelOut = None,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    json: options.Json = False,
-) -> None:
+@command(
+    options.TABLE,
+    options.ATTACKER,
+    Option(
+        "--num-leaves N", "Leaves per tree, at most; default 31, robust 32.", "Training", type=int
+    ),
+    _TREES,
+    Option("--metric NAME", "LightGBM's metric to watch, or robustness.", "Training", rare=True),
+    Option(
+        "--task NAME",
+        "classification or regression: what the labels are.",
+        "Training",
+        type=click.Choice(["classification", "regression"]),
+        default="classification",
+        rare=True,
+    ),
+    Option(
+        "--time-limit SECONDS",
+        "With --robust: return the best model trained by then.",
+        "Training",
+        type=float,
+        rare=True,
+    ),
+    *_SHARED,
+    example="carvegbm train data.csv --norm inf --budget 0.01 --num-leaves 16 --trees 500 "
+    "--early-stopping 50 -o model.txt",
+)
+def train(given: Any) -> None:
     """Train a model for exact verification: large-spread with LightGBM, or robust.
 
     Large-spread: after every tree, thresholds too close to its own are closed to later trees, so
@@ -187,14 +143,18 @@ def train(
     and the most robust of several configurations is kept. Either way the model file is an ordinary
     LightGBM model.
     """
-    attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
-    against = attacking.attacker()
-    read = inputs.files_read(data=data, label=label, valid=valid, attacking=attacking)
-    out = check_model_path(out, read)
-    defence = defence_parameters(robust, certified, max_crowding, clean_loss)
-    if time_limit is not None and not robust:
-        raise CarveError(f"--time-limit {time_limit:g} has no meaning without --robust; drop it")
-    validates = valid is not None or (not robust and (early_stopping is not None or certified))
+    against = inputs.attacker(given)
+    out = _model_path(given.output, inputs.files_read(given, given.data))
+    defence = _defence(given)
+    robust, metric = given.robust, given.metric
+    if given.time_limit is not None and not robust:
+        raise CarveError(
+            f"--time-limit {given.time_limit:g} has no meaning without --robust; drop it"
+        )
+    stopping = given.early_stopping
+    validates = given.valid is not None or (
+        not robust and (stopping is not None or given.certified)
+    )
     if metric is not None and robust:
         raise CarveError(f"--metric {metric} has no meaning with --robust; drop it")
     if metric is not None and not validates:
@@ -203,33 +163,28 @@ def train(
             "split a fifth off"
         )
     named: dict[str, Any] = {
-        **dict.fromkeys(("scale", "features", "bounds")),
-        **attacking.arguments(),
-        "num_leaves": num_leaves,
-        "n_estimators": trees,
-        "learning_rate": learning_rate,
-        "random_state": seed,
-        "n_jobs": threads,
-        "verbose": 0 if quiet or json else 2 if verbose else 1,
+        **_shared_parameters(given),
+        "num_leaves": given.num_leaves,
+        "verbose": 0 if given.quiet or given.json else 2 if given.verbose else 1,
         **defence,
     }
     if robust:
-        named["time_limit"] = time_limit
-    model: Any = _estimator(task, robust)(**with_parameters(named, param))
-    reading = Reading(label, zero_based, categorical)
-    table = reading.table(data)
+        named["time_limit"] = given.time_limit
+    model: Any = _estimator(given.task, robust)(**_with_parameters(named, given.param))
+    reading = _Reading(given.label, given.zero_based, given.categorical)
+    table = reading.table(given.data)
     held_out = None
     if validates:
-        stratify = task == "classification"
-        table, held_out = with_validation(table, valid, reading, seed, stratify)
-    warn_if_unscaled(table, against)
+        stratify = given.task == "classification"
+        table, held_out = _with_validation(table, given.valid, reading, given.seed, stratify)
+    _warn_if_unscaled(table, against)
     started = time.monotonic()
     model.fit(
         table.X,
         table.y,
         eval_set=None if held_out is None else [(held_out.X, held_out.y)],
         eval_metric=metric,
-        early_stopping_rounds=early_stopping,
+        early_stopping_rounds=stopping,
         feature_names=table.feature_names,
     )
     seconds = time.monotonic() - started
@@ -248,10 +203,10 @@ def train(
     try:
         document = _document(model, written, robust, held_out if finished else None)
         document["seconds"] = round(seconds, 3)
-        if json:
+        if given.json:
             output.print_json(document)
         else:
-            _show(model, written, title, document, verbose)
+            _show(model, written, title, document, given.verbose)
         if not finished:
             raise KeyboardInterrupt
     except KeyboardInterrupt:
@@ -261,11 +216,11 @@ def train(
 def _document(model: Any, path: Path, robust: bool, held_out: Table | None) -> dict[str, Any]:
     """Return what --json prints about the fitted model that was written to `path`."""
     report: TrainingReport | None = getattr(model, "training_report_", None)
-    document = {"model": str(path), **describe(model, robust)}
+    document = {"model": str(path), **_describe(model, robust)}
     if robust and report is not None:  # the model may have been trained on these rows since
         document |= {f"validation {name}": v for name, v in report.chosen.measures.items()}
     elif held_out is not None:
-        document |= judge(model, held_out)
+        document |= _judge(model, held_out)
     return document if report is None else {**document, "training report": report.to_dict()}
 
 
@@ -273,18 +228,18 @@ def _show(model: Any, path: Path, title: str, document: dict[str, Any], verbose:
     """Print a summary of the fitted model, after its trials if `verbose`."""
     report: TrainingReport | None = getattr(model, "training_report_", None)
     if report is None:
-        lines = [(key, shown(value)) for key, value in document.items() if key not in _LAST]
+        lines = [(key, _shown(value)) for key, value in document.items() if key not in _LAST]
     else:
         if verbose:
-            show_trials(report)
+            _show_trials(report)
         lines = report.summary()
         if model.stopped_because_ in ("interrupted", "time limit"):
             lines.append(("stopped because", model.stopped_because_))
         if "spread" in document:
-            lines.append(("spread", shown(document["spread"])))
-    output.print_table(title, [*lines, *outcome(document["seconds"], path)], align="<<")
+            lines.append(("spread", _shown(document["spread"])))
+    output.print_table(title, [*lines, *_outcome(document["seconds"], path)], align="<<")
     if hasattr(model, "classes_"):
-        say_classes(path, model.classes_)
+        _say_classes(path, model.classes_)
 
 
 _LAST = ("model", "seconds")  # shown last
@@ -299,10 +254,110 @@ def _estimator(task: str, robust: bool) -> Any:
     return getattr(estimators, family + kind)
 
 
-# ── shared with the command tune ─────────────────────────────────────────────────────────────
+@command(
+    options.TABLE,
+    options.ATTACKER,
+    Option(
+        "--leaves N,M,…",
+        "Leaves per tree to try; default 16,32,64,128,256, certified 8,16,32, robust 8,16,32,64.",
+        "Training",
+    ),
+    Option(
+        "--criterion NAME",
+        "What to maximise on the validation data, accuracy or robustness; default accuracy, "
+        "with --robust and --certified robustness.",
+        "Training",
+        type=click.Choice(["accuracy", "robustness"]),
+    ),
+    _TREES_OF_TUNE,
+    *_SHARED,
+    example="carvegbm tune data.csv --norm inf --budget 0.01 --leaves 16,32,64 "
+    "--criterion robustness -o model.txt",
+)
+def tune(given: Any) -> None:
+    """Train large-spread or robust models of several sizes and keep the best.
+
+    Models are trained one after the other. Ctrl-C keeps the best finished one in FILE.partial.
+    """
+    against = inputs.attacker(given)
+    out = _model_path(given.output, inputs.files_read(given, given.data))
+    defence = _defence(given)
+    robust = given.robust
+    from carvegbm.progress import is_shown, progress_bar
+    from carvegbm.training import tuning
+
+    reading = _Reading(given.label, given.zero_based, given.categorical)
+    table, held_out = _with_validation(reading.table(given.data), given.valid, reading, given.seed)
+    _warn_if_unscaled(table, against)
+
+    sizes: Sequence[int] | None = _leaves(given.leaves)
+    if sizes is None and robust:
+        sizes = tuning.ROBUST_LEAVES
+    elif sizes is None:
+        sizes = tuning.CERTIFIED_LEAVES if given.certified else tuning.LEAVES
+    done = 0
+
+    def report(trial: Trial) -> None:
+        nonlocal done
+        done += 1
+        if tick is not None:
+            tick(done)
+        elif not given.quiet and not given.json:
+            columns = ", ".join(f"{name} {value}" for name, value in trial.columns().items())
+            output.note(columns)
+
+    named = {
+        **_shared_parameters(given),
+        "grid": {"num_leaves": sizes},
+        "early_stopping_rounds": given.early_stopping,
+        "robust": robust,
+        **defence,
+    }
+    parameters = _with_parameters(named, given.param)
+    started = time.monotonic()
+    progress = False if given.quiet or given.json or not is_shown() else None
+    with progress_bar(progress, len(sizes) + 1, "tuning") as tick:
+        result = tuning.tune(
+            table.X,
+            table.y,
+            valid=(held_out.X, held_out.y),
+            criterion=given.criterion,
+            on_trial=report,
+            feature_names=table.feature_names,
+            **parameters,
+        )
+    seconds = time.monotonic() - started
+    with finished_or_partial(out, not result.interrupted) as written:
+        result.estimator.save_model(written)
+    if given.json:
+        document = {"model": str(written), **result.to_dict(), "seconds": round(seconds, 3)}
+        output.print_json(document)
+    else:
+        if given.verbose:
+            _show_trials(result)
+        lines = [*result.summary(), *_outcome(seconds, written)]
+        output.print_table(result.why, lines, align="<<")
+        _say_classes(written, result.estimator.classes_)
+    if result.interrupted:
+        raise output.Interrupted(
+            f"{written} holds the best of {output.counted(len(result.trials), 'finished model')}; "
+            f"{output.untouched(out)}"
+        )
 
 
-def check_model_path(given: Path | None, read: dict[str, str]) -> Path:
+def _leaves(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise CarveError(f"--leaves {text}: write whole numbers separated by commas") from None
+
+
+# ── shared by both commands ──────────────────────────────────────────────────────────────────
+
+
+def _model_path(given: Path | None, read: dict[str, str]) -> Path:
     """The path to write the model to; refused if it could not be written in the end, or is read.
 
     What stands at the default path is not replaced unasked.
@@ -317,14 +372,26 @@ def check_model_path(given: Path | None, read: dict[str, str]) -> Path:
     return path
 
 
-def defence_parameters(
-    robust: bool, certified: bool, max_crowding: str | None, clean_loss: float | None
-) -> dict[str, Any]:
-    """What robust and certified training are told; their options are refused without them."""
+def _shared_parameters(given: Any) -> dict[str, Any]:
+    """Return parameters that both commands have options for."""
+    return {
+        **dict.fromkeys(("scale", "features", "bounds")),
+        **inputs.attacker_arguments(given),
+        "n_estimators": given.trees,
+        "learning_rate": given.learning_rate,
+        "random_state": given.seed,
+        "n_jobs": given.threads,
+    }
+
+
+def _defence(given: Any) -> dict[str, Any]:
+    """Return the parameters of robust and certified training; refuse them without either."""
+    robust, certified = given.robust, given.certified
+    max_crowding, clean_loss = given.max_crowding, given.clean_loss
     if robust and certified:
         raise CarveError("--robust and --certified exclude each other; give one of them")
-    for option, given in (("--max-crowding", max_crowding), ("--clean-loss", clean_loss)):
-        if given is not None and not (robust or certified):
+    for option, value in (("--max-crowding", max_crowding), ("--clean-loss", clean_loss)):
+        if value is not None and not (robust or certified):
             raise CarveError(f"{option} has no meaning without --certified or --robust")
     found: dict[str, Any] = {} if robust else {"certified": certified}
     if clean_loss is not None:
@@ -342,7 +409,7 @@ def defence_parameters(
     return found
 
 
-def with_parameters(named: dict[str, Any], given: Sequence[str] | None) -> dict[str, Any]:
+def _with_parameters(named: dict[str, Any], given: Sequence[str] | None) -> dict[str, Any]:
     """`named` and every NAME=VALUE, as Python values: numbers, truth values, lists, else text.
 
     What is None was not said, and is left to the estimator.
@@ -371,7 +438,7 @@ def _value(text: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Reading:
+class _Reading:
     """How files of instances are read."""
 
     label: str | None = None
@@ -399,7 +466,7 @@ class Reading:
             ) from None
 
 
-def warn_if_unscaled(table: Table, attacker: Attacker) -> None:
+def _warn_if_unscaled(table: Table, attacker: Attacker) -> None:
     """Warn if the attacker has one budget for columns of very different ranges."""
     from carvegbm.data.rows import ObjectTable
     from carvegbm.training.validation import blank_ensemble
@@ -413,8 +480,8 @@ def warn_if_unscaled(table: Table, attacker: Attacker) -> None:
     inputs.warn_if_unscaled(blank_ensemble(X.shape[1], table.feature_names), X, [attacker])
 
 
-def with_validation(
-    table: Table, valid: str | None, reading: Reading, seed: int, stratify: bool = True
+def _with_validation(
+    table: Table, valid: str | None, reading: _Reading, seed: int, stratify: bool = True
 ) -> tuple[Table, Table]:
     """Training and validation data: from a second file, or a fifth split off."""
     if valid is not None:
@@ -437,7 +504,7 @@ def with_validation(
     )
 
 
-def show_trials(report: TrainingReport) -> None:
+def _show_trials(report: TrainingReport) -> None:
     """Print the trials of a report, and why one was chosen."""
     output.say("trials, measured on validation rows")
     for line in str(report).splitlines():
@@ -445,12 +512,12 @@ def show_trials(report: TrainingReport) -> None:
     output.say()
 
 
-def outcome(seconds: float, path: Path) -> list[tuple[str, str]]:
+def _outcome(seconds: float, path: Path) -> list[tuple[str, str]]:
     """Return the last lines of a summary."""
     return [("time", f"{seconds:.1f} s"), ("file", str(path))]
 
 
-def describe(model: Any, robust: bool) -> dict[str, Any]:
+def _describe(model: Any, robust: bool) -> dict[str, Any]:
     """Return the size of a fitted model, and its spread unless it is robust."""
     from carvegbm import spread
 
@@ -462,7 +529,7 @@ def describe(model: Any, robust: bool) -> dict[str, Any]:
     }
 
 
-def judge(model: Any, held_out: Table) -> dict[str, Any]:
+def _judge(model: Any, held_out: Table) -> dict[str, Any]:
     """How the model does on validation data."""
     score = model.score(held_out.X, held_out.y)
     if not hasattr(model, "classes_"):
@@ -471,12 +538,12 @@ def judge(model: Any, held_out: Table) -> dict[str, Any]:
     return {"validation accuracy": score, "validation robustness": robust}
 
 
-def shown(value: Any) -> str:
+def _shown(value: Any) -> str:
     """A value as people read it."""
     return output.number(value) if isinstance(value, float) else str(value)
 
 
-def say_classes(path: Path, classes: Any) -> None:
+def _say_classes(path: Path, classes: Any) -> None:
     """The model file does not hold labels: say how to name them later."""
     if classes.tolist() != list(range(len(classes))):
         listed = ",".join(str(label) for label in classes.tolist())

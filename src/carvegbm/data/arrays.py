@@ -28,7 +28,8 @@ def npy_batches(
     name: str, file: IO[bytes], options: ReadOptions, size: int | None
 ) -> Iterator[Table]:
     """Yield at most `size` rows at a time, with labels from the file that `label_file` names."""
-    y, X = _labels_beside(name, options.label), _array(name, file)
+    X = _array(name, file)
+    y = np.zeros(len(X)) if options.label is False else _labels_beside(name, options.label)
     if X.ndim == 2 and y.shape != X.shape[:1]:
         raise DataError(f"{name}: X has {X.shape[0]} rows, y has the shape {y.shape}")
     for start in range(0, len(X), size or max(1, len(X))):
@@ -139,13 +140,19 @@ def _npz_table(name: str, file: IO[bytes], options: ReadOptions) -> Table:
             raise DataError(f"{name}: {error}") from None
         file.seek(0)
         with np.load(file, allow_pickle=False) as archive:
+            if label is False:
+                X = X if options.sparse else X.toarray()
+                return Table(X, np.zeros(X.shape[0]), _names(archive))
             key = "y" if label is None else str(label)
             y = _labels(name, archive[key]) if key in archive else _labels_beside(name, label)
             return Table(X if options.sparse else X.toarray(), y, _names(archive), key)
     file.seek(0)
     with np.load(file, allow_pickle=False) as archive:
+        if label is False and (known := [x for x, _ in _ARRAY_PAIRS if x in archive]):
+            features = _features(name, archive[known[0]])
+            return Table(features, np.zeros(len(features)), _names(archive))
         pairs = list(_ARRAY_PAIRS)
-        if label is not None:
+        if label:
             pairs = [(x, str(label)) for x in (str(label).replace("y", "X", 1), "X", "X_test")]
         found = [(x, y) for x, y in pairs if x in archive and y in archive and x != y]
         if not found:

@@ -87,9 +87,10 @@ class _Csv:
         self._width = len(first)
         self._header = header = first if _is_header(first, label) else None
         self._at = at = label_column(name, header, self._width, label)
+        self._n_features = self._width - (at is not None)
         self.names = None if header is None else tuple(c for i, c in enumerate(header) if i != at)
-        self.label_name = None if header is None else header[at]
-        self._texts = [i for i in categorical(self.names) if i < self._width - 1]
+        self.label_name = None if header is None or at is None else header[at]
+        self._texts = [i for i in categorical(self.names) if i < self._n_features]
         self._lines = itertools.chain(start[1:] if header else start, numbered)
 
     def labels(self) -> Iterator[str]:
@@ -117,14 +118,14 @@ class _Csv:
             except ValueError:
                 del values[done:]
                 values.extend(self._numbers(line_number, cells))
-        numbers = np.frombuffer(values, dtype=np.float64).reshape(len(labels), self._width - 1)
+        numbers = np.frombuffer(values, dtype=np.float64).reshape(len(labels), self._n_features)
         if not texts:
             return numbers, labels
         columns = [
             np.array(texts[i], dtype=object) if i in texts else column
             for i, column in enumerate(numbers.T)
         ]
-        names = self.names or tuple(map(str, range(self._width - 1)))
+        names = self.names or tuple(map(str, range(self._n_features)))
         return ObjectTable(names, tuple(columns)), labels
 
     def _rows(self) -> Iterator[tuple[int, str, list[str], str]]:
@@ -136,6 +137,9 @@ class _Csv:
                     f"{self._name}: line {line_number} has {len(cells)} cells, "
                     f"line {self._first} has {self._width}"
                 )
+            if self._at is None:
+                yield line_number, line, cells, "0"
+                continue
             label = cells.pop(self._at).strip()
             if label.lower() in ("", "nan"):
                 raise DataError(
@@ -147,15 +151,17 @@ class _Csv:
         """Convert cells one by one, with their place in errors."""
         header = self._header
         for i, cell in enumerate(cells):
-            place = i + (i >= self._at)
+            place = i + (self._at is not None and i >= self._at)
             where = f"{self._name}: line {line_number}, column {place + 1}"
             yield _number(cell, where + (f" ({header[place]})" if header else ""))
 
 
 def label_column(
     name: str, header: Sequence[str] | None, width: int, label: str | int | None
-) -> int:
-    """Return the position of the label column among `width` columns with these names."""
+) -> int | None:
+    """Return the position of the label column among `width` columns; None if label is False."""
+    if label is False:
+        return None
     if width < 2:
         raise DataError(f"{name}: has {width} column; features and a label are needed")
     if label is None:

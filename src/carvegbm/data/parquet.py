@@ -79,11 +79,13 @@ def _table(name: str, content: Any, options: ReadOptions, first: int) -> Table:
     places = [place for place, column in enumerate(content.column_names) if not is_index(column)]
     names = [content.column_names[place] for place in places]
     at = label_column(name, names, len(names), options.label)
-    y = content.column(places.pop(at))
-    label_name = names.pop(at)
-    if y.null_count:
-        row = first + y.is_null().to_pylist().index(True)
-        raise DataError(f"{name} row {row}: the label in column {label_name!r} is missing")
+    y, label_name = np.zeros(content.num_rows), None
+    if at is not None:
+        column, label_name = content.column(places.pop(at)), names.pop(at)
+        if column.null_count:
+            row = first + column.is_null().to_pylist().index(True)
+            raise DataError(f"{name} row {row}: the label in column {label_name!r} is missing")
+        y = np.array(column.to_pylist())
     chosen = [i for i in options.categorical(names) if i < len(names)]
     numeric = [i for i in range(len(names)) if i not in chosen]
     numbers = frame_numbers(
@@ -91,8 +93,8 @@ def _table(name: str, content: Any, options: ReadOptions, first: int) -> Table:
     )
     X: Any = numbers
     if chosen:
-        column = dict(zip(numeric, numbers.T, strict=True))
+        columns = dict(zip(numeric, numbers.T, strict=True))
         for i in chosen:
-            column[i] = np.array([*content.column(places[i]).to_pylist(), None], dtype=object)[:-1]
-        X = ObjectTable(tuple(names), tuple(column[i] for i in range(len(names))))
-    return Table(X, np.array(y.to_pylist()), tuple(names), label_name)
+            columns[i] = np.array([*content.column(places[i]).to_pylist(), None], dtype=object)[:-1]
+        X = ObjectTable(tuple(names), tuple(columns[i] for i in range(len(names))))
+    return Table(X, y, tuple(names), label_name)

@@ -32,7 +32,10 @@ def no_columns(_names: Sequence[str] | None) -> Collection[int]:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """The options of `load_table`; `categorical` may depend on the names of the features."""
+    """The options of `load_table`; `categorical` may depend on the names of the features.
+
+    With label False, a file has no labels, and y of its tables is meaningless.
+    """
 
     label: str | int | None = None
     n_features: int | None = None
@@ -109,13 +112,13 @@ class FileSchema:
     ----------
     ensemble : Ensemble
     label, zero_based
-        As for `load_table`.
+        As for `load_table`; label False if files have no labels.
     absent : {"zero", "missing"} or None
         What absent entries mean, if the user said so.
     """
 
     ensemble: Ensemble
-    label: str | None = None
+    label: str | Literal[False] | None = None
     zero_based: bool | None = None
     absent: Absent | None = None
 
@@ -127,12 +130,12 @@ class FileSchema:
     def absolute(self) -> FileSchema:
         """Return a copy for processes with another working folder; `label` may name a file."""
         label = self.label
-        if label is not None and label.endswith((".npy", ".npy.gz")) and os.path.isfile(label):
+        if label and label.endswith((".npy", ".npy.gz")) and os.path.isfile(label):
             return replace(self, label=os.path.abspath(label))
         return self
 
-    def rows(self, table: Table, path: str) -> tuple[Any, npt.NDArray[Any]]:
-        """Return X and y of a table from the file; small LIBSVM data become dense."""
+    def rows(self, table: Table, path: str) -> tuple[Any, npt.NDArray[Any] | None]:
+        """Return X and y, or None, of a table from the file; small LIBSVM data become dense."""
         table = table.ordered_as(self.ensemble.feature_names, path)
         X = table.X
         if is_sparse(X):
@@ -143,6 +146,8 @@ class FileSchema:
             raise DataError(f"{path} has no absent entries, so --absent has no meaning; drop it")
         elif isinstance(X, ObjectTable):
             X = _with_known_labels(X, self.ensemble)
+        if self.label is False:
+            return X, None
         y, classes = table.y, self.ensemble.classes
         is_text = classes.dtype.kind in "US" and y.dtype.kind not in "US"
         return X, y.astype(np.str_) if is_text else y

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.cli.shared import output
+from carvegbm.cli import output
 from carvegbm.data.sparse import is_sparse
 from carvegbm.engines import Decisions, Settings, Task, decide
 from carvegbm.errors import CarveError
@@ -37,7 +37,7 @@ class Query:
 
     problem: Problem
     X: Any
-    y: npt.NDArray[Any]
+    y: npt.NDArray[Any] | None
     settings: Settings
     witness: bool = False
     any_witness: bool = False
@@ -60,7 +60,7 @@ class Query:
             **identity_of("verify", self.problem, settings),
             "number of rows": self.X.shape[0],
             "data": digest_of(self.X),
-            "labels": digest_of(np.asarray(self.y)),
+            "labels": None if self.y is None else digest_of(np.asarray(self.y)),
         }
 
 
@@ -176,12 +176,8 @@ def verify(
                 raise
             if done == 0:
                 resume_file.remove()
-            elif isinstance(error, KeyboardInterrupt):
-                raise output.Interrupted(progress) from None
-            elif isinstance(error, OSError | CarveError):
-                reason = output.reason(error) if isinstance(error, OSError) else str(error)
-                raise CarveError(f"{reason}; {progress}") from None
-            raise
+                raise
+            raise output.with_progress(error, progress) from None
         if resume_file is not None:
             resume_file.remove()
 

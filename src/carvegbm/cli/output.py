@@ -1,4 +1,4 @@
-"""What a command shows: a table for people, or one JSON document for machines."""
+"""Print tables for people, or one JSON document for machines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from carvegbm.errors import CarveError
 from carvegbm.storage.files import naming
 from carvegbm.storage.text import visible
 from carvegbm.tables import text_table
 
 if TYPE_CHECKING:
+    from carvegbm.attackers.attacker import Attacker
     from carvegbm.ensemble import Ensemble
 
 
@@ -24,8 +26,17 @@ class Interrupted(BaseException):
     """A command was interrupted.
 
     The message says which files are kept, and which command continues the run. Not a
-    KeyboardInterrupt, whose message typer drops.
+    KeyboardInterrupt: what cleans up after one must not catch it again.
     """
+
+
+def with_progress(error: BaseException, progress: str) -> BaseException:
+    """Return an error that ended a run, with what is kept of the run added to its message."""
+    if isinstance(error, KeyboardInterrupt):
+        return Interrupted(progress)
+    if isinstance(error, OSError | CarveError):
+        return CarveError(f"{reason(error)}; {progress}")
+    return error
 
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────
@@ -115,8 +126,10 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
-def reason(error: OSError) -> str:
+def reason(error: OSError | CarveError) -> str:
     """The file and what is wrong with it, where the error knows both."""
+    if isinstance(error, CarveError):
+        return str(error)
     where = f"{error.filename}: " if error.filename else ""
     return where + (error.strerror or " ".join(map(str, error.args)))
 
@@ -141,6 +154,11 @@ def counted(count: int, noun: str) -> str:
     ('1 row', '2 rows')
     """
     return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def judged(attacker: Attacker) -> str:
+    """Return the end of a title: the attacker that a result is about."""
+    return f", norm {attacker.norm}, budget {attacker.budget:g}"
 
 
 def iterations(ensemble: Ensemble) -> dict[str, Any]:

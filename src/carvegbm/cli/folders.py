@@ -1,7 +1,7 @@
-"""A run over files that need not fit into memory, part by part, into a folder.
+"""Answer files that need not fit into memory, batch by batch.
 
-Comes in: DATA that names several files, or --output that is a folder; who answers. Goes out: a file
-of answers per file of instances, and the totals of all; what is finished is kept, for --resume.
+With --output FOLDER/, there is a file of answers per file of instances, and --resume skips the
+finished ones; without --output only totals are computed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from carvegbm.cli.shared import inputs, output
+from carvegbm.cli import inputs, output
 from carvegbm.errors import CarveError, DataError
 
 if TYPE_CHECKING:
@@ -23,125 +23,100 @@ if TYPE_CHECKING:
     from carvegbm.parts.files import Part
     from carvegbm.parts.output_folder import OutputFolder
     from carvegbm.parts.questions import Question
-    from carvegbm.parts.runners import Runner
     from carvegbm.parts.writing import Format
     from carvegbm.totals import Totals
 
-__all__ = ["Answers", "Asked", "is_by_parts", "one_file", "refuse"]
+__all__ = ["Answers", "answer_files", "is_by_parts", "one_file", "refuse"]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is read, where the answers go, and who finds them; options of the same names."""
+def answer_files(given: Any, ask: Callable[[Ensemble], Question]) -> Answers:
+    """Answer a query about every file of DATA; `ask` makes the query for the model."""
+    from carvegbm.data.table import with_absent
+    from carvegbm.engines import engine_schedule
+    from carvegbm.parts.writing import check_format
 
-    model: str
-    data: Sequence[str]
-    reading: inputs.Reading
-    out: str | None
-    form: Format | None
-    resume: bool
-    threads: int | None
-    dask: str | None
-
-    def answers(self, ask: Callable[[Ensemble], Question]) -> Answers:
-        """Ask about every file; `ask` makes the question for the model."""
-        from carvegbm.data.table import FileSchema, with_absent
-        from carvegbm.engines import engine_schedule
-        from carvegbm.parts.writing import check_format
-
-        if self.resume and self.out is None:
-            raise CarveError("--resume continues a run that --output began; give --output as well")
-        if self.out is not None and not is_folder(self.out):
-            raise CarveError(
-                f"--output {self.out} is one file, the answers are one per file of DATA; name a "
-                f"folder: {self.out}{os.sep}"
-            )
-        if self.form is not None and self.out is None:
-            raise CarveError("--format is that of the files in the folder --output; give that, too")
-        form = self.form or "parquet"
-        if self.out is not None:
-            check_format(form)
-        reading = self.reading
-        if not self.data and self.model != inputs.SAMPLE:
-            raise DataError("DATA is missing; give files with instances and labels after MODEL")
-        given = [str(inputs.data_path(name)) for name in self.data or [inputs.SAMPLE]]
-        files = _files(given, reading.label)
-        ensemble = reading.load_model(self.model)
-        absent = reading.absent or _absent(files, ensemble)
-        matching = FileSchema(
-            with_absent(ensemble, absent), reading.label, reading.zero_based, reading.absent
+    if given.resume and given.output is None:
+        raise CarveError("--resume continues a run that --output began; give --output as well")
+    if given.output is not None and not is_folder(given.output):
+        raise CarveError(
+            f"--output {given.output} is one file, but there is one result per file of DATA; name "
+            f"a folder: {given.output}{os.sep}"
         )
-        question = ask(matching.ensemble)
-        engine_schedule(question.task)  # reject the query before reading rows
-        folder = None if self.out is None else Path(self.out)
-        parts = _parts(files, folder, form, matching, reading.rows)
-        run = _Run(question, matching, parts, self._runner())
-        _warn(question, matching, parts[0])
-        totals = run.totals(None) if folder is None else self._kept(run, folder, form)
-        return Answers(self.model, matching.ensemble.n_trees, parts, folder, totals)
+    if given.format is not None and given.output is None:
+        raise CarveError("--format needs --output FOLDER/")
+    form = given.format or "parquet"
+    if given.output is not None:
+        check_format(form)
+    if not given.data and given.model != inputs.SAMPLE:
+        raise DataError("DATA is missing; give files with instances and labels after MODEL")
+    if given.no_label:
+        raise CarveError("--no-label needs a single DATA file and no --output FOLDER/")
+    files = _files(
+        [str(inputs.data_path(name)) for name in given.data or [inputs.SAMPLE]], given.label
+    )
+    ensemble = inputs.load_model(given)
+    absent = given.absent or _absent(files, ensemble)
+    schema = inputs.file_schema(given, with_absent(ensemble, absent))
+    question = ask(schema.ensemble)
+    engine_schedule(question.task)  # reject the query before reading rows
+    folder = None if given.output is None else Path(given.output)
+    parts = _parts(files, folder, form, schema, given.rows)
+    run = _Run(question, schema, parts, given.threads)
+    _warn(question, schema, parts[0])
+    totals = run.totals(None) if folder is None else _into_folder(run, folder, form, given.resume)
+    return Answers(given.model, schema.ensemble.n_trees, parts, folder, totals)
 
-    def _runner(self) -> Runner:
-        from carvegbm.parts.runners import Here, OnDask
 
-        return Here(self.threads) if self.dask is None else OnDask(self.dask, self.threads)
+def _into_folder(run: _Run, folder: Path, form: Format, resume: bool) -> Totals:
+    from carvegbm.parts.output_folder import OutputFolder, is_used
 
-    def _kept(self, run: _Run, folder: Path, form: Format) -> Totals:
-        from carvegbm.parts.output_folder import OutputFolder, is_used
-
-        begins = not is_used(folder)
-        late = run.runner.is_late
-        with OutputFolder.open(
-            run.question, run.matching, folder, form, self.resume, late=late
-        ) as finished:
-            if others := finished.others(run.parts):
-                raise CarveError(
-                    f"{folder} holds answers about files that are not among DATA: {others[0]}"
-                    f"{', …' * (len(others) > 1)}; give all files, or another --output"
-                )
-            if self.resume and begins:
-                output.note("there is nothing to resume; beginning with the first file")
-            try:
-                return run.totals(finished)
-            except BaseException as error:
-                if not run.done:
-                    raise
-                kept = f"{run.done} of {len(run.parts)} files are kept; add --resume to continue"
-                if isinstance(error, KeyboardInterrupt):
-                    raise output.Interrupted(kept) from None
-                if isinstance(error, OSError | CarveError):
-                    reason = output.reason(error) if isinstance(error, OSError) else str(error)
-                    raise CarveError(f"{reason}; {kept}") from None
+    begins = not is_used(folder)
+    with OutputFolder.open(run.question, run.schema, folder, form, resume) as finished:
+        if others := finished.others(run.parts):
+            raise CarveError(
+                f"{folder} holds answers about files that are not among DATA: {others[0]}"
+                f"{', …' * (len(others) > 1)}; give all files, or another --output"
+            )
+        if resume and begins:
+            output.note("there is nothing to resume; beginning with the first file")
+        try:
+            return run.totals(finished)
+        except BaseException as error:
+            if not run.done:
                 raise
+            kept = f"{run.done} of {len(run.parts)} files are kept; add --resume to continue"
+            raise output.with_progress(error, kept) from None
 
 
-def _warn(question: Question, matching: FileSchema, part: Part) -> None:
+def _warn(question: Question, schema: FileSchema, part: Part) -> None:
     """Give the warnings about rows that a query of one file gives, about the first rows."""
     from carvegbm.data.files import read_batches
     from carvegbm.parts.files import batch_size
 
     problem = question.problem
     size = min(inputs.FIRST_ROWS, batch_size(problem.ensemble.n_features))
-    tables = read_batches(part.path, matching.read_options(part.path), size)
+    tables = read_batches(part.path, schema.read_options(part.path), size)
     with suppress(CarveError, OSError), closing(tables):  # the run itself says what is wrong
         for table in tables:
-            X, _ = matching.rows(table, part.path)
+            X, _ = schema.rows(table, part.path)
             inputs.warn_if_unscaled(problem.ensemble, X, [problem.attacker])
             problem.instances(X)
             break
 
 
 class _Run:
-    """Parts on their way to totals; `done` of them have arrived."""
+    """The files of one run; `done` of them are finished."""
 
     def __init__(
-        self, question: Question, matching: FileSchema, parts: list[Part], runner: Runner
+        self, question: Question, schema: FileSchema, parts: list[Part], threads: int | None
     ) -> None:
-        self.question, self.matching, self.parts = question, matching, parts
-        self.runner = runner
+        self.question, self.schema, self.parts = question, schema, parts
+        self.threads = threads
         self.done = 0
 
     def totals(self, finished: OutputFolder | None) -> Totals:
         """Of all parts, those of before included."""
+        from carvegbm.parts.files import answer_part
         from carvegbm.totals import added
 
         found: list[Totals] = []
@@ -156,15 +131,19 @@ class _Run:
         if self.done:
             output.note(f"resuming after {self.done} of {output.counted(len(self.parts), 'file')}")
         with _Progress(self, sum(totals.instances for totals in found)) as progress:
-            if rest:
-                running = self.runner.run(self.question, self.matching, rest, progress.tell)
-                with closing(running) as answered:  # type: ignore[type-var]
-                    for part, totals in answered:
-                        if finished is not None:
-                            finished.keep(part, totals)
-                        found.append(totals)
-                        self.done += 1
-                        progress.tell(0)
+            for part in rest:
+                totals = answer_part(
+                    self.question,
+                    self.schema,
+                    part,
+                    threads=self.threads,
+                    tell=progress.add,
+                )
+                if finished is not None:
+                    finished.keep(part, totals)
+                found.append(totals)
+                self.done += 1
+                progress.add(0)
         return added(found)
 
 
@@ -177,20 +156,20 @@ class _Progress:
         self._run, self._rows = run, rows
         self._bar: Bar | None = None
         if is_shown():
-            self._total = _rows_of(run.parts, run.matching)
+            self._total = _rows_of(run.parts, run.schema)
             self._bar = Bar(self._total, 0.5)
 
     def __enter__(self) -> _Progress:
         self._entered = self._bar or nullcontext()
         self._entered.__enter__()
-        self.tell(0)
+        self.add(0)
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._entered.__exit__(*error)
 
-    def tell(self, rows: int) -> None:
-        """So many more rows are done."""
+    def add(self, rows: int) -> None:
+        """Count further rows as done."""
         self._rows += rows
         if self._bar is not None:
             text = f"{self._run.done} of {output.counted(len(self._run.parts), 'file')}"
@@ -201,24 +180,23 @@ class _Progress:
 
 @dataclass(frozen=True)
 class Answers:
-    """What came of a run, as a command shows it."""
+    """The totals of a run, and where the answers are."""
 
     model: str
     trees: int
     parts: list[Part]
     folder: Path | None
     totals: Any
+    is_single: bool = False
+    """Whether this is a run over one file without an output."""
 
     @property
     def title(self) -> str:
         """How many trees, instances and files there are."""
-        counts = (
-            (self.trees, "tree"),
-            (self.totals.instances, "instance"),
-            (len(self.parts), "file"),
-        )
-        trees, rows, files = (output.counted(count, noun) for count, noun in counts)
-        return f"{trees}, {rows} in {files}"
+        trees = output.counted(self.trees, "tree")
+        rows = output.counted(self.totals.instances, "instance")
+        files = "" if self.is_single else f" in {output.counted(len(self.parts), 'file')}"
+        return f"{trees}, {rows}{files}"
 
     def print_json(self) -> None:
         """Totals, and which files they are of; rows are in the folder."""
@@ -235,29 +213,30 @@ class Answers:
 _HIDDEN = (".", "_")  # names of files that are left out by what reads folders, here and elsewhere
 
 
-def is_by_parts(data: Sequence[str], out: str | None, dask: str | None) -> bool:
+def is_by_parts(given: Any) -> bool:
     """Whether a run goes over files one by one, with a result for each."""
-    several = len(data) > 1 or any(_is_pattern(name) or Path(name).is_dir() for name in data)
-    return several or dask is not None or (out is not None and is_folder(out))
+    several = len(given.data) > 1 or any(
+        _is_pattern(name) or Path(name).is_dir() for name in given.data
+    )
+    return several or (given.output is not None and is_folder(given.output))
 
 
-def one_file(
-    data: Sequence[str], out: str | None, *, resume: bool = False, form: Format | None = None
-) -> tuple[str | None, Path | None]:
-    """DATA and --output of a run that is not by parts; refuses what only those know."""
-    if resume or form is not None:
-        option = "--resume" if resume else "--format"
-        raise CarveError(f"{option} is of a run into a folder; give --output FOLDER{os.sep}")
-    return (data[0] if data else None), (None if out is None else Path(out))
+def one_file(given: Any) -> tuple[str | None, Path | None]:
+    """Return DATA and --output of a run over one file."""
+    if given.format is not None:
+        raise CarveError(f"--format needs --output FOLDER{os.sep}")
+    return (given.data[0] if given.data else None), (
+        None if given.output is None else Path(given.output)
+    )
 
 
-def refuse(**options: Any) -> None:
-    """Refuse options that speak of all rows at once."""
-    for name, value in options.items():
-        if value is not None:
+def refuse(given: Any, *names: str) -> None:
+    """Refuse options that need all rows at once."""
+    for name in names:
+        if getattr(given, name) is not None:
             raise CarveError(
-                f"--{name} is one file about all rows, this run goes file by file; give one file "
-                "as DATA and one as --output, or leave it out"
+                f"--{name} needs a single DATA file; give one file as DATA and one as --output, or "
+                "leave it out"
             )
 
 
@@ -299,20 +278,20 @@ def _files(given: Sequence[str], label: str | None) -> list[str]:
 
 
 def _parts(
-    files: Sequence[str], folder: Path | None, form: Format, matching: FileSchema, rows: int | None
+    files: Sequence[str], folder: Path | None, form: Format, schema: FileSchema, rows: int | None
 ) -> list[Part]:
     """A part per file, up to so many rows in all."""
     from carvegbm.data.files import count_rows, files_of
     from carvegbm.parts.files import Part
 
-    read = {os.path.realpath(file) for name in files for file in files_of(name, matching.label)}
+    read = {os.path.realpath(file) for name in files for file in files_of(name, schema.label)}
     parts, of_target = [], dict[str, str]()
     for name in files:
         if rows == 0:
             break
         some = None
         if rows is not None:
-            some = count_rows(name, matching.read_options(name), rows)
+            some = count_rows(name, schema.read_options(name), rows)
             rows -= some
         target = None
         if folder is not None:
@@ -357,7 +336,7 @@ def _absent(files: Sequence[str], ensemble: Ensemble) -> Any:
     return "zero" if formats == {"libsvm"} else ensemble.absent
 
 
-def _rows_of(parts: Sequence[Part], matching: FileSchema) -> int | None:
+def _rows_of(parts: Sequence[Part], schema: FileSchema) -> int | None:
     """How many rows there are, if all files say so."""
     from carvegbm.data.files import known_length
 
@@ -366,7 +345,7 @@ def _rows_of(parts: Sequence[Part], matching: FileSchema) -> int | None:
         rows = part.rows
         if rows is None:
             try:
-                rows = known_length(part.path, matching.read_options(part.path))
+                rows = known_length(part.path, schema.read_options(part.path))
             except DataError:  # which is said when its turn comes
                 return None
         if rows is None:
