@@ -104,9 +104,7 @@ def _wrapped(line: str, width: int = 88) -> Iterator[str]:
 
 
 def _argument(argument: Any) -> str:
-    shown = argument.metavar or argument.name.upper()
-    shown += "..." if argument.nargs != 1 else ""
-    return shown if argument.required else f"[{shown}]"
+    return str(argument.make_metavar())
 
 
 def _term(parameter: Any) -> str:
@@ -131,7 +129,7 @@ def _choices(option: Any) -> list[str]:
 
 
 def _meaning(parameter: Any) -> str:
-    said = [_prose(parameter.help or "")]
+    said = [_prose(getattr(parameter, "sentence", None) or getattr(parameter, "help", None) or "")]
     if parameter.param_type_name == "option" and parameter.required:
         said.append("Needed.")
     default = parameter.default

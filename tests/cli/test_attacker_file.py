@@ -6,13 +6,15 @@ import json
 import re
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.cli.inputs import Attacking
+from carvegbm.cli import inputs
+from carvegbm.cli.verify import verify
 from conftest import REPOSITORY
 
 KINDS = ("python", "toml")
@@ -54,6 +56,12 @@ def file(tmp_path: Path) -> Any:
     return write
 
 
+def attacker_of(*options: object) -> cg.Attacker:
+    """The attacker that options of a command describe."""
+    context = verify.make_context("verify", ["sample", *map(str, options)])
+    return inputs.attacker(SimpleNamespace(**context.params))
+
+
 def test_a_file_says_all_that_an_attacker_can(file: Any) -> None:
     expected = cg.Attacker(
         1,
@@ -66,7 +74,7 @@ def test_a_file_says_all_that_an_attacker_can(file: Any) -> None:
         bounds={"count": (0, 511), 9: (-np.inf, 7.5)},
     )
     assert cg.Attacker.from_file(file(FULL)) == expected
-    assert Attacking(file(FULL)).attacker() == expected
+    assert attacker_of("--attacker", file(FULL)) == expected
     again = file(json.dumps(expected.to_dict()), "attacker.json")
     assert cg.Attacker.from_file(again) == expected
 
@@ -106,18 +114,40 @@ def test_a_file_says_what_the_options_say(cli: Any, file: Any, text: str, option
     assert found == expected
 
 
-def test_norm_and_budget_of_the_command_line_override_those_of_the_file(file: Any) -> None:
-    path = file("norm = 1\nbudget = 5\nstep = 1")
-    assert Attacking(path, "2").attacker() == cg.Attacker(2, 5, step=1)
-    assert Attacking(path, None, 7.0).attacker() == cg.Attacker(1, 7, step=1)
-    assert Attacking(path, "inf", 7.0).attacker() == cg.Attacker("inf", 7, step=1)
-    assert Attacking(file("step = 1"), "0", 7.0).attacker() == cg.Attacker(0, 7, step=1)
-    assert Attacking(file("step = 1"), None, 7.0).attacker() == cg.Attacker("inf", 7, step=1)
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("norm = 1\nbudget = 5", "--norm 2", (2, 5)),
+        ("norm = 1\nbudget = 5", "--budget 7", (1, 7)),
+        ("norm = 1\nbudget = 5", "--norm inf --budget 7", ("inf", 7)),
+        ("", "--norm 0 --budget 7", (0, 7)),
+        ("", "--budget 7", ("inf", 7)),
+    ],
+)
+def test_norm_and_budget_of_the_command_line_override_those_of_the_file(
+    file: Any, text: str, options: str, expected: Any
+) -> None:
+    found = attacker_of("--attacker", file(text + "\nstep = 1"), *options.split())
+    assert found == cg.Attacker(*expected, step=1)
 
 
-def test_limits_that_the_file_lacks_may_come_from_the_command_line(file: Any) -> None:
-    found = Attacking(file("budget = 1\nstep = 1"), None, None, "2", "0,a", "0,9").attacker()
-    assert found == cg.Attacker("inf", 1, step=1, scale=2, features=[0, "a"], bounds=(0, 9))
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        (
+            "--scale 2 --features 0,a --bounds 0,9",
+            {"scale": 2, "features": [0, "a"], "bounds": (0, 9)},
+        ),
+        ("--scale a=2,3=0.5 --scale b=4", {"scale": {"a": 2, 3: 0.5, "b": 4}}),
+        ("--direction a=up,b=down", {"scale": {"a": (0, 1), "b": (1, 0)}}),
+        ("--scale a=5,c=2 --direction a=up", {"scale": {"a": (0, 5), "c": 2}}),
+        ("--bounds a=0:120,b=:3", {"bounds": {"a": (0, 120), "b": (-np.inf, 3)}}),
+        ("--step a=0.01,b=1/255", {"step": {"a": Fraction(1, 100), "b": Fraction(1, 255)}}),
+        ("--step 2", {"step": 2}),
+    ],
+)
+def test_options_state_limits_by_feature(options: str, limits: dict[str, Any]) -> None:
+    assert attacker_of("--budget", 1, *options.split()) == cg.Attacker("inf", 1, **limits)
 
 
 @pytest.mark.parametrize(

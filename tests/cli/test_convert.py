@@ -43,9 +43,7 @@ def test_converted_model_has_the_same_verdicts(cli: Any, tmp_path: Path) -> None
 def test_what_cannot_be_written_is_refused_before_the_model_is_read(
     refuses: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "carvegbm.cli.inputs.load_model", lambda *_: pytest.fail("it is read")
-    )
+    monkeypatch.setattr("carvegbm.cli.inputs.load_model", lambda *_: pytest.fail("it is read"))
     shutil.copy(model, tmp_path / "model.json")
     before = (tmp_path / "model.json").read_bytes()
     refuses("convert", model, tmp_path / "e.txt", words=["e.txt", "end the name in .json"])

@@ -128,7 +128,9 @@ def test_output_that_is_an_input_is_refused_before_the_work_begins(
     refuses: Any, own_files: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.chdir(own_files)
-    monkeypatch.setattr("carvegbm.data.files._read", lambda *_: pytest.fail("the work has begun"))
+    monkeypatch.setattr(
+        "carvegbm.data.files.read_batches", lambda *_: pytest.fail("the work has begun")
+    )
     before = files_in(own_files)
     budget = [] if command.startswith("radius") else ["--budget", "0.02"]
     refuses(*command.split(), *budget, words=["would overwrite", *OVERWRITING[command]])

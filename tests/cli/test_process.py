@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -16,8 +15,8 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.cli.app import run
 from carvegbm.cli import running
+from carvegbm.cli.app import run
 
 SAMPLE = ["verify", "sample", "--norm", "inf", "--budget", "0.02", "--threads", "1"]
 
@@ -111,35 +110,6 @@ def test_reader_of_the_output_may_leave_early() -> None:
 
 
 # ── what an attack leaves, and where ─────────────────────────────────────────────────────────
-
-
-def test_attacked_instances_can_be_verified_again_by_name(cli, tmp_path, sample_folder):
-    attacked = tmp_path / "attacked.npz"
-    code, _, _ = cli("attack", "sample", "--budget", "0.05", "--output", attacked)
-    assert code == 0
-    with np.load(attacked) as found:
-        success, names = found["success"], found["feature_names"].tolist()
-    assert 0 < success.sum() < len(success)
-    assert len(names) == 30
-    code, out, err = cli("verify", "sample", attacked, "--budget", "0", "--json")
-    result = json.loads(out)
-    assert code == 0
-    assert f"{(~success).sum()} rows without an attack are left out" in err
-    assert result["instances"] == success.sum()
-    # Each flips the decision: those that were right are wrong now, and the other way round.
-    with np.load(attacked) as found:
-        model = cg.load(sample_folder / "sample_model.txt")
-        labels = model.check_labels(found["y"], len(success))
-        after = model.check_labels(model.decide(found["X"][success]), int(success.sum()))
-    assert result["right"] == (after == labels[success]).tolist()
-
-
-def test_an_attack_that_never_succeeded_is_no_data(cli, tmp_path):
-    attacked = tmp_path / "attacked.npz"
-    cli("attack", "sample", "--budget", "0", "--output", attacked)
-    code, _, err = cli("verify", "sample", attacked, "--budget", "0.01")
-    assert code == 2
-    assert "no attack that succeeded" in err
 
 
 def test_nothing_to_resume_is_said(cli, tmp_path):

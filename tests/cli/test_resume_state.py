@@ -41,7 +41,7 @@ def test_what_is_restored_is_what_was_added():
     case = hard(16)
     rows = [case.x] * 4
     for witness, settings in (
-        (False, Settings("milp", 1e-3)),
+        (False, Settings("search", 1e-3)),
         (True, Settings("search")),
         (True, Settings("auto")),
     ):

@@ -42,39 +42,11 @@ def test_what_is_finished_is_no_rest_of_another(asked: Any, data_path: Path) -> 
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_what_is_written_late_can_be_resumed(
-    asked: Any, data_path: Path, is_there: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = data_path.parent / "answers"
-    part = Part(str(data_path), folder / "some.csv")
-    if is_there:
-        folder.mkdir()
-    else:  # between sweeping and removing the folder
-        sweep = OutputFolder._sweep
-
-        def late(self: OutputFolder) -> None:
-            sweep(self)
-            (folder / "some.csv").touch()
-
-        monkeypatch.setattr(OutputFolder, "_sweep", late)
-    with OutputFolder.open(*asked, folder, "csv", False, late=True) as finished:
-        assert finished.totals(part) is None
-    monkeypatch.undo()
-    (folder / "some.csv").touch()
-    with OutputFolder.open(*asked, folder, "csv", True) as finished:
-        assert finished.totals(part) is None
-        assert not (folder / "some.csv").exists()
-        finished.keep(part, answer_part(*asked, part))
-    with OutputFolder.open(*asked, folder, "csv", True) as finished:
-        assert finished.totals(part) is not None
-
-
-@pytest.mark.parametrize("is_there", [False, True])
 def test_nothing_finished_leaves_nothing(asked: Any, data_path: Path, is_there: bool) -> None:
     folder = data_path.parent / "answers"
     if is_there:
         folder.mkdir()
-    with OutputFolder.open(*asked, folder, "csv", False, late=not is_there):
+    with OutputFolder.open(*asked, folder, "csv", False):
         pass
     assert folder.exists() == is_there
     assert not is_there or os.listdir(folder) == []

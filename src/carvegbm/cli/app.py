@@ -96,7 +96,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"interrupted; {interruption}", 130)
     except BrokenPipeError:
         _forget_output()  # its reader has closed it
-        return 2
+        return 1
     except CarveError as error:
         return _fail(str(error), 2)
     except click.ClickException as error:  # wrong use

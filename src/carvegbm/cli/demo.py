@@ -321,7 +321,7 @@ def _show_table(found: Comparison) -> None:
         for of in judged.values():
             is_best = of.robustness[0] == best
             line.append(f"  {100 * of.accuracy:8.1f} ")
-            line.append(_robust(of, is_best), style="bold green" if is_best else "")
+            line.append(_robust_text(of, is_best), style="bold green" if is_best else "")
             line.append(f" {of.trees:5.0f}")
         _print(line)
     output.say(
@@ -331,7 +331,7 @@ def _show_table(found: Comparison) -> None:
         output.say(remark)
 
 
-def _robust(of: Judged, is_best: bool) -> str:
+def _robust_text(of: Judged, is_best: bool) -> str:
     """Proven robustness in six places; an interval, where time ran out, takes what it needs."""
     lower, upper = (100 * share for share in of.robustness)
     shown = f"{lower:.1f}" if lower == upper else f"{lower:.1f}–{upper:.1f}"

@@ -44,7 +44,7 @@ def answer_files(given: Any, ask: Callable[[Ensemble], Question]) -> Answers:
         )
     if given.format is not None and given.output is None:
         raise CarveError("--format needs --output FOLDER/")
-    form = given.format or "parquet"
+    form: Format = given.format or "parquet"
     if given.output is not None:
         check_format(form)
     if not given.data and given.model != inputs.SAMPLE:

@@ -142,11 +142,11 @@ def files_read(given: Any, data: str | None = None) -> dict[str, str]:
     for name, path in (("DATA", data), ("--valid", getattr(given, "valid", None))):
         for count, file in enumerate([] if path is None else files_of(path, label)):
             found[name if count == 0 else f"the labels of {name}"] = file
-    files = getattr(given, "attacker", None) or ()
+    files: Any = getattr(given, "attacker", None) or ()
     for file in files if isinstance(files, tuple) else (files,):
         found["--attacker"] = str(file)
     for option in ("scale", "bounds"):
-        texts = getattr(given, option, ())
+        texts: Sequence[str] = getattr(given, option, ())
         if options.is_file(texts):
             found[f"--{option}"] = texts[0]
     return found

@@ -19,7 +19,6 @@ from carvegbm.errors import CarveError
 
 GROUPS = ("Attacker", "Data", "Engine", "Training", "Output", "Help")
 FILE = click.Path(path_type=Path)
-COUNT = click.IntRange(min=1)
 
 
 class Option(click.Option):
@@ -31,11 +30,12 @@ class Option(click.Option):
     def __init__(
         self, declaration: str, sentence: str, group: str, rare: bool = False, **settings: Any
     ) -> None:
-        words = declaration.replace(",", " ", 1).split() if ", -" in declaration else None
-        words = words or declaration.split()
+        words = declaration.replace(", -", " -").split()
         names = [word for word in words if word.startswith("-")]
         metavar = next((word for word in words if not word.startswith("-")), None)
-        settings = {"is_flag": metavar is None, "show_default": metavar is not None, **settings}
+        settings.setdefault("show_default", metavar is not None)
+        if metavar is None:  # is_flag=False would make a value optional
+            settings["is_flag"] = True
         super().__init__(names, metavar=metavar, help=sentence, **settings)
         self.group, self.rare = group, rare
 
@@ -133,7 +133,7 @@ HELP_ALL = Option(
 # ── checks ───────────────────────────────────────────────────────────────────────────────────
 
 
-class Norm(click.ParamType):
+class Norm(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.5
     """A norm as a number; `Attacker` checks its range."""
 
     name = "norm"
@@ -149,7 +149,16 @@ class Norm(click.ParamType):
             self.fail(f"norm must be 0, 1, 2, … or inf, got {value!r}{remedy}", param, ctx)
 
 
-class Matching(click.ParamType):
+class Whole(click.IntRange):
+    """A whole number in a range."""
+
+    name = "whole number"
+
+
+COUNT = Whole(min=1)
+
+
+class Matching(click.ParamType):  # type: ignore[type-arg]
     """Text that one of some forms allows."""
 
     name = "text"
@@ -262,7 +271,7 @@ ITERATIONS = Option(
     "Boosting iterations of the model to use: all, those up to the best one of early "
     "stopping, or the first N; by default those that its library's estimator uses.",
     "Data",
-    type=Matching("all|best|0*[1-9]\\d*", "all, best or a whole number >= 1"),
+    type=Matching("all|best|0*[1-9]\\d{0,17}", "all, best or a whole number >= 1"),
     rare=True,
 )
 ZERO_BASED = Option(
@@ -285,20 +294,20 @@ ROW = Option(
     "--row N",
     "The instance to explain, counted from 0 as in results and errors; required.",
     "Data",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
 )
 SHOW_TREES = Option(
     "--show-trees N",
     "Show so many trees one by one, 20 by default, and the others in one line.",
     "Output",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
 )
 SAMPLE = Option(
     "--sample N|all",
     "Analyse a random sample of this many rows if there are more.",
     "Data",
     default="500",
-    type=Matching("all|0*[1-9]\\d*", "a whole number of rows from 1 on, or all"),
+    type=Matching("all|0*[1-9]\\d{0,17}", "a whole number of rows from 1 on, or all"),
 )
 IMAGES = Option(
     "--images HxW",
@@ -337,7 +346,7 @@ GRID = Option(
     "--grid L",
     "Conservative mode: round costs to L decimals, never optimistic.",
     "Engine",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     rare=True,
 )
 EXACT_MARGIN = Option(

@@ -6,8 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from carvegbm.cli import inputs, options, output
 from carvegbm.cli.options import Option, command
 from carvegbm.errors import CarveError
@@ -47,7 +45,7 @@ _PROOF = options.PROOF.variant(
         "--seed N",
         "Seed of the random sample.",
         "Data",
-        type=click.IntRange(min=0),
+        type=options.Whole(min=0),
         default=0,
         rare=True,
     ),

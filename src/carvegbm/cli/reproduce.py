@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from carvegbm.cli import options
 from carvegbm.cli.options import COUNT, Option, command
 from carvegbm.errors import CarveError
@@ -42,7 +40,7 @@ from carvegbm.errors import CarveError
         "--seed N",
         "Seed of splitting and training.",
         "Training",
-        type=click.IntRange(0, 2**31 - 1),
+        type=options.Whole(0, 2**31 - 1),
         default=0,
     ),
     options.THREADS,

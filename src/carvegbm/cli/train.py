@@ -36,7 +36,10 @@ _CERTIFIED = Option(
     "Training",
 )
 _TREES = Option(
-    "--trees N", "Rounds of boosting, at most; default 100, robust 120.", "Training", type=int
+    "--trees N",
+    "Rounds of boosting, at most; default 100, robust 120.",
+    "Training",
+    type=options.Whole(),
 )
 _TREES_OF_TUNE = _TREES.variant(
     rare=True, help="Rounds of boosting, at most; default 500, robust 120."
@@ -50,7 +53,7 @@ _EARLY_STOPPING = Option(
     "--early-stopping N",
     "Stop after N rounds without a better validation metric; tune: default 50, robust: all rounds.",
     "Training",
-    type=int,
+    type=options.Whole(),
     rare=True,
 )
 _DEFENCE = (
@@ -99,7 +102,14 @@ _SHARED = (
         multiple=True,
         rare=True,
     ),
-    Option("--seed N", "Seed of everything random.", "Training", type=int, default=0, rare=True),
+    Option(
+        "--seed N",
+        "Seed of everything random.",
+        "Training",
+        type=options.Whole(),
+        default=0,
+        rare=True,
+    ),
     options.THREADS,
     options.output_file("Model file to write; by default model.txt, if there is none yet."),
     Option("-q, --quiet", "No progress.", "Output", rare=True),
@@ -112,7 +122,10 @@ _SHARED = (
     options.TABLE,
     options.ATTACKER,
     Option(
-        "--num-leaves N", "Leaves per tree, at most; default 31, robust 32.", "Training", type=int
+        "--num-leaves N",
+        "Leaves per tree, at most; default 31, robust 32.",
+        "Training",
+        type=options.Whole(),
     ),
     _TREES,
     Option("--metric NAME", "LightGBM's metric to watch, or robustness.", "Training", rare=True),

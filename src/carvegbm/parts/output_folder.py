@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from glob import escape
 from pathlib import Path
@@ -46,7 +46,7 @@ class OutputFolder:
 
     def __init__(self, question: Question, matching: FileSchema, folder: Path) -> None:
         self._nothing = question.totals(nothing(question))
-        self._label, self._folder = matching.label, folder
+        self._label, self._folder = matching.label or None, folder
         self._resume_file: ResumeFile | None = None
         self._records: dict[str, dict[str, Any]] = {}
         self._stamps: dict[str, Stamp] = {}
@@ -60,14 +60,10 @@ class OutputFolder:
         folder: Path,
         form: Format,
         resume: bool,
-        *,
-        late: bool = False,
     ) -> Iterator[OutputFolder]:
         """Create or resume a folder, locked for this process until the block ends.
 
-        If nothing is finished in the end, nothing is left, except the resume file of a folder into
-        which workers may write after the block: one that existed and gets answers `late`, or that
-        is not empty.
+        If nothing is finished in the end, nothing is left.
         """
         if is_used(folder) and not resume:
             raise CarveError(
@@ -84,13 +80,11 @@ class OutputFolder:
         opened = cls(question, matching, folder)
         identity = {**_identity(question, matching), "--format": form}
 
-        def resume_file_of(resume: bool) -> AbstractContextManager[ResumeFile]:
-            return ResumeFile.open(
-                folder / NAME, identity, resume=resume, remedy="use another --output"
-            )
-
+        remedy = "use another --output"
         try:
-            with resume_file_of(resume) as resume_file:
+            with ResumeFile.open(
+                folder / NAME, identity, resume=resume, remedy=remedy
+            ) as resume_file:
                 opened._resume_file = resume_file
                 records = map(json.loads, resume_file.blocks())
                 opened._records = {record["part"]: record for record in records}
@@ -98,15 +92,12 @@ class OutputFolder:
                     yield opened
                 finally:
                     opened._sweep()
-                    if not opened._records and (is_new or not late):
+                    if not opened._records:
                         resume_file.remove()
         finally:
             if is_new and not opened._records:
-                try:
+                with suppress(OSError):
                     folder.rmdir()
-                except OSError:  # a worker may still be writing
-                    with suppress(OSError, CarveError), resume_file_of(True):
-                        pass
 
     def totals(self, part: Part) -> Totals | None:
         """Return the totals of a finished part; None if it must be answered (again)."""
@@ -153,7 +144,7 @@ class OutputFolder:
         return sorted(name for name in others if (self._folder / name).is_file())
 
     def _sweep(self) -> None:
-        """Remove unfinished files of workers that died, or were busy when the run ended."""
+        """Remove files that were not finished when the run ended."""
         for name in self._stamps:
             for path in self._folder.glob(f".{escape(name)}.*"):
                 if path.name not in self._records:
