@@ -134,7 +134,11 @@ def _meaning(parameter: Any) -> str:
         said.append("Needed.")
     default = parameter.default
     silent = parameter.is_flag if parameter.param_type_name == "option" else True
-    if parameter.show_default and not silent and default not in (None, "", [], ()):
+    if (
+        getattr(parameter, "show_default", False)
+        and not silent
+        and default not in (None, "", [], ())
+    ):
         shown = f"{default:g}" if isinstance(default, float) else str(default)
         said.append(f"Default: `{shown}`.")
     return " ".join(said)

@@ -324,7 +324,9 @@ TIMEOUT = Option(
     "--timeout SECONDS", "Time limit per instance.", "Engine", type=float, default=10.0
 )
 REPORT_TIMEOUT = TIMEOUT.variant(default=2.0, help="Time limit per instance and question.")
-THREADS = Option("--threads N", "Threads to use; by default all cores.", "Engine", type=COUNT)
+THREADS = Option(
+    "--threads N", "Threads to use; by default all cores.", "Engine", rare=True, type=COUNT
+)
 MAX_BUDGET = Option("--max-budget K", "Look no further than this budget.", "Engine", type=float)
 ENGINE = Option(
     "--engine NAME",

@@ -48,6 +48,7 @@ _VALID = Option(
     "--valid DATA",
     "Validation data; by default, if training needs them, a part of DATA is split off.",
     "Data",
+    rare=True,
 )
 _EARLY_STOPPING = Option(
     "--early-stopping N",
@@ -114,7 +115,7 @@ _SHARED = (
     options.output_file("Model file to write; by default model.txt, if there is none yet."),
     Option("-q, --quiet", "No progress.", "Output", rare=True),
     Option("-v, --verbose", "Show every trial, not only the chosen one.", "Output", rare=True),
-    options.JSON,
+    options.JSON.variant(rare=True),
 )
 
 
