@@ -18,12 +18,20 @@ from carvegbm.attackers.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.parts.questions import Verify
+from carvegbm.ranges import output_range
 from carvegbm.totals import VerificationTotals
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.validation import check_data, check_weight, evaluation_pairs
 
 __all__ = ["ROBUSTNESS", "EarlyStopping", "EvalResult", "Evaluation", "Metric", "Metrics"]
-__all__ += ["callback_list", "evaluation_sets", "is_early_stopping", "metric_list", "prove"]
+__all__ += [
+    "callback_list",
+    "evaluation_sets",
+    "is_early_stopping",
+    "metric_list",
+    "prove",
+    "worst_errors",
+]
 
 ROBUSTNESS = "robustness"
 """Name of the metric that is proven."""
@@ -253,3 +261,23 @@ def prove(
     totals = query.totals(query.answer(rows.X, labels, threads=threads))
     assert isinstance(totals, VerificationTotals)
     return totals
+
+
+def worst_errors(
+    ensemble: Ensemble, X: Any, y: Floats, attacker: Attacker, **options: Any
+) -> Floats:
+    """Return max((highest - y)^2, (y - lowest)^2) per row, with outer bounds on unknown ends.
+
+    `options` are those of `carvegbm.output_range`.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
+    >>> model = cg.Ensemble.from_trees([stump], n_features=1, task="regression")
+    >>> X, y = np.array([[0.45], [0.9]]), np.array([-1.0, 2.0])
+    >>> worst_errors(model, X, y, cg.Attacker("inf", 0.1)).tolist()
+    [4.0, 1.0]
+    """
+    found = output_range(ensemble, X, attacker, progress=False, **options)
+    return np.asarray(np.maximum(found.highest_upper - y, y - found.lowest_lower) ** 2)

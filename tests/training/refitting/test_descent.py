@@ -14,7 +14,7 @@ import carvegbm as cg
 from carvegbm.training import leaf_refit
 from carvegbm.training import robust_refit as refit_module
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.leaf_refit import RefitProblem, RefitSettings
+from carvegbm.training.leaf_refit import RefitSettings
 from carvegbm.training.robust_refit import prove_refit
 from carvegbm.training.validation import split_off
 from training import problems
@@ -123,12 +123,14 @@ def test_an_interrupt_keeps_the_best_iterate_so_far():
     train, valid = crowded_problem(0), crowded_problem(1)
     result = prove_refit(
         stumps([3.0, 1.0, 1.0]),
-        RefitProblem(cg.Attacker("inf", 0.1), Dataset(*train), Dataset(*valid)),
+        cg.Attacker("inf", 0.1),
+        Dataset(*train),
+        Dataset(*valid),
         RefitSettings(rate=0.05, threads=1, patience=None, progress=interrupt),
     )
-    assert result.refit.interrupted
+    assert result.interrupted
     assert not any(100 < step < 120 for step in steps)  # the last one closes the progress bar
-    assert result.end["robustness"] == 1
+    assert result.proven["robustness"] == 1
 
 
 def test_the_last_step_is_judged_too():

@@ -19,8 +19,7 @@ from sklearn.ensemble import (
 from sklearn.preprocessing import minmax_scale
 
 import carvegbm as cg
-from carvegbm.training.dataset import Dataset
-from carvegbm.training.robust_refit import worst_errors
+from carvegbm.training.evaluation import worst_errors
 from training import problems
 from training.refits import refit, robustness, same_trees
 
@@ -54,7 +53,7 @@ def halves(problem, n=300, seed=0):
 
 
 def worst_error(model, rows, attacker):
-    return float(worst_errors(model, Dataset(*rows), attacker, threads=1).mean())
+    return float(worst_errors(model, *rows, attacker, threads=1).mean())
 
 
 # ── classes ──────────────────────────────────────────────────────────────────────────────────
@@ -221,7 +220,7 @@ def test_other_objectives_than_the_squared_error_are_refused_by_name(objective):
     [
         ({"accuracy_floor": 0.5}, "accuracy_floor is for classes"),
         ({"y": ["a"] * 100}, "must be numbers"),
-        ({"y": [np.nan] * 100}, "row 0 is NaN"),
+        ({"y": [np.nan] * 100}, "row 0 is nan"),
         ({"y": np.zeros(99)}, "one number per row"),
         ({"y": np.zeros((100, 2))}, "one number per row"),
         ({"timeout": 0}, "timeout must be a number > 0, got 0"),

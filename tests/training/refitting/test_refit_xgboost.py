@@ -11,7 +11,7 @@ import pytest
 
 import carvegbm as cg
 import early_stopped
-from carvegbm.training.score_writer import writer_of
+from carvegbm.training.score_writer import write_scores
 from training import problems
 from training.refits import refit, robustness, same_trees
 
@@ -87,7 +87,7 @@ def test_several_classes_come_back_too():
     attacker = cg.Attacker("inf", 0.1)
     ensemble = cg.load(balanced)
     lopsided = ensemble.scores + (ensemble.scores != 0) * [1.0, 0.0, 0.0]  # always the first class
-    booster = writer_of(balanced, ensemble).write(lopsided.astype(np.float32), X)
+    booster = write_scores(balanced, ensemble, lopsided.astype(np.float32), X)
     better = refit(booster, (X, y), (X, y), attacker, steps=100, learning_rate=0.05)
     assert robustness(better, (X, y), attacker) > robustness(booster, (X, y), attacker)
     after = cg.load(better)

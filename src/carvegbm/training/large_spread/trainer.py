@@ -27,7 +27,7 @@ from carvegbm.training.evaluation import (
 from carvegbm.training.large_spread.exclusion import OpenThresholds
 from carvegbm.training.large_spread.lightgbm_c import BinLayout, CodeTable, check_scores
 from carvegbm.training.large_spread.rounds import Rounds, start_rounds
-from carvegbm.training.leaf_refit import RefitProblem, RefitSettings
+from carvegbm.training.leaf_refit import RefitSettings
 from carvegbm.training.model import GBDTModel, GrownTree, ModelSpec, stored_scores
 from carvegbm.training.params import check_parameters
 from carvegbm.training.report import Reporter
@@ -136,15 +136,22 @@ class LargeSpreadTrainer:
             floor=self._floor(found.accuracy if is_scout else self._best_accuracy),
             threads=spec.threads,
         )
-        problem = RefitProblem(spec.attacker, train.dense(), valid.dense())
-        refit = prove_refit(ensemble, problem, settings, start=start, stored=stored_scores)
-        if refit.refit.interrupted:
+        refit = prove_refit(
+            ensemble,
+            spec.attacker,
+            train.dense(),
+            valid.dense(),
+            settings,
+            start=start,
+            stored=stored_scores,
+        )
+        if refit.interrupted:
             result = replace(result, stopped_because="interrupted")
-        if refit.changed:
-            self._best_accuracy = max(self._best_accuracy, refit.end["accuracy"])
-            model = result.model.with_scores(refit.ensemble.scores)
+        if refit.proven is not None:
+            self._best_accuracy = max(self._best_accuracy, refit.proven["accuracy"])
+            model = result.model.with_scores(refit.scores)
             yield {**named, "refit": True}, replace(result, model=model)
-        elif refit.refit.interrupted:
+        elif refit.interrupted:
             yield {**named, "refit": False}, result
 
     def _floor(self, reached: float) -> float | None:

@@ -22,7 +22,7 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.training.binning import BinMapper, crowding, even_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
-from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, refit_leaves
+from carvegbm.training.leaf_refit import RefitSettings, refit_leaves
 from carvegbm.training.robust.booster import CodedRows, Coder, RobustTrees
 from carvegbm.training.robust.bounds import BoundTrainer
 from carvegbm.training.robust.trainer import FEW_ROWS, Growth, RobustTrainer
@@ -108,8 +108,7 @@ class WitnessTrainer(BoundTrainer):
             seed=self.seed,
             threads=self.spec.threads,
         )
-        problem = RefitProblem(self.spec.attacker, train)
-        refitted = refit_leaves(ensemble, problem, settings)
+        refitted = refit_leaves(ensemble, self.spec.attacker, train, None, settings)
         if refitted.interrupted:
             growth.stopped_because = "interrupted"
             return replace(result, stopped_because="interrupted")
@@ -246,8 +245,7 @@ class _Member:
             seed=self.seed + self._stage,
             threads=threads,
         )
-        problem = RefitProblem(attacker, self.train)
-        found = refit_leaves(ensemble, problem, settings, self.points)
+        found = refit_leaves(ensemble, attacker, self.train, None, settings, self.points)
         if found.interrupted:
             self.stopped_because = "interrupted"
             return
