@@ -281,8 +281,7 @@ class _Robust(BaseGBDT):
         else:
             was_split = not sets and train is not data
             report, result = search.on_validation_rows(train, valid, data if was_split else None)
-        counted = result.model.with_counts(data.X, spec.threads)
-        return replace(result, model=counted), report.with_model(counted)
+        return result, report
 
     def _trainers(
         self, spec: TrainSpec, settings: RobustSettings, n_rows: int, folds: bool

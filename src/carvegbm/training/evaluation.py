@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,14 @@ from carvegbm.totals import VerificationTotals
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.validation import check_data, check_weight, evaluation_pairs
 
-__all__ = ["ROBUSTNESS", "EarlyStopping", "EvalResult", "Evaluation", "Metric", "Metrics"]
+__all__ = ["ROBUSTNESS", "EvalResult", "Evaluation", "Metric", "Metrics"]
 __all__ += [
     "callback_list",
     "evaluation_sets",
     "is_early_stopping",
     "metric_list",
     "prove",
+    "run_callbacks",
     "worst_errors",
 ]
 
@@ -39,15 +40,8 @@ ROBUSTNESS = "robustness"
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[Any], Any]
 Metric = str | Callable[..., Any]
-
-
-class EvalResult(NamedTuple):
-    """One metric on one evaluation set."""
-
-    dataset_name: str
-    metric_name: str
-    metric_value: float
-    maximize: bool
+EvalResult = tuple[str, str, float, bool]
+"""Data set, metric, value, and whether a larger one is better."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +161,7 @@ class Metrics:
         results: list[EvalResult] = []
         for rows, raw in zip(self._evaluation.sets, raw_scores, strict=True):
             for metric in self._evaluation.metrics or [""]:
-                results += [EvalResult(rows.name, *row) for row in self._measure(rows, metric, raw)]
+                results += [(rows.name, *row) for row in self._measure(rows, metric, raw)]
         for name, metric_name, value, _ in results:
             history = self.evals_result.setdefault(name, {})
             history.setdefault(metric_name, []).append(value)
@@ -230,23 +224,27 @@ class Metrics:
         return [(name, float(value), bool(higher)) for _, name, value, higher in found]
 
 
-@dataclass
-class EarlyStopping:
-    """Stops when the first metric on the first set has not improved for `patience` rounds."""
+def run_callbacks(
+    callbacks: Sequence[Callback],
+    model: Any,
+    params: dict[str, Any],
+    done: int,
+    n_rounds: int,
+    results: Sequence[EvalResult] | None,
+) -> None:
+    """Call what is to be called before a round (`results` is None) or after it, in LightGBM's way.
 
-    patience: int | None
-    best_iteration: int = 0
-    best_score: float | None = None
+    `done` rounds are finished before this one.
+    """
+    import lightgbm
+    from lightgbm.callback import CallbackEnv
 
-    def update(self, done: int, results: Sequence[EvalResult]) -> bool:
-        """Return whether to stop after `done` rounds."""
-        if self.patience is None:
-            return False
-        _, _, value, higher = results[0]
-        best = self.best_score
-        if best is None or (value > best if higher else value < best):
-            self.best_iteration, self.best_score = done, value
-        return done - self.best_iteration >= self.patience
+    kind = getattr(lightgbm, "EvalResult", None)  # plain tuples before LightGBM 4.7
+    named = results if results is None or kind is None else [kind(*result) for result in results]
+    environment = CallbackEnv(model, params, done, 0, n_rounds, named)
+    for callback in sorted(callbacks, key=lambda each: getattr(each, "order", 0)):
+        if bool(getattr(callback, "before_iteration", False)) is (results is None):
+            callback(environment)
 
 
 def prove(

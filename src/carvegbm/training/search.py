@@ -109,7 +109,7 @@ class Search:
                     )
             except KeyboardInterrupt:
                 self._stopped = "interrupted"
-        return self._report(best, where, result)
+        return self._report(best, where, result, train if all_rows is None else all_rows)
 
     def by_folds(self, rows: Dataset, seed: int) -> tuple[TrainingReport, FitResult]:
         """The same by cross-validation, for few rows."""
@@ -146,7 +146,7 @@ class Search:
         trainer = best.path.trainer
         trainer.spec = replace(trainer.spec, deadline=None)  # there is no other model
         _, result = next(trainer.fit_path(best.params, rows, None))
-        return self._report(best, "by cross-validation", result)
+        return self._report(best, "by cross-validation", result, rows)
 
     # ── trials ───────────────────────────────────────────────────────────────────────────────
 
@@ -212,13 +212,15 @@ class Search:
             outcome = judge(result, valid, self.spec, verified)
             unfinished = result.stopped_because in _UNFINISHED
             ensemble = result.model.ensemble
+            note = "scout" if result.is_scout else ""
+            note = "plain" if params.get("budget_share") == 0 else note
             trial = Trial(
                 parameters=params,
                 measures=outcome.measures(self.spec.model.task),
                 trees=ensemble.n_trees,
                 leaves=ensemble.n_leaves,
                 seconds=round(time.monotonic() - started, 3),
-                note="unfinished" if unfinished else "scout" if result.is_scout else "",
+                note="unfinished" if unfinished else note,
                 model=result.model,
             )
             yield _Candidate(path, trial, params, result, outcome)
@@ -307,8 +309,10 @@ class Search:
         return self._plain.trial.measures.get("accuracy")
 
     def _report(
-        self, best: _Candidate, where: str, result: FitResult
+        self, best: _Candidate, where: str, result: FitResult, rows: Dataset
     ) -> tuple[TrainingReport, FitResult]:
+        if self.plain is not None:  # the model text counts rows, which bounds do not need
+            result = replace(result, model=result.model.with_counts(rows.X, self.spec.threads))
         model, trees = result.model, result.model.ensemble
         chosen = replace(best.trial, model=model, trees=trees.n_trees, leaves=trees.n_leaves)
         plain = [] if self._plain is None else [self._plain]

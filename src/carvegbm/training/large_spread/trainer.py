@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from carvegbm.progress import Bar, is_shown
 from carvegbm.training.binning import BinMapper, crowding, quantile_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import (
-    EarlyStopping,
     EvalResult,
     Evaluation,
     Metrics,
     is_early_stopping,
     prove,
+    run_callbacks,
 )
 from carvegbm.training.large_spread.exclusion import OpenThresholds
 from carvegbm.training.large_spread.lightgbm_c import BinLayout, CodeTable, check_scores
@@ -30,7 +32,7 @@ from carvegbm.training.large_spread.rounds import Rounds, start_rounds
 from carvegbm.training.leaf_refit import RefitSettings
 from carvegbm.training.model import GBDTModel, GrownTree, ModelSpec, stored_scores
 from carvegbm.training.params import check_parameters
-from carvegbm.training.report import Reporter
+from carvegbm.training.report import print_line
 from carvegbm.training.robust_refit import prove_refit
 from carvegbm.training.search import accuracy_floor
 from carvegbm.training.spec import FitResult, Params, StopReason, TrainSpec
@@ -43,6 +45,7 @@ MAX_CROWDING = (0.03, 0.06, 0.12, 0.25, None)
 Floats = npt.NDArray[np.float64]
 
 _FEW_ROUNDS = 20
+_ROUNDS_PER_LINE = 50
 _SMALL_REFIT = RefitSettings(steps=50, patience=20)
 _REFIT_L2 = 0.1  # divided by the number of trees
 _BIN_PARAMETERS = {
@@ -206,10 +209,14 @@ def boost(spec: TrainSpec, train: Dataset, bins: BinMapper | None = None) -> Fit
     open_thresholds = OpenThresholds(bins.thresholds, rule, bins.missing, bins.categories)
     rounds = start_rounds(table, open_thresholds, params, train, spec.model.n_outputs)
     loop = _BoostingLoop(spec, bins, rounds, params)
-    with Reporter(spec.n_rounds, open_thresholds.n_open, spec.verbose) as reporter:
-        loop.run(reporter)
-        best = loop.best_iteration()
-        reporter.finish(loop.stopped_because, len(loop.trees), best)
+    bar = Bar(spec.n_rounds) if spec.verbose and is_shown() else None
+    with bar or nullcontext():
+        loop.run(bar)
+    best = loop.best_iteration()
+    if spec.verbose and bar is None:
+        kept = f", kept the first {best}" if best != len(loop.trees) else ""
+        last = f"; {loop.progress}" if loop.progress else ""
+        print_line(f"stopped after {len(loop.trees)} rounds ({loop.stopped_because}){kept}{last}")
     # After an interrupt, LightGBM may have a tree that was not read.
     if rounds.trees and loop.stopped_because != "interrupted":
         one_output = ModelSpec("regression", 1, spec.model.feature_names)
@@ -220,7 +227,7 @@ def boost(spec: TrainSpec, train: Dataset, bins: BinMapper | None = None) -> Fit
         model=GBDTModel([t for trees in kept for t in trees], spec.model, rounds.header(), bins),
         best_iteration=best,
         stopped_because=loop.stopped_because,
-        best_score=loop.stopping.best_score,
+        best_score=loop.best_score,
         evals_result=loop.metrics.evals_result,
         n_open_thresholds=open_thresholds.n_open,
     )
@@ -246,6 +253,8 @@ class _BoostingLoop:
     def __init__(
         self, spec: TrainSpec, bins: BinMapper, rounds: Rounds, params: dict[str, Any]
     ) -> None:
+        import lightgbm
+
         self._spec = spec
         self._rounds = rounds
         evaluation, n_outputs = spec.evaluation, spec.model.n_outputs
@@ -255,58 +264,61 @@ class _BoostingLoop:
         objective["num_threads"] = spec.threads
         self.metrics = Metrics(evaluation, objective, self._robustness)
         self._model, self._params = _CallbackModel(rounds, params), dict(params)
-        self._callbacks = sorted(evaluation.callbacks, key=lambda c: getattr(c, "order", 0))
+        patience = evaluation.early_stopping_rounds
+        self._own_stopping = (
+            [] if patience is None else [lightgbm.early_stopping(patience, verbose=False)]
+        )
         self._results: list[EvalResult] = []
-        self.stopping = EarlyStopping(evaluation.early_stopping_rounds)
+        self._n_open = max(1, rounds.open.n_open)
+        self._best: int | None = None
+        self.progress = ""
         self.trees: list[list[GrownTree]] = []
         self.stopped_because: StopReason = "rounds"
 
-    def run(self, reporter: Reporter) -> None:
+    def run(self, bar: Bar | None) -> None:
         """Grow, evaluate, report and call back, at most `n_rounds` times."""
         from lightgbm.callback import EarlyStopException
 
-        n_rounds = self._spec.n_rounds
+        spec, n_rounds = self._spec, self._spec.n_rounds
+        callbacks = spec.evaluation.callbacks
+        watching = [*filter(is_early_stopping, callbacks)]
         try:
-            for done in range(n_rounds):
-                self._call(True, done, n_rounds)
-                trees = self._rounds.grow()
-                if trees is None:
-                    self.stopped_because = "no thresholds left"
-                    break
-                self.trees.append(trees)
-                self._evaluate(trees)
-                reporter.show(done + 1, self._results, self._rounds.open.n_open)
-                self._call(False, done, n_rounds)
-                if self.stopping.update(done + 1, self._results) and done + 1 < n_rounds:
-                    self.stopped_because = "early stopping"
-                    break
-                deadline = self._spec.deadline
-                if deadline is not None and time.monotonic() >= deadline and done + 1 < n_rounds:
-                    self.stopped_because = "time limit"
-                    break
-            if self.stopped_because in ("no thresholds left", "time limit") and self.trees:
+            try:
+                for done in range(n_rounds):
+                    run_callbacks(callbacks, self._model, self._params, done, n_rounds, None)
+                    trees = self._rounds.grow()
+                    if trees is None:
+                        self.stopped_because = "no thresholds left"
+                        break
+                    self.trees.append(trees)
+                    self._evaluate(trees)
+                    self._report(bar)
+                    self._call_after(callbacks, n_rounds)
+                    if spec.deadline is not None and time.monotonic() >= spec.deadline:
+                        self.stopped_because = "time limit" if done + 1 < n_rounds else "rounds"
+                        break
+            except KeyboardInterrupt:
+                self.stopped_because, watching = "interrupted", []
+            if self.stopped_because != "rounds" and self._results:
                 # LightGBM's early stopping names the best round only in what it takes for the last.
-                last = len(self.trees)
-                for callback in filter(is_early_stopping, self._callbacks):
-                    callback(self._environment(False, last - 1, last))
+                self._call_after(watching, len(self.trees))
         except EarlyStopException as stop:
             # LightGBM's early stopping also stops after the last round.
             if self.stopped_because == "rounds" and len(self.trees) < n_rounds:
                 self.stopped_because = "early stopping"
-            best = min(stop.best_iteration + 1, len(self.trees))
-            self.stopping = EarlyStopping(0, best, self.metrics.first_value(best))
-        except KeyboardInterrupt:
-            self.stopped_because = "interrupted"
+            self._best = min(stop.best_iteration + 1, len(self.trees))
 
     def best_iteration(self) -> int:
         """Return the number of rounds to keep, up to the last one with a split."""
-        watched = self.stopping.patience is not None
-        best = self.stopping.best_iteration if watched else len(self.trees)
-        if best == 0 and self.stopped_because == "interrupted":  # before the first evaluation
-            best = len(self.trees)
+        best = len(self.trees) if self._best is None else self._best
         while best and all(tree.n_leaves == 1 for tree in self.trees[best - 1]):
             best -= 1  # rounds whose samples had no split
         return best
+
+    @property
+    def best_score(self) -> float | None:
+        """The first metric in the best round that early stopping found."""
+        return None if self._best is None else self.metrics.first_value(self._best)
 
     def _evaluate(self, trees: list[GrownTree]) -> None:
         for raw, codes in zip(self._raw, self._codes, strict=True):
@@ -321,15 +333,19 @@ class _BoostingLoop:
         found = prove(ensemble, rows, self._spec.attacker, self._spec.threads)
         return float(found.robustness[0])
 
-    def _call(self, before: bool, done: int, n_rounds: int) -> None:
-        for callback in self._callbacks:
-            if getattr(callback, "before_iteration", False) is before:
-                callback(self._environment(before, done, n_rounds))
+    def _report(self, bar: Bar | None) -> None:
+        """Show the first metric and the share of open thresholds: in a bar, or in lines."""
+        done = len(self.trees)
+        parts = [f"{metric} {value:.5g} ({name})" for name, metric, value, _ in self._results[:1]]
+        parts.append(f"{100 * self._rounds.open.n_open / self._n_open:.0f} % of thresholds open")
+        self.progress = ", ".join(parts)
+        if bar is not None:
+            bar.update(done, self.progress)
+        elif self._spec.verbose and done % _ROUNDS_PER_LINE == 0:
+            print_line(f"round {done}: {self.progress}")
 
-    def _environment(self, before: bool, done: int, end: int) -> Any:
-        import lightgbm
-        from lightgbm.callback import CallbackEnv
-
-        kind = getattr(lightgbm, "EvalResult", EvalResult)  # plain tuples before LightGBM 4.7
-        results = None if before else [kind(*result) for result in self._results]
-        return CallbackEnv(self._model, self._params, done, 0, end, results)
+    def _call_after(self, callbacks: Sequence[Any], n_rounds: int) -> None:
+        """Call back after a round; the estimator's own early stopping sees one metric alone."""
+        for each, results in ((callbacks, self._results), (self._own_stopping, self._results[:1])):
+            done = len(self.trees) - 1
+            run_callbacks(each, self._model, self._params, done, n_rounds, results)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from carvegbm import _core
 from carvegbm.training.binning import BinMapper
+from carvegbm.training.evaluation import run_callbacks
 from carvegbm.training.model import GBDTModel, GrownTree, header_of, stored_scores
 from carvegbm.training.params import RobustSettings
 from carvegbm.training.robust.booster import CodedRows, RobustTrees
@@ -114,16 +115,19 @@ class RobustTrainer:
         from lightgbm.callback import EarlyStopException
 
         patience = self.spec.evaluation.early_stopping_rounds
+        callbacks, params = self.spec.evaluation.callbacks, dict(self.spec.params)
+        names = [] if growth.valid is None else [growth.valid.data.name]
         try:
             while len(growth.losses) < n_rounds and growth.stopped_because == "rounds":
                 if self.out_of_time():
                     growth.stopped_because = "time limit"
                     break
-                self._call_back(growth, n_rounds, before=True)
+                run_callbacks(callbacks, self, params, len(growth.losses), n_rounds, None)
                 if not growth.round():
                     growth.stopped_because = "no thresholds left"
                     break
-                self._call_back(growth, n_rounds, before=False)
+                results = [(name, "worst_loss", growth.losses[-1], False) for name in names]
+                run_callbacks(callbacks, self, params, len(growth.losses) - 1, n_rounds, results)
                 waited = len(growth.losses) - growth.best_round
                 if patience is not None and growth.valid is not None and waited >= patience:
                     growth.stopped_because = "early stopping"
@@ -141,20 +145,6 @@ class RobustTrainer:
     def out_of_time(self) -> bool:
         """Return whether the deadline has passed."""
         return self.spec.deadline is not None and time.monotonic() >= self.spec.deadline
-
-    def _call_back(self, growth: Growth, end: int, *, before: bool) -> None:
-        callbacks = self.spec.evaluation.callbacks
-        if not callbacks:
-            return
-        from lightgbm.callback import CallbackEnv
-
-        done = len(growth.losses) - (0 if before else 1)
-        results = None
-        if not before and growth.valid is not None:
-            results = [(growth.valid.data.name, "worst_loss", growth.losses[-1], False)]
-        for callback in sorted(callbacks, key=lambda c: getattr(c, "order", 0)):
-            if bool(getattr(callback, "before_iteration", False)) is before:
-                callback(CallbackEnv(self, dict(self.spec.params), done, 0, end, results))
 
     def result(
         self,
