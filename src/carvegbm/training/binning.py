@@ -521,7 +521,7 @@ def crowding(bins: BinMapper, rows: Dataset, rule: ExclusionRule, threads: int =
     """
     classes = rows.y if rows.y.dtype.kind in "iu" else np.zeros(len(rows), dtype=np.int64)
     members = [classes == label for label in np.unique(classes)]
-    near = rule.with_budget_share(0.3 ** (1 / rule.norm))
+    near = replace(rule, budget=0.3 ** (1 / rule.norm) * rule.budget)
     found: list[Floats] = [np.zeros(len(t)) for t in bins.thresholds]
 
     def measure(feature: int, column: Floats) -> None:

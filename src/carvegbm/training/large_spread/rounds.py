@@ -106,9 +106,8 @@ class Rounds(ABC):
     def _can_continue(self, has_split: Callable[[RawBooster], bool]) -> bool:
         """Return whether the whole data have a split, by a booster that samples nothing."""
         if self._depends_on_sample and not self._whole_data_split:
-            self._whole_data_split = has_split(
-                RawBooster(self.table, {**self.params, **_WHOLE_DATA})
-            )
+            whole = RawBooster(self.table, {**self.params, **_WHOLE_DATA})
+            self._whole_data_split = has_split(whole)
         return self._whole_data_split
 
     def _close(self, tree: GrownTree) -> None:
