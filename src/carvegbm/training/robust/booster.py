@@ -48,6 +48,13 @@ class RobustTrees:
     trees: Sequence[_core.CodedTree] = ()
     values: Floats = field(default_factory=lambda: np.empty(0))
 
+    @classmethod
+    def of(cls, booster: _core.RobustBooster) -> RobustTrees:
+        """Return the trees of a booster so far."""
+        trees = booster.trees
+        values = np.concatenate([np.empty(0), *(np.asarray(tree.values) for tree in trees)])
+        return cls(np.asarray(booster.bias), trees, values)
+
     @property
     def outputs(self) -> list[int]:
         """The output that each tree counts for."""
@@ -76,12 +83,11 @@ class RobustTrees:
         """The scores of every tree, with the bias in those of each output's first tree."""
         return self.by_tree(self.values + self.bias_parts()[0])
 
-    def bias_parts(self) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Per leaf, the bias that `leaf_scores` adds, the number of the leaf, and its output."""
+    def bias_parts(self) -> tuple[Floats, npt.NDArray[np.int64]]:
+        """Per leaf, the bias that `leaf_scores` adds, and its output."""
         first = np.arange(len(self.trees)) < len(self.bias)
         outputs = np.repeat(np.array(self.outputs, dtype=np.int64), self.sizes)
-        bias = self.bias[outputs] * np.repeat(first, self.sizes)
-        return bias, np.arange(len(outputs)), outputs
+        return self.bias[outputs] * np.repeat(first, self.sizes), outputs
 
     @staticmethod
     def average(members: Sequence[RobustTrees]) -> RobustTrees:
