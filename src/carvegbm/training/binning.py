@@ -223,12 +223,6 @@ def quantile_bins(
     A threshold is the mean of the two values it separates. On a grid (pixel levels, counts) it is
     the middle of the nearest cell: unseen instances would otherwise lie exactly on it. `grids` are
     the steps that are known; the others are detected.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0, 7.0], [2.0, 7.0], [3.0, 7.0]])
-    >>> [t.tolist() for t in quantile_bins(X, min_data_in_bin=1).thresholds]
-    [[0.5, 2.5], []]
     """
     missing = None
     if X.shape[0] > sample:
@@ -266,13 +260,6 @@ def lattice_step(values: Floats) -> float | None:
     """Return the largest q such that all `values` are multiples of q, or None.
 
     `values` are distinct and ascending. Multiples are recognised up to the rounding of float32.
-
-    Examples
-    --------
-    >>> lattice_step(np.array([0.0, 2.0, 5.0]))
-    1.0
-    >>> lattice_step(np.array([0.1, 0.25, 0.777, 3.14159])) is None
-    True
     """
     if len(values) < 2 or len(values) > _MAX_LATTICE_STEPS:
         return None
@@ -387,17 +374,6 @@ def reach_bins(rows: Dataset, rule: ExclusionRule, threads: int = 1) -> ReachBin
     What a split does to the rows, each anywhere in [x - r, x + r], changes only at these ends. With
     a step, at most one threshold lies between two multiples. Categories and one-hot groups that the
     attacker can exchange get no split.
-
-    Examples
-    --------
-    >>> from carvegbm import Attacker
-    >>> from carvegbm.training.validation import blank_ensemble
-    >>> from carvegbm.training.large_spread.exclusion import ExclusionRule
-    >>> rows = Dataset(np.array([[1.0], [2.0], [2.0], [4.0]]), np.array([0, 0, 1, 1]))
-    >>> rule = ExclusionRule.against(Attacker("inf", 0.25), blank_ensemble(1))
-    >>> found = reach_bins(rows, rule)
-    >>> found.bins.thresholds[0].tolist(), found.weight[0].tolist(), found.crowding[0].tolist()
-    ([1.0, 1.5, 2.0, 3.0], [1.0, 2.0, 2.0, 2.0], [0.5, 0.0, 0.5, 0.0])
     """
     weights: list[Floats] = [np.empty(0)] * rows.X.shape[1]
 
@@ -477,12 +453,6 @@ def even_bins(X: Any, most: int, threads: int = 1, rule: ExclusionRule | None = 
     The others are evenly spaced: an attacker that shares its budget among features gains least from
     small steps of a model spread over the whole range. `rule` names the features that have a step,
     are categorical or belong to one-hot groups.
-
-    Examples
-    --------
-    >>> found = even_bins(np.array([[0.0], [1.0], [1.0], [4.0]]), 4)
-    >>> found.thresholds[0].tolist(), found.lower.tolist(), found.upper.tolist()
-    ([0.5, 1.3333333333333333, 2.5, 2.6666666666666665], [0.0], [4.0])
     """
 
     def choose(feature: int, column: _Values) -> Floats:

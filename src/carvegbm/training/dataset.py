@@ -75,14 +75,7 @@ class Dataset:
     def folds(
         self, seed: int, stratify: bool, n_folds: int = 5, repeats: int | None = None
     ) -> Iterator[tuple[Dataset, Dataset]]:
-        """Yield training and validation rows of k-fold cross-validation, by default twice if few.
-
-        Examples
-        --------
-        >>> rows = Dataset(np.zeros((10, 1)), np.arange(10) % 2)
-        >>> [(len(train), len(valid)) for train, valid in rows.folds(0, True, 5, 1)]
-        [(8, 2), (8, 2), (8, 2), (8, 2), (8, 2)]
-        """
+        """Yield training and validation rows of k-fold cross-validation, twice if they are few."""
         from sklearn.model_selection import KFold, StratifiedKFold
 
         splitter = StratifiedKFold if stratify else KFold
@@ -104,11 +97,5 @@ class Dataset:
 
 
 def spaced_rows(n: int, most: int = 1000) -> Ints:
-    """Positions of at most `most` of n rows, evenly spaced; used to spot-check a model.
-
-    Examples
-    --------
-    >>> spaced_rows(3).tolist(), len(spaced_rows(10**6))
-    ([0, 1, 2], 1000)
-    """
+    """Positions of at most `most` of n rows, evenly spaced; used to spot-check a model."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

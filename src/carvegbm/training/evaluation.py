@@ -267,15 +267,6 @@ def worst_errors(
     """Return max((highest - y)^2, (y - lowest)^2) per row, with outer bounds on unknown ends.
 
     `options` are those of `carvegbm.output_range`.
-
-    Examples
-    --------
-    >>> import carvegbm as cg
-    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
-    >>> model = cg.Ensemble.from_trees([stump], n_features=1, task="regression")
-    >>> X, y = np.array([[0.45], [0.9]]), np.array([-1.0, 2.0])
-    >>> worst_errors(model, X, y, cg.Attacker("inf", 0.1)).tolist()
-    [4.0, 1.0]
     """
     found = output_range(ensemble, X, attacker, progress=False, **options)
     return np.asarray(np.maximum(found.highest_upper - y, y - found.lowest_lower) ** 2)

@@ -67,7 +67,7 @@ def test_a_regression_has_smaller_worst_errors_than_plain_lightgbm():
 
     assert worst(model, X, y) < 0.95 * worst(plain, X, y)
     chosen = model.training_report_.chosen
-    assert chosen.worst_error**2 == pytest.approx(worst(model, *valid))
+    assert chosen.measures["worst error"] ** 2 == pytest.approx(worst(model, *valid))
 
 
 @pytest.mark.parametrize("n_estimators", [20, 100])

@@ -263,15 +263,6 @@ def reach_ends(rule: ExclusionRule, feature: int, thresholds: Floats) -> tuple[F
 
     Both are rounded in the attacker's favour. The attacker stays within its bounds: it pushes no
     row to a threshold below the lower one, and over none at or above the upper one.
-
-    Examples
-    --------
-    >>> from carvegbm import Attacker
-    >>> from carvegbm.training.validation import blank_ensemble
-    >>> rule = ExclusionRule.against(Attacker("inf", 0.25), blank_ensemble(1))
-    >>> reached, kept = reach_ends(rule, 0, np.array([1.0]))
-    >>> round(float(reached[0]), 12), round(float(kept[0]), 12)
-    (1.25, 0.75)
     """
     crossable = rule.crossable(feature, thresholds)
     if feature in rule.step:
