@@ -17,7 +17,7 @@ from carvegbm.errors import CarveError, DataError
 from carvegbm.progress import is_shown
 from carvegbm.training.base import BaseClassifier, BaseGBDT, BaseRegressor
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.large_spread.trainer import MAX_CROWDING, Certified, LargeSpreadTrainer
+from carvegbm.training.large_spread.trainer import MAX_CROWDING, LargeSpreadTrainer
 from carvegbm.training.params import (
     AUTO,
     LEARNING_PARAMETERS,
@@ -54,6 +54,11 @@ _SMALL_TREES = {"num_leaves": 8, "learning_rate": 0.1}
 
 class _LargeSpread(BaseGBDT):
     """Parameters and training of the large-spread estimators."""
+
+    _why_no_split = (
+        "no feature separates the labels, or no sample of rows or features had a split worth "
+        "keeping; raise subsample or colsample_bytree"
+    )
 
     def __init__(
         self,
@@ -153,24 +158,21 @@ class _LargeSpread(BaseGBDT):
                 threads=spec.threads,
                 categorical=spec.model.categories.keys(),
             )
-        certified = Certified(max_crowding, plain_accuracy, clean_loss)
         quiet = replace(spec, verbose=0) if is_shown() else spec  # one bar is enough
-        trainer = LargeSpreadTrainer(quiet, certified)
+        trainer = LargeSpreadTrainer(quiet, max_crowding, plain_accuracy, clean_loss)
         search = Search(spec, [trainer], clean_loss=clean_loss, plain_accuracy=plain_accuracy)
         report, result = search.on_validation_rows(data, valid)
         return result, report
 
-    def _why_no_split(self) -> str:
-        if self.stopped_because_ == "no thresholds left":
-            return "no feature separates the labels"
-        return (
-            "no sample of rows or features had a split worth keeping; raise subsample or "
-            "colsample_bytree"
-        )
-
 
 class _Robust(BaseGBDT):
     """Parameters and training of the robust estimators."""
+
+    _why_no_split = (
+        "no split helps against an attacker of norm {norm} and budget {budget:g}; lower the "
+        "budget, scale the data, name the features it can change, or, if you gave max_crowding, "
+        "raise it"
+    )
 
     def __init__(
         self,
@@ -298,8 +300,7 @@ class _Robust(BaseGBDT):
         if spec.model.task != "regression" and not folds:
             default = MAX_CROWDING if n_rows < FEW_ROWS else _CROWDING_OF_MANY_ROWS
             tried = settings.max_crowding or check_max_crowding(default, norm)
-            certified = Certified(tried, None, None)
-            trainers.append(LargeSpreadTrainer(replace(spec, verbose=0), certified))
+            trainers.append(LargeSpreadTrainer(replace(spec, verbose=0), tried))
         return plain, trainers
 
     def _with_small_trees(self, spec: TrainSpec) -> TrainSpec:
@@ -307,13 +308,6 @@ class _Robust(BaseGBDT):
         unset = {n: value for n, value in _SMALL_TREES.items() if getattr(self, n) is None}
         factor = 3 if self.n_estimators is None else 1
         return replace(spec, params={**spec.params, **unset}, n_rounds=factor * spec.n_rounds)
-
-    def _why_no_split(self) -> str:
-        return (
-            f"no split helps against an attacker of norm {self.norm} and budget {self.budget:g}; "
-            "lower the budget, scale the data, name the features it can change, or, if you gave "
-            "max_crowding, raise it"
-        )
 
 
 def _is_auto(value: Any) -> bool:

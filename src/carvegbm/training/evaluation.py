@@ -25,10 +25,9 @@ from carvegbm.training.validation import check_data, check_weight, evaluation_pa
 
 __all__ = ["ROBUSTNESS", "EvalResult", "Evaluation", "Metric", "Metrics"]
 __all__ += [
-    "callback_list",
+    "as_list",
     "evaluation_sets",
     "is_early_stopping",
-    "metric_list",
     "prove",
     "run_callbacks",
     "worst_errors",
@@ -105,26 +104,15 @@ def evaluation_sets(
     return found
 
 
-def metric_list(given: Metric | Sequence[Metric] | None) -> list[Metric]:
-    """Return one metric, several or none as a list."""
-    if given is None:
-        return []
-    metrics = [given] if isinstance(given, str) or not isinstance(given, Iterable) else [*given]
-    for metric in metrics:
-        if not isinstance(metric, str) and not callable(metric):
-            raise CarveError(
-                f"eval_metric must be a name, a function, or a list of these, got {metric!r}"
-            )
-    return metrics
-
-
-def callback_list(given: Any) -> list[Callback]:
-    """Return one callback, several or none as a list."""
-    callbacks = [*given] if isinstance(given, Iterable) else [] if given is None else [given]
-    for callback in callbacks:
-        if not callable(callback):
-            raise CarveError(f"callbacks must be a list of functions, got {callback!r}")
-    return callbacks
+def as_list(name: str, given: Any, names: bool = False) -> list[Any]:
+    """Return one function, several or none as a list; `names` are allowed in their place."""
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    found = [*given] if several else [] if given is None else [given]
+    for each in found:
+        if not callable(each) and not (names and isinstance(each, str)):
+            kinds = "a name, a function, or a list of these" if names else "a list of functions"
+            raise CarveError(f"{name} must be {kinds}, got {each!r}")
+    return found
 
 
 def is_early_stopping(callback: Callback) -> bool:

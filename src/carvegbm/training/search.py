@@ -116,7 +116,7 @@ class Search:
         parts: dict[str, list[_Candidate]] = {}
         folds = list(rows.folds(seed, self.spec.model.task != "regression"))
         try:
-            with self._progress(len(folds) + 1) as show:
+            with progress_bar(self.spec.progress, len(folds) + 1, "training") as show:
                 for done, (train, valid) in enumerate(folds):
                     for path in self._paths(train, valid):
                         for each in self._judged(path, valid):
@@ -162,7 +162,8 @@ class Search:
     def _run(self, train: Dataset, valid: Dataset) -> None:
         paths = self._paths(train, valid)
         done = 0
-        with self._progress(len(paths) + 2 * len(self.trainers)) as show:
+        n_steps = len(paths) + 2 * len(self.trainers)
+        with progress_bar(self.spec.progress, n_steps, "training") as show:
 
             def advance(path: _Path, most: int | None) -> bool:
                 nonlocal done
@@ -235,9 +236,6 @@ class Search:
             return False
         self._stopped = self._stopped or "time limit"
         return True
-
-    def _progress(self, steps: int):  # type: ignore[no-untyped-def]
-        return progress_bar(None if self.spec.verbose else False, steps, "training")
 
     # ── choice ───────────────────────────────────────────────────────────────────────────────
 

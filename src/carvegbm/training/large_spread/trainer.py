@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from carvegbm.training.robust_refit import prove_refit
 from carvegbm.training.search import accuracy_floor
 from carvegbm.training.spec import FitResult, Params, StopReason, TrainSpec
 
-__all__ = ["MAX_CROWDING", "Certified", "LargeSpreadTrainer", "boost", "candidate_bins"]
+__all__ = ["MAX_CROWDING", "LargeSpreadTrainer", "boost", "candidate_bins"]
 
 MAX_CROWDING = (0.03, 0.06, 0.12, 0.25, None)
 """Largest crowding of a candidate threshold, to be tried in turn; None leaves none out."""
@@ -67,29 +67,27 @@ _OBJECTIVE_PARAMETERS = (
 )
 
 
-@dataclass(frozen=True)
-class Certified:
-    """Options of certified training.
+class LargeSpreadTrainer:
+    """Trains large-spread models.
 
-    Attributes
+    Parameters
     ----------
     max_crowding : sequence of float or None
-        Values to try, see `parameters.check_max_crowding`.
+        Values that certified training tries; empty: train without certification.
     plain_accuracy, clean_loss : float, optional
         Refits keep the accuracy of plain LightGBM (or of the best trial) less `clean_loss`.
     """
 
-    max_crowding: Sequence[float | None] = MAX_CROWDING
-    plain_accuracy: float | None = None
-    clean_loss: float | None = None
-
-
-class LargeSpreadTrainer:
-    """Trains large-spread models; without `certified`, one with all candidate thresholds."""
-
-    def __init__(self, spec: TrainSpec, certified: Certified | None = None) -> None:
+    def __init__(
+        self,
+        spec: TrainSpec,
+        max_crowding: Sequence[float | None] = (),
+        plain_accuracy: float | None = None,
+        clean_loss: float | None = None,
+    ) -> None:
         self.spec = spec
-        self._certified = certified
+        self._tried = max_crowding
+        self._plain_accuracy, self._clean_loss = plain_accuracy, clean_loss
         self._bins: tuple[Dataset, BinMapper] | None = None
         self._crowding: list[Floats] | None = None
         self._best_accuracy = 0.0
@@ -98,9 +96,7 @@ class LargeSpreadTrainer:
 
     def search_space(self, n_rows: int) -> Sequence[Params]:  # noqa: ARG002
         """Return one fit per value of max_crowding."""
-        if self._certified is None:
-            return [{}]
-        return [{"max_crowding": value} for value in self._certified.max_crowding]
+        return [{"max_crowding": value} for value in self._tried]
 
     def fit_path(
         self, params: Params, train: Dataset, valid: Dataset | None
@@ -109,10 +105,10 @@ class LargeSpreadTrainer:
 
         If several values of max_crowding are compared, a scout of few rounds comes first.
         """
-        if self._certified is None or valid is None:
+        if not self._tried or valid is None:
             yield params, boost(self.spec, train)
             return
-        if len(self._certified.max_crowding) > 1:
+        if len(self._tried) > 1:
             *_, last = self._fits(params, train, valid, is_scout=True)
             yield last
         yield from self._fits(params, train, valid, is_scout=False)
@@ -133,10 +129,14 @@ class LargeSpreadTrainer:
         self._best_accuracy = max(self._best_accuracy, found.accuracy)
         named = {**params, "num_leaves": int(spec.params["num_leaves"])}
         yield {**named, "refit": False}, result
+        floor = None
+        if self._plain_accuracy is not None and self._clean_loss is not None:
+            reached = found.accuracy if is_scout else self._best_accuracy
+            floor = accuracy_floor(self._plain_accuracy, reached, self._clean_loss)
         settings = replace(
             _SMALL_REFIT if is_scout else RefitSettings(),
             l2=_REFIT_L2 / max(1, ensemble.n_trees),
-            floor=self._floor(found.accuracy if is_scout else self._best_accuracy),
+            floor=floor,
             threads=spec.threads,
         )
         refit = prove_refit(
@@ -156,13 +156,6 @@ class LargeSpreadTrainer:
             yield {**named, "refit": True}, replace(result, model=model)
         elif refit.interrupted:
             yield {**named, "refit": False}, result
-
-    def _floor(self, reached: float) -> float | None:
-        """Return the accuracy that a refit has to keep."""
-        certified = self._certified
-        if certified is None or certified.plain_accuracy is None or certified.clean_loss is None:
-            return None
-        return accuracy_floor(certified.plain_accuracy, reached, certified.clean_loss)
 
     def _uncrowded(self, max_crowding: float | None, train: Dataset) -> BinMapper:
         """Return the candidate thresholds whose crowding is at most `max_crowding`."""
@@ -233,22 +226,11 @@ def boost(spec: TrainSpec, train: Dataset, bins: BinMapper | None = None) -> Fit
     )
 
 
-class _CallbackModel:
-    """The `model` of LightGBM's `CallbackEnv`: callbacks may change learning parameters."""
-
-    def __init__(self, rounds: Rounds, params: dict[str, Any]) -> None:
-        self._rounds = rounds
-        self._params = params
-        self.boosters = [self]  # where LightGBM's callbacks look for a model they do not know
-
-    def reset_parameter(self, params: Mapping[str, Any]) -> None:
-        """Change learning parameters for the next rounds."""
-        self._params |= check_parameters(params)
-        self._rounds.reset(self._params)
-
-
 class _BoostingLoop:
-    """Runs rounds, metrics and callbacks until one of the reasons to stop holds."""
+    """Runs rounds, metrics and callbacks until one of the reasons to stop holds.
+
+    Callbacks get it as the `model` of LightGBM's `CallbackEnv`.
+    """
 
     def __init__(
         self, spec: TrainSpec, bins: BinMapper, rounds: Rounds, params: dict[str, Any]
@@ -263,7 +245,8 @@ class _BoostingLoop:
         objective = {k: spec.params[k] for k in _OBJECTIVE_PARAMETERS if k in spec.params}
         objective["num_threads"] = spec.threads
         self.metrics = Metrics(evaluation, objective, self._robustness)
-        self._model, self._params = _CallbackModel(rounds, params), dict(params)
+        self._params = dict(params)
+        self.boosters = [self]  # where LightGBM's callbacks look for a model they do not know
         patience = evaluation.early_stopping_rounds
         self._own_stopping = (
             [] if patience is None else [lightgbm.early_stopping(patience, verbose=False)]
@@ -285,7 +268,7 @@ class _BoostingLoop:
         try:
             try:
                 for done in range(n_rounds):
-                    run_callbacks(callbacks, self._model, self._params, done, n_rounds, None)
+                    run_callbacks(callbacks, self, self._params, done, n_rounds, None)
                     trees = self._rounds.grow()
                     if trees is None:
                         self.stopped_because = "no thresholds left"
@@ -307,6 +290,11 @@ class _BoostingLoop:
             if self.stopped_because == "rounds" and len(self.trees) < n_rounds:
                 self.stopped_because = "early stopping"
             self._best = min(stop.best_iteration + 1, len(self.trees))
+
+    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+        """Change learning parameters for the next rounds, as callbacks do."""
+        self._params |= check_parameters(params)
+        self._rounds.reset(self._params)
 
     def best_iteration(self) -> int:
         """Return the number of rounds to keep, up to the last one with a split."""
@@ -348,4 +336,4 @@ class _BoostingLoop:
         """Call back after a round; the estimator's own early stopping sees one metric alone."""
         for each, results in ((callbacks, self._results), (self._own_stopping, self._results[:1])):
             done = len(self.trees) - 1
-            run_callbacks(each, self._model, self._params, done, n_rounds, results)
+            run_callbacks(each, self, self._params, done, n_rounds, results)
