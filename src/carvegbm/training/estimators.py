@@ -226,6 +226,8 @@ class _Robust(BaseGBDT):
 
     def _settings(self, norm: float) -> RobustSettings:
         l2, crowding, loss = self.leaf_l2, self.max_crowding, self.clean_loss
+        is_auto = isinstance(crowding, str) and crowding == AUTO
+        loss = None if isinstance(loss, str) and loss == AUTO else loss
         optional: dict[str, Any] = {"optional": True}
         whole = {"whole": True, **optional}
         return RobustSettings(
@@ -236,11 +238,9 @@ class _Robust(BaseGBDT):
             max_bin=check_number("max_bin", self.max_bin, 1, 127, **whole),
             n_members=check_number("n_members", self.n_members, 1, **whole),
             leaf_l2=None if l2 is None else check_numbers("leaf_l2", l2, 0),
-            max_crowding=None if _is_auto(crowding) else check_max_crowding(crowding, norm),
+            max_crowding=None if is_auto else check_max_crowding(crowding, norm),
             min_child_samples=self.min_child_samples,
-            clean_loss=None
-            if _is_auto(loss)
-            else check_number("clean_loss", loss, 0, 1, **optional),
+            clean_loss=check_number("clean_loss", loss, 0, 1, **optional),
         )
 
     def _train(
@@ -308,10 +308,6 @@ class _Robust(BaseGBDT):
         unset = {n: value for n, value in _SMALL_TREES.items() if getattr(self, n) is None}
         factor = 3 if self.n_estimators is None else 1
         return replace(spec, params={**spec.params, **unset}, n_rounds=factor * spec.n_rounds)
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == AUTO
 
 
 def _check_attackable(spec: TrainSpec, data: Dataset) -> None:

@@ -35,8 +35,10 @@ __all__ = ["Check", "LeafRefit", "RefitSettings", "needs_witnesses", "refit_leav
 
 Floats = npt.NDArray[np.float64]
 
-_PASSED_ON = ("steps", "rate", "batch", "shuffle", "averaging", "l2", "seed", "threads")
-_PASSED_ON += ("batch_passes", "point_passes")
+_PASSED_ON = (
+    *("steps", "rate", "batch", "shuffle", "averaging", "l2", "seed", "threads"),
+    *("batch_passes", "point_passes"),
+)
 _MAX_MEMORY = 1 << 29  # bytes of leaves within reach that are kept; others are found anew
 
 

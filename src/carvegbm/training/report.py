@@ -91,20 +91,17 @@ class Trial:
         return {**self.parameters, **self.measures, **size, "note": self.note}
 
     def describe(self) -> str:
-        """Return the parameters in words.
-
-        Examples
-        --------
-        >>> found = {"n_members": 3, "rounds": 40, "ordered": True, "leaf_l2": 0.001}
-        >>> Trial(parameters=found, measures={}, trees=120, leaves=1500, seconds=1).describe()
-        '3 models averaged, 40 rounds, ordered splits, leaf_l2 0.001'
-        """
+        """Return the parameters in words: 3 models averaged, 40 rounds, leaf_l2 0.001."""
         words = ["plain model"] if self.is_plain else []
         for name, value in self.parameters.items():
             if value is not None and value is not False and (name, value) not in _OMITTED:
                 text = _WORDS.get(name, f"{name} {{}}")
                 words.append(text.format(value if "%" in text else shown(value)))
         return ", ".join(words) or "the only one"
+
+    def line(self) -> str:
+        """Return the trial as one line of text."""
+        return ", ".join(f"{name} {text}" for name, text in self.columns().items())
 
     def columns(self) -> dict[str, str]:
         """Return the trial as text, by name of the column."""

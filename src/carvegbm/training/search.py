@@ -22,7 +22,7 @@ from carvegbm.progress import progress_bar
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.judging import VERIFIED_ROWS, Outcome, in_drawn_order, judge, make_exact
 from carvegbm.training.large_spread.lightgbm_c import refusal
-from carvegbm.training.report import TrainingReport, Trial, shown
+from carvegbm.training.report import TrainingReport, Trial
 from carvegbm.training.spec import FitResult, Params, StopReason, Trainer, TrainSpec
 
 __all__ = ["Search", "accuracy_floor", "best_trial", "describe_choice", "plain_accuracy_of"]
@@ -197,7 +197,7 @@ class Search:
         return [each.path for each in near]
 
     def _keep(self, each: _Candidate) -> None:
-        self.spec.log(_line(each.trial))
+        self.spec.log(each.trial.line())
         if self.plain is not None and each.trial.is_plain:
             self._plain = each
         else:
@@ -397,12 +397,6 @@ def _rank(trial: Trial, floor: float | None) -> tuple[float, ...]:
         return True, -measures["worst error"], -measures["error"], -trial.leaves
     able = floor is None or trial.accuracy >= floor
     return able, trial.robustness, trial.accuracy, -trial.leaves
-
-
-def _line(trial: Trial) -> str:
-    named = (f"{name} {shown(value)}" for name, value in trial.parameters.items())
-    reached = (f"{name} {value:.4f}" for name, value in trial.measures.items())
-    return ", ".join([*named, f"{trial.trees} trees", *reached])
 
 
 def _is_close(best: Outcome, other: Outcome, deviations: float = 1) -> bool:

@@ -85,9 +85,9 @@ class BinLayout:
     n_codes : sequence of int
         Number of codes per feature; a feature with one code is left out of training.
     missing : set of features
-        Their last code stands for missing values.
+        Their last code stands for missing values, which LightGBM gets as NaN.
     categorical : set of features
-        Their codes from 1 on are categories without an order; code 0 is none of them.
+        Their codes from 1 on are categories without an order; code 0 is none of them (NaN).
     max_cat_to_onehot : int
         As in LightGBM: with fewer categories, a split singles one out.
     """
@@ -114,12 +114,6 @@ class BinLayout:
         categorical features are given more bins than this.
         """
         return max(_MIN_BINS + 1, self.max_cat_to_onehot + 2)
-
-    @property
-    def nan_codes(self) -> dict[int, int]:
-        """Per feature, the code that LightGBM gets as NaN."""
-        found = {feature: self.n_codes[feature] - 1 for feature in self.missing}
-        return {**found, **dict.fromkeys(self.categorical, 0)}
 
     def sample(self, feature: int) -> Floats:
         """Return values from which LightGBM makes one bin per code; it adds a zero itself.
@@ -176,8 +170,10 @@ class CodeTable:
         _call("LGBM_DatasetSetWaitForManualFinish", self.handle, ctypes.c_int(1))
         for first in range(0, len(codes), _PUSHED_ROWS):
             rows = np.ascontiguousarray(codes[first : first + _PUSHED_ROWS], dtype=np.float32)
-            for feature, code in layout.nan_codes.items():
-                rows[rows[:, feature] == code, feature] = np.nan
+            for feature in layout.missing:
+                rows[rows[:, feature] == layout.n_codes[feature] - 1, feature] = np.nan
+            for feature in layout.categorical:
+                rows[rows[:, feature] == 0, feature] = np.nan
             _call(
                 "LGBM_DatasetPushRows",
                 self.handle,

@@ -79,10 +79,6 @@ class Rounds(ABC):
         self.booster.reset(self.params)
         self._whole_data_split = False
 
-    def header(self) -> str:
-        """Return a model text whose header and parameters describe this training."""
-        return self.booster.text(0, 1)
-
     def _grow_tree(
         self, gradients: Float32s | None = None, hessians: Float32s | None = None
     ) -> GrownTree | None:

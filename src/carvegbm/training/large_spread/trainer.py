@@ -55,15 +55,8 @@ _BIN_PARAMETERS = {
     "data_random_seed": "seed",
 }
 _OBJECTIVE_PARAMETERS = (
-    "objective",
-    "num_class",
-    "sigmoid",
-    "alpha",
-    "fair_c",
-    "reg_sqrt",
-    "tweedie_variance_power",
-    "multi_error_top_k",
-    "auc_mu_weights",
+    *("objective", "num_class", "sigmoid", "alpha", "fair_c", "reg_sqrt"),
+    *("tweedie_variance_power", "multi_error_top_k", "auc_mu_weights"),
 )
 
 
@@ -207,9 +200,9 @@ def boost(spec: TrainSpec, train: Dataset, bins: BinMapper | None = None) -> Fit
         loop.run(bar)
     best = loop.best_iteration()
     if spec.verbose and bar is None:
-        kept = f", kept the first {best}" if best != len(loop.trees) else ""
+        cut = f", kept the first {best}" if best != len(loop.trees) else ""
         last = f"; {loop.progress}" if loop.progress else ""
-        print_line(f"stopped after {len(loop.trees)} rounds ({loop.stopped_because}){kept}{last}")
+        print_line(f"stopped after {len(loop.trees)} rounds ({loop.stopped_because}){cut}{last}")
     # After an interrupt, LightGBM may have a tree that was not read.
     if rounds.trees and loop.stopped_because != "interrupted":
         one_output = ModelSpec("regression", 1, spec.model.feature_names)
@@ -217,7 +210,9 @@ def boost(spec: TrainSpec, train: Dataset, bins: BinMapper | None = None) -> Fit
         check_scores(rounds.booster, ensemble, train.X, params.get("sigmoid", 1.0))
     kept = loop.trees[: max(1, best)] or [rounds.constant()]
     return FitResult(
-        model=GBDTModel([t for trees in kept for t in trees], spec.model, rounds.header(), bins),
+        model=GBDTModel(
+            [t for trees in kept for t in trees], spec.model, rounds.booster.text(0, 1), bins
+        ),
         best_iteration=best,
         stopped_because=loop.stopped_because,
         best_score=loop.best_score,

@@ -276,8 +276,9 @@ class BoundTrainer(RobustTrainer):
             return [5e-4]
         if n_rows < FEW_ROWS:
             return [1e-3]
-        many = [50 / n_rows, 10 / n_rows, 250 / n_rows]
-        found = [1e-3, 1e-4, 3e-3] if n_rows < _MANY_ROWS else many
+        found: list[float | None] = [1e-3, 1e-4, 3e-3]
+        if n_rows >= _MANY_ROWS:
+            found = [50 / n_rows, 10 / n_rows, 250 / n_rows]
         return found[:1] if "radius" in params else found  # a refit at witnesses follows
 
     def _refit(
