@@ -59,19 +59,6 @@ def test_methods_return_what_the_functions_return_for_the_same_attacker(trained)
     )
 
 
-def test_statuses_radii_curves_and_witnesses_agree(trained):
-    model, options, X, y = trained
-    result = model.verify(X, y)
-    radii, budget = model.radius(X, y), options["budget"]
-    assert np.array_equal(result.status == "robust", np.asarray(radii) > budget)
-    curve = model.robustness_curve(X, y, budgets=[budget])
-    assert curve.lower.tolist() == [result.robustness[0]]
-    found = model.attack(X, y)
-    assert np.array_equal(found.status, result.status)
-    flipped = found.success & ~found.borderline
-    assert (model.predict(found.witnesses[flipped]) != model.predict(X[flipped])).all()
-
-
 def test_options_are_passed_on(trained):
     model, options, X, y = trained
     radii = model.radius(X, y)

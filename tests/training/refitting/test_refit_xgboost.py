@@ -179,12 +179,6 @@ def test_a_file_of_one_is_refitted_up_to_its_best_round_and_comes_back_as_that(t
     assert np.array_equal(raw, cg.load(better).raw_score(X))
 
 
-def test_a_model_that_is_not_improved_comes_back_unchanged():
-    booster, (X, y) = boosted(CASES["dart"]), problem()
-    same = refit(booster, (X, y), (X, y), ATTACKER, steps=1, learning_rate=1e-12)
-    assert cg.load(same) == cg.load(booster)
-
-
 def test_a_number_for_missing_values_that_tears_a_tree_is_refused_in_one_line():
     X, y = problem()
     X[:, 0] = np.where(X[:, 0] < 0.2, 0.9, X[:, 0])
