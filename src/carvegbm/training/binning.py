@@ -456,7 +456,7 @@ def even_bins(X: Any, most: int, threads: int = 1, rule: ExclusionRule | None = 
             between = between[np.linspace(0, len(between) - 1, half).round().astype(np.int64)]
         evenly = np.linspace(values[0], values[-1], limit - len(between) + 2)[1:-1]
         place = np.unique(_outside_zero_zone(np.union1d(between, evenly)))
-        place = place[(place >= values[0]) & (place < values[-1])]
+        place = np.asarray(place[(place >= values[0]) & (place < values[-1])])
         if rule is not None and feature in rule.discrete and len(place):
             return np.array([0.5])
         if rule is not None and feature in rule.step:

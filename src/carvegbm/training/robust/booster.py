@@ -70,21 +70,12 @@ class RobustTrees:
         end = int(self.sizes[:n_trees].sum())
         return RobustTrees(self.bias, self.trees[:n_trees], self.values[:end])
 
-    def followed_by(self, other: RobustTrees) -> RobustTrees:
-        """These trees and then those of `other`, with this bias."""
-        values = np.concatenate([self.values, other.values])
-        return RobustTrees(self.bias, [*self.trees, *other.trees], values)
-
     def by_tree(self, values: Floats) -> list[Floats]:
         """Split an array of all leaves, tree after tree."""
         return np.split(values, np.cumsum(self.sizes)[:-1]) if self.trees else []
 
-    def leaf_scores(self) -> list[Floats]:
-        """The scores of every tree, with the bias in those of each output's first tree."""
-        return self.by_tree(self.values + self.bias_parts()[0])
-
     def bias_parts(self) -> tuple[Floats, npt.NDArray[np.int64]]:
-        """Per leaf, the bias that `leaf_scores` adds, and its output."""
+        """Per leaf, what the bias adds (to the first tree of an output alone), and its output."""
         first = np.arange(len(self.trees)) < len(self.bias)
         outputs = np.repeat(np.array(self.outputs, dtype=np.int64), self.sizes)
         return self.bias[outputs] * np.repeat(first, self.sizes), outputs

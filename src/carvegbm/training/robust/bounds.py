@@ -166,7 +166,7 @@ class BoundTrainer(RobustTrainer):
             trees = []
             for growth in growths:
                 self.grow(growth, end)
-                trees.append(self._refit(growth.trees, coded, strength))
+                trees.append(self._refit(RobustTrees.of(growth.booster), coded, strength))
                 growth.booster.set_values(trees[-1].values)
             stopped = growths[0].stopped_because != "rounds"
             if "rounds" not in params or end == n_rounds or stopped:

@@ -20,15 +20,12 @@ from carvegbm.training.params import RobustSettings
 from carvegbm.training.robust.booster import CodedRows, RobustTrees
 from carvegbm.training.spec import FitResult, Params, StopReason, TrainSpec
 
-__all__ = ["FEW_ROWS", "PLAIN", "Growth", "RobustTrainer"]
+__all__ = ["FEW_ROWS", "Growth", "RobustTrainer"]
 
 Floats = npt.NDArray[np.float64]
 
 FEW_ROWS = 2000
 """With fewer rows, configurations are compared by cross-validation."""
-
-PLAIN: Params = {"budget_share": 0.0}
-"""Parameters of a plain model: grown as if there were no attacker, and not refitted."""
 
 _HONOURED = (
     *("num_leaves", "learning_rate", "min_data_in_leaf", "min_sum_hessian_in_leaf"),
@@ -62,11 +59,6 @@ class Growth:
         return True
 
     @property
-    def trees(self) -> RobustTrees:
-        """The trees so far."""
-        return RobustTrees.of(self.booster)
-
-    @property
     def best_round(self) -> int:
         """The round with the smallest loss on the validation rows."""
         return int(np.argmin(self.losses)) + 1 if self.losses else 0
@@ -88,9 +80,14 @@ class RobustTrainer:
         self.seed = int(spec.params.get("seed", 0))
 
     def plain_params(self) -> Params:
-        """Return the parameters of a plain model of the same size."""
+        """Return the parameters of a plain model: no attacker, and no refit."""
         min_rows = int(self.spec.params["min_data_in_leaf"])
-        return {**PLAIN, "n_members": 1, "ordered": False, "min_child_samples": min_rows}
+        return {
+            "budget_share": 0.0,
+            "n_members": 1,
+            "ordered": False,
+            "min_child_samples": min_rows,
+        }
 
     def growing_options(self, params: Params, seed: int, **others: Any) -> _core.BoostingOptions:
         """Return the parameters of the core's booster."""
@@ -132,9 +129,10 @@ class RobustTrainer:
 
     def kept(self, growth: Growth) -> RobustTrees:
         """Return the trees up to the best round where early stopping watches, else all."""
+        trees = RobustTrees.of(growth.booster)
         if self.spec.evaluation.early_stopping_rounds is None or growth.valid is None:
-            return growth.trees
-        return growth.trees.first(growth.best_round * self.n_outputs)
+            return trees
+        return trees.first(growth.best_round * self.n_outputs)
 
     def result(
         self,
@@ -179,11 +177,12 @@ class RobustTrainer:
 
     def model_of(self, trees: RobustTrees, bins: BinMapper) -> GBDTModel:
         """Convert coded trees to a model."""
-        scores = replace(trees, bias=trees.bias + self.center).leaf_scores()
+        biased = replace(trees, bias=trees.bias + self.center)
+        scores = trees.by_tree(trees.values + biased.bias_parts()[0])
         grown = [
             GrownTree.from_coded(tree, stored_scores(own), bins)
             for tree, own in zip(trees.trees, scores, strict=True)
-        ] or [GrownTree.constant(float(bias), 0) for bias in trees.bias + self.center]
+        ] or [GrownTree.constant(float(bias), 0) for bias in biased.bias]
         names = (*_HONOURED, "bagging_fraction", "objective", "num_class", "seed")
         params = {name: self.spec.params[name] for name in names if name in self.spec.params}
         params["feature_fraction_bynode"] = self.settings.colsample_bynode or 0.5

@@ -178,12 +178,16 @@ class _Member:
         self.trainer.grow(growth, n_rounds)
         if growth.stopped_because in ("interrupted", "time limit"):
             self.stopped_because = growth.stopped_because
-        grown = growth.trees
+        grown = RobustTrees.of(self.booster)
         if not grown.trees:
             if self.stopped_because == "rounds":
                 self.stopped_because = "no thresholds left"
             return
-        self.trees = self.trees.followed_by(grown)
+        self.trees = RobustTrees(
+            self.trees.bias,
+            [*self.trees.trees, *grown.trees],
+            np.concatenate([self.trees.values, grown.values]),
+        )
         self._stage += 1
         if self.stopped_because == "rounds":
             self._refit(is_last)
