@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from carvegbm.training.validation import split_off
 
-__all__ = ["Dataset", "spaced_rows"]
+__all__ = ["N_FOLDS", "Dataset", "spaced_rows"]
 
+N_FOLDS = 5
 _FEW_ROWS = 1000
 
 Floats = npt.NDArray[np.float64]
@@ -73,7 +74,7 @@ class Dataset:
         return self.take(train), self.take(valid, "valid_0").copied()
 
     def folds(
-        self, seed: int, stratify: bool, n_folds: int = 5, repeats: int | None = None
+        self, seed: int, stratify: bool, n_folds: int = N_FOLDS, repeats: int | None = None
     ) -> Iterator[tuple[Dataset, Dataset]]:
         """Yield training and validation rows of k-fold cross-validation, twice if they are few."""
         from sklearn.model_selection import KFold, StratifiedKFold
@@ -83,12 +84,6 @@ class Dataset:
             folds = splitter(n_folds, shuffle=True, random_state=seed + repeat)
             for train, valid in folds.split(np.zeros((len(self), 1)), self.y):
                 yield self.take(train), self.take(valid).copied()
-
-    def has_rows_for_folds(self, stratify: bool, n_folds: int = 5) -> bool:
-        """Return whether every fold can have rows, of every class if stratified."""
-        if not stratify:
-            return len(self) >= 2 * n_folds
-        return bool(np.unique(self.y, return_counts=True)[1].min() >= n_folds)
 
     def dense(self) -> Dataset:
         """Return the same rows as a C-contiguous array."""

@@ -12,11 +12,13 @@ from dataclasses import replace
 from math import isinf
 from typing import Any
 
+import numpy as np
+
 from carvegbm.attackers.spread import require_large_spread
 from carvegbm.errors import CarveError, DataError
 from carvegbm.progress import is_shown
 from carvegbm.training.base import BaseClassifier, BaseGBDT, BaseRegressor
-from carvegbm.training.dataset import Dataset
+from carvegbm.training.dataset import N_FOLDS, Dataset
 from carvegbm.training.large_spread.trainer import MAX_CROWDING, LargeSpreadTrainer
 from carvegbm.training.params import (
     AUTO,
@@ -265,7 +267,9 @@ class _Robust(BaseGBDT):
             raise CarveError(
                 "clean_loss and plain_accuracy have no meaning for regression; drop them"
             )
-        folds = not sets and len(data) < FEW_ROWS and data.has_rows_for_folds(stratify)
+        # Every fold needs rows, of every class if there are classes.
+        smallest = np.unique(data.y, return_counts=True)[1].min() if stratify else len(data) // 2
+        folds = not sets and len(data) < FEW_ROWS and bool(smallest >= N_FOLDS)
         train = valid = data
         if sets:
             valid = sets[0]

@@ -27,7 +27,7 @@ __all__ = ["ROBUSTNESS", "EvalResult", "Evaluation", "Metric", "Metrics"]
 __all__ += [
     "as_list",
     "evaluation_sets",
-    "is_early_stopping",
+    "is_of_lightgbm",
     "prove",
     "run_callbacks",
     "worst_errors",
@@ -62,8 +62,12 @@ class Evaluation:
         given = {
             "eval_metric": bool(self.metrics),
             "early_stopping_rounds": self.early_stopping_rounds is not None,
-            "lightgbm.early_stopping": any(is_early_stopping(c) for c in self.callbacks),
-            "lightgbm.record_evaluation": any(_has(c, "eval_result") for c in self.callbacks),
+            "lightgbm.early_stopping": any(
+                is_of_lightgbm(c, "stopping_rounds") for c in self.callbacks
+            ),
+            "lightgbm.record_evaluation": any(
+                is_of_lightgbm(c, "eval_result") for c in self.callbacks
+            ),
         }
         for name, is_given in given.items():
             if is_given and not self.sets:
@@ -115,12 +119,7 @@ def as_list(name: str, given: Any, names: bool = False) -> list[Any]:
     return found
 
 
-def is_early_stopping(callback: Callback) -> bool:
-    """Return whether a callback is LightGBM's early stopping."""
-    return _has(callback, "stopping_rounds")
-
-
-def _has(callback: Callback, attribute: str) -> bool:
+def is_of_lightgbm(callback: Callback, attribute: str) -> bool:
     """Return whether a callback is LightGBM's own with this attribute; its classes are private."""
     return type(callback).__module__ == "lightgbm.callback" and hasattr(callback, attribute)
 

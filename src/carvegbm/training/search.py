@@ -115,8 +115,9 @@ class Search:
         """The same by cross-validation, for few rows."""
         parts: dict[str, list[_Candidate]] = {}
         folds = list(rows.folds(seed, self.spec.model.task != "regression"))
+        progress = None if self.spec.verbose else False
         try:
-            with progress_bar(self.spec.progress, len(folds) + 1, "training") as show:
+            with progress_bar(progress, len(folds) + 1, "training") as show:
                 for done, (train, valid) in enumerate(folds):
                     for path in self._paths(train, valid):
                         for each in self._judged(path, valid):
@@ -162,8 +163,9 @@ class Search:
     def _run(self, train: Dataset, valid: Dataset) -> None:
         paths = self._paths(train, valid)
         done = 0
+        progress = None if self.spec.verbose else False
         n_steps = len(paths) + 2 * len(self.trainers)
-        with progress_bar(self.spec.progress, n_steps, "training") as show:
+        with progress_bar(progress, n_steps, "training") as show:
 
             def advance(path: _Path, most: int | None) -> bool:
                 nonlocal done

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker
-from carvegbm.progress import Progress
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import Evaluation
 from carvegbm.training.large_spread.exclusion import ExclusionRule
@@ -40,11 +39,6 @@ class TrainSpec:
     verbose: int = 0
     deadline: float | None = None
     log: Callable[[str], None] = lambda _: None
-
-    @property
-    def progress(self) -> Progress:
-        """Whether the search shows a bar: on a terminal, if verbose."""
-        return None if self.verbose else False
 
     def exclusion_rule(self) -> ExclusionRule:
         """Return which thresholds exclude each other in a large-spread ensemble."""

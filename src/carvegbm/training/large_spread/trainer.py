@@ -22,7 +22,7 @@ from carvegbm.training.evaluation import (
     EvalResult,
     Evaluation,
     Metrics,
-    is_early_stopping,
+    is_of_lightgbm,
     prove,
     run_callbacks,
 )
@@ -259,7 +259,7 @@ class _BoostingLoop:
 
         spec, n_rounds = self._spec, self._spec.n_rounds
         callbacks = spec.evaluation.callbacks
-        watching = [*filter(is_early_stopping, callbacks)]
+        watching = [each for each in callbacks if is_of_lightgbm(each, "stopping_rounds")]
         try:
             try:
                 for done in range(n_rounds):
