@@ -94,7 +94,7 @@ class TrainingDisplay:
             measures=[trial.measures for trial in trials],
             chosen=next(i for i, trial in enumerate(trials) if trial is chosen),
             labels=_labels(report),
-            notes=[trial.mark for trial in trials],
+            notes=[trial.note for trial in trials],
             floor=report.floor,
             plain_accuracy=report.plain_accuracy,
         )

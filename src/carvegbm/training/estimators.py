@@ -19,7 +19,7 @@ from carvegbm.errors import CarveError, DataError
 from carvegbm.progress import is_shown
 from carvegbm.training.base import BaseClassifier, BaseGBDT, BaseRegressor
 from carvegbm.training.dataset import N_FOLDS, Dataset
-from carvegbm.training.large_spread.trainer import MAX_CROWDING, LargeSpreadTrainer
+from carvegbm.training.large_spread.trainer import MAX_CROWDING, CertifiedTrainer, boost
 from carvegbm.training.params import (
     AUTO,
     LEARNING_PARAMETERS,
@@ -111,13 +111,13 @@ class _LargeSpread(BaseGBDT):
     def _train(
         self, spec: TrainSpec, data: Dataset, plain_accuracy: float | None
     ) -> tuple[FitResult, TrainingReport | None]:
+        report: TrainingReport | None = None
         if self.certified:
             result, report = self._train_certified(spec, data, plain_accuracy)
         else:
             spec.evaluation.require_sets()
             self._check_unused(plain_accuracy)
-            ((_, result),) = LargeSpreadTrainer(spec).fit_path({}, data, None)
-            report = None
+            result = boost(spec, data)
         require_large_spread(result.model.ensemble, spec.attacker)
         return result, report
 
@@ -161,7 +161,7 @@ class _LargeSpread(BaseGBDT):
                 categorical=spec.model.categories.keys(),
             )
         quiet = replace(spec, verbose=0) if is_shown() else spec  # one bar is enough
-        trainer = LargeSpreadTrainer(quiet, max_crowding, plain_accuracy, clean_loss)
+        trainer = CertifiedTrainer(quiet, max_crowding, plain_accuracy, clean_loss)
         search = Search(spec, [trainer], clean_loss=clean_loss, plain_accuracy=plain_accuracy)
         report, result = search.on_validation_rows(data, valid)
         return result, report
@@ -304,7 +304,7 @@ class _Robust(BaseGBDT):
         if spec.model.task != "regression" and not folds:
             default = MAX_CROWDING if n_rows < FEW_ROWS else _CROWDING_OF_MANY_ROWS
             tried = settings.max_crowding or check_max_crowding(default, norm)
-            trainers.append(LargeSpreadTrainer(replace(spec, verbose=0), tried))
+            trainers.append(CertifiedTrainer(replace(spec, verbose=0), tried))
         return plain, trainers
 
     def _with_small_trees(self, spec: TrainSpec) -> TrainSpec:

@@ -156,10 +156,8 @@ class Metrics:
 
     def first_value(self, done: int) -> float | None:
         """Return the first metric on the first set after `done` rounds, or None."""
-        for metrics in self.evals_result.values():
-            for values in metrics.values():
-                return values[done - 1] if 0 < done <= len(values) else None
-        return None
+        histories = [values for named in self.evals_result.values() for values in named.values()]
+        return histories[0][done - 1] if histories and 0 < done <= len(histories[0]) else None
 
     def _measure(self, rows: Dataset, metric: Metric, raw: Floats) -> list[tuple[str, float, bool]]:
         if metric == ROBUSTNESS:

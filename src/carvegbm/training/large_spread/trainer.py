@@ -37,7 +37,7 @@ from carvegbm.training.robust_refit import prove_refit
 from carvegbm.training.search import accuracy_floor
 from carvegbm.training.spec import FitResult, Params, StopReason, TrainSpec
 
-__all__ = ["MAX_CROWDING", "LargeSpreadTrainer", "boost", "candidate_bins"]
+__all__ = ["MAX_CROWDING", "CertifiedTrainer", "boost", "candidate_bins"]
 
 MAX_CROWDING = (0.03, 0.06, 0.12, 0.25, None)
 """Largest crowding of a candidate threshold, to be tried in turn; None leaves none out."""
@@ -60,21 +60,23 @@ _OBJECTIVE_PARAMETERS = (
 )
 
 
-class LargeSpreadTrainer:
-    """Trains large-spread models.
+class CertifiedTrainer:
+    """Trains certified models.
 
     Parameters
     ----------
     max_crowding : sequence of float or None
-        Values that certified training tries; empty: train without certification.
+        Values to try.
     plain_accuracy, clean_loss : float, optional
         Refits keep the accuracy of plain LightGBM (or of the best trial) less `clean_loss`.
     """
 
+    finalists = 1
+
     def __init__(
         self,
         spec: TrainSpec,
-        max_crowding: Sequence[float | None] = (),
+        max_crowding: Sequence[float | None],
         plain_accuracy: float | None = None,
         clean_loss: float | None = None,
     ) -> None:
@@ -85,8 +87,6 @@ class LargeSpreadTrainer:
         self._crowding: list[Floats] | None = None
         self._best_accuracy = 0.0
 
-    finalists = 1
-
     def search_space(self, n_rows: int) -> Sequence[Params]:  # noqa: ARG002
         """Return one fit per value of max_crowding."""
         return [{"max_crowding": value} for value in self._tried]
@@ -94,13 +94,11 @@ class LargeSpreadTrainer:
     def fit_path(
         self, params: Params, train: Dataset, valid: Dataset | None
     ) -> Iterator[tuple[Params, FitResult]]:
-        """Yield the model; in certified training, then the refitted one if it is no worse.
+        """Yield the model, then the refitted one if it is no worse.
 
         If several values of max_crowding are compared, a scout of few rounds comes first.
         """
-        if not self._tried or valid is None:
-            yield params, boost(self.spec, train)
-            return
+        assert valid is not None
         if len(self._tried) > 1:
             *_, last = self._fits(params, train, valid, is_scout=True)
             yield last
