@@ -84,7 +84,7 @@ for ax, (norm, radius) in zip(axes, radii.items(), strict=True):
     )
     ax.scatter(*X_test.T, s=7, c=colours[y_test], alpha=0.35, linewidth=0)
     for row in shown:
-        x, far = X_test[row], radius[row]
+        x, far = X_test[row], radius.radius[row]
         ax.add_patch(
             Polygon(x + far * corners[norm], fill=False, edgecolor="#1f2328")
         )
@@ -111,7 +111,7 @@ plt.show()
 # at the largest double below it, it provably does not.
 
 row = shown[0]
-radius = radii["inf"][row]
+radius = radii["inf"].radius[row]
 for budget in (radius, np.nextafter(radius, 0)):
     result = cg.verify(
         moons, X_test[[row]], y_test[[row]], cg.Attacker("inf", budget)
@@ -138,7 +138,7 @@ print(curve)
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 radii["inf"].plot(axes[0])
-cg.RobustnessCurveDisplay.from_radii(radii["inf"], ax=axes[1])
+cg.RobustnessCurveDisplay.from_result(radii["inf"], ax=axes[1])
 axes[1].plot(curve.budgets, curve.lower, "o", color="#d55e00")
 plt.show()
 
@@ -182,8 +182,12 @@ fig, axes = plt.subplots(
     1, 3, figsize=(11, 4), sharey=True, layout="constrained"
 )
 for ax, (norm, (largest, unit)) in zip(axes, questions.items(), strict=True):
-    cg.RobustnessCurveDisplay.from_estimators(
-        models, X_test, y_test, norm=norm, ax=ax
+    cg.RobustnessCurveDisplay.from_result(
+        {
+            name: cg.radius(model, X_test, y_test, norm=norm)
+            for name, model in models.items()
+        },
+        ax=ax,
     )
     ax.set(
         title=f"norm {norm}",

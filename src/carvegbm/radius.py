@@ -106,8 +106,8 @@ def _everything(problem: Problem) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Radius(Result, np.lib.mixins.NDArrayOperatorsMixin):
-    """Radii, usable wherever an array of them is.
+class Radius(Result):
+    """The smallest budget that flips each row, and bounds on it.
 
     Examples
     --------
@@ -115,8 +115,8 @@ class Radius(Result, np.lib.mixins.NDArrayOperatorsMixin):
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = cg.Ensemble.from_trees([stump], n_features=1)
     >>> found = cg.radius(model, [[0.75], [1.5]], [1, 1], norm=1)
-    >>> found.radius.tolist(), (found > 0.5).tolist()
-    ([0.25, 1.0], [False, True])
+    >>> found.radius.tolist(), found.exact.tolist()
+    ([0.25, 1.0], [True, True])
     """
 
     radius: npt.NDArray[np.float64]
@@ -144,16 +144,6 @@ class Radius(Result, np.lib.mixins.NDArrayOperatorsMixin):
         """Where the radius is known."""
         return ~np.isnan(self.radius)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return np.array(self.radius, dtype=dtype, copy=True if copy is None else copy)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        plain = [np.asarray(x) if isinstance(x, Radius) else x for x in inputs]
-        return getattr(ufunc, method)(*plain, **options)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.radius[index]
-
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """What is known per instance, by name."""
         return {"radius": self.radius, "lower": self.lower, "upper": self.upper}
@@ -162,11 +152,13 @@ class Radius(Result, np.lib.mixins.NDArrayOperatorsMixin):
         """The norm, and the number of instances."""
         return {"norm": _plain_norm(self.norm), "instances": len(self)}
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> RadiusDisplay:
-        """Draw the radii, see `RadiusDisplay.from_radii`."""
+    def plot(
+        self, ax: Any = None, *, bins: Any = None, name: str | None = None, **kwargs: Any
+    ) -> RadiusDisplay:
+        """Draw the radii, see `RadiusDisplay`."""
         from carvegbm.displays import RadiusDisplay
 
-        return RadiusDisplay.from_radii(self, name=name, ax=ax, **kwargs)
+        return RadiusDisplay(self, bins=bins).plot(ax, name=name, **kwargs)
 
     def _text(self) -> str:
         known = self.radius[self.exact]
@@ -389,10 +381,10 @@ class Curve(Result):
     def plot(
         self, ax: Any = None, *, name: str | None = None, **kwargs: Any
     ) -> RobustnessCurveDisplay:
-        """Draw the curve, see `RobustnessCurveDisplay.from_curve`."""
+        """Draw the curve, see `RobustnessCurveDisplay`."""
         from carvegbm.displays import RobustnessCurveDisplay
 
-        return RobustnessCurveDisplay.from_curve(self, name=name, ax=ax, **kwargs)
+        return RobustnessCurveDisplay(self).plot(ax, name=name, **kwargs)
 
     def _text(self) -> str:
         lines = [f"robustness, norm {self.norm} (accuracy {self.accuracy:.4f})"]

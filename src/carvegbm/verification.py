@@ -19,12 +19,12 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import check_apart, check_output
 from carvegbm.problem import Problem
 from carvegbm.progress import Progress, showing
-from carvegbm.proofs.proving import write_proof
+from carvegbm.proofs.write import write_proof
 from carvegbm.results import Result, are_neighbours
 from carvegbm.statuses import named
+from carvegbm.storage.files import check_apart, check_output
 from carvegbm.totals import VerificationTotals
 
 if TYPE_CHECKING:
@@ -246,10 +246,10 @@ class Verification(Result):
         name: str | None = None,
         **kwargs: Any,
     ) -> VerificationDisplay:
-        """Draw the shares of the statuses, see `VerificationDisplay.from_verification`."""
+        """Draw the shares of the statuses, see `VerificationDisplay`."""
         from carvegbm.displays import VerificationDisplay
 
-        return VerificationDisplay.from_verification(self, y, name=name, ax=ax, **kwargs)
+        return VerificationDisplay(self, y=y).plot(ax, name=name, **kwargs)
 
     def __repr__(self) -> str:
         of = f"{len(self)} instances, {self.attacker}"

@@ -50,8 +50,8 @@ def test_methods_return_what_the_functions_return_for_the_same_attacker(trained)
     assert attacked.success.any()
     assert np.array_equal(attacked.success, expected.success)
     assert np.array_equal(attacked.witnesses, expected.witnesses, equal_nan=True)
-    radii = cg.radius(model, X, y, **without_budget(options))
-    assert np.array_equal(model.radius(X, y), radii)
+    radii = cg.radius(model, X, y, **without_budget(options)).radius
+    assert np.array_equal(model.radius(X, y).radius, radii)
     budgets = [1, 2] if options["norm"] == 0 else BUDGETS
     curve = cg.robustness_curve(model, X, y, budgets=budgets, **without_budget(options))
     assert np.array_equal(
@@ -59,12 +59,25 @@ def test_methods_return_what_the_functions_return_for_the_same_attacker(trained)
     )
 
 
+def test_statuses_radii_curves_and_witnesses_agree(trained):
+    model, options, X, y = trained
+    result = model.verify(X, y)
+    radii, budget = model.radius(X, y), options["budget"]
+    assert np.array_equal(result.status == "robust", radii.radius > budget)
+    curve = model.robustness_curve(X, y, budgets=[budget])
+    assert curve.lower.tolist() == [result.robustness[0]]
+    found = model.attack(X, y)
+    assert np.array_equal(found.status, result.status)
+    flipped = found.success & ~found.borderline
+    assert (model.predict(found.witnesses[flipped]) != model.predict(X[flipped])).all()
+
+
 def test_options_are_passed_on(trained):
     model, options, X, y = trained
     radii = model.radius(X, y)
     assert radii.upper.max() < np.inf
     limited = model.radius(X, y, max_budget=options["budget"])
-    assert np.array_equal(np.isinf(limited.upper), np.asarray(radii) > options["budget"])
+    assert np.array_equal(np.isinf(limited.upper), radii.radius > options["budget"])
     assert set(model.attack(X, y, engine="search").status) <= {*cg.statuses.STATUSES}
     with pytest.raises(cg.CarveError, match="timeout"):
         model.robustness_curve(X, y, budgets=[1], timeout=-1)
@@ -75,7 +88,7 @@ def test_without_labels_the_predictions_are_the_labels(trained):
     y = model.predict(X)
     assert np.array_equal(model.verify(X).status, model.verify(X, y).status)
     assert np.array_equal(model.attack(X).success, model.attack(X, y).success)
-    assert np.array_equal(model.radius(X), model.radius(X, y))
+    assert np.array_equal(model.radius(X).radius, model.radius(X, y).radius)
     assert model.robustness_curve(X, budgets=[1]).accuracy == 1
 
 

@@ -6,7 +6,6 @@ all, which is that of the same answers at once. Labels of categories are written
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import replacing
 from carvegbm.parts.questions import Kinds
+from carvegbm.storage.files import csv_writer, replacing
 from carvegbm.totals import Columns
 
 __all__ = ["Format", "check_format", "writing"]
@@ -43,7 +42,7 @@ def writing(target: Path | None, kinds: Kinds) -> Iterator[Write]:
     if target is None:
         yield lambda _: None
         return
-    opened = _csv if target.suffix == ".csv" else _parquet
+    opened = csv_writer if target.suffix == ".csv" else _parquet
     with replacing(target) as temporary, opened(temporary, kinds) as write:
         yield write
 
@@ -63,23 +62,6 @@ def _parquet(path: Path, kinds: Kinds) -> Iterator[Write]:
                 for (name, kind), of_kind in zip(kinds.items(), schema.types, strict=True)
             ]
             writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
-
-        yield write
-
-
-@contextmanager
-def _csv(path: Path, kinds: Kinds) -> Iterator[Write]:
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["instance", *kinds])
-        done = 0
-
-        def write(columns: Columns) -> None:
-            nonlocal done
-            rows = zip(*(columns[name].tolist() for name in kinds), strict=True)
-            for row in rows:
-                writer.writerow([done, *row])
-                done += 1
 
         yield write
 

@@ -23,7 +23,11 @@ from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.engines import Settings
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, shown
-from carvegbm.keeping.files import (
+from carvegbm.progress import Progress
+from carvegbm.readers import load
+from carvegbm.reports.document import Names, document_of
+from carvegbm.reports.query import prove, run_queries
+from carvegbm.storage.files import (
     check_apart,
     check_output,
     finished_or_partial,
@@ -31,12 +35,8 @@ from carvegbm.keeping.files import (
     partial_path,
     replacing,
 )
-from carvegbm.keeping.fingerprint import sha256_of
-from carvegbm.keeping.journal import check_unfinished
-from carvegbm.progress import Progress
-from carvegbm.readers import load
-from carvegbm.reports.document import Names, document_of
-from carvegbm.reports.query import prove, run_queries
+from carvegbm.storage.identity import sha256_of
+from carvegbm.storage.resume import check_unfinished
 from carvegbm.verification import Verification
 
 __all__ = ["FORMATS", "Report", "report"]
@@ -153,11 +153,6 @@ def report(
     if sample is not None:
         sample = _whole("sample", sample, 1, None)
     seed = _whole("seed", seed, 0, _LARGEST_SEED)
-    if proofs and sample is not None and _length(X) > sample:
-        raise CarveError(
-            f"proof needs every row, but sample selects only {sample} of {_length(X)}; "
-            "give sample=None (--sample all), or leave out proof"
-        )
     results = run_queries(
         ensemble,
         X,
@@ -322,12 +317,6 @@ def _whole(name: str, value: Any, low: int, high: int | None) -> int:
         end = ">= 1, or None" if high is None else f"from {low} to 2**31 - 1"
         raise CarveError(f"{name} must be a whole number {end}, got {shown(value)}")
     return int(value)
-
-
-def _length(X: Any) -> int:
-    """Number of rows; 0 if X has none, which reading it reports."""
-    shape = getattr(X, "shape", None)
-    return int(shape[0]) if shape else len(X) if hasattr(X, "__len__") else 0
 
 
 def _file_hash(path: Any) -> str:

@@ -20,13 +20,14 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import Decisions, Listen, Settings, Task, decide
 from carvegbm.ensemble import Ensemble
-from carvegbm.keeping.fingerprint import sha256_of
+from carvegbm.errors import CarveError
 from carvegbm.minimal import Minimal, MinimalWitness, each_minimal_witness
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
-from carvegbm.proofs.proving import write_proof
+from carvegbm.proofs.write import write_proof
 from carvegbm.radius import Radius, radius_task
 from carvegbm.statuses import UNKNOWN
+from carvegbm.storage.identity import sha256_of
 from carvegbm.verification import Verification
 
 __all__ = ["AttackerResult", "DistanceResult", "QueryResults", "prove", "run_queries"]
@@ -111,6 +112,11 @@ def run_queries(
             if sample is not None and total > sample:
                 drawn = np.random.default_rng(seed).choice(total, size=sample, replace=False)
                 chosen = np.sort(drawn)
+                if with_proofs:
+                    raise CarveError(
+                        f"proof needs every row, but sample selects only {sample} of {total}; "
+                        "give sample=None (--sample all), or leave out proof"
+                    )
         rows.append(found.take(chosen))
     labels = rows[0].labels
     assert labels is not None

@@ -32,7 +32,7 @@ from carvegbm.training.params import (
 )
 from carvegbm.training.report import TrainingReport
 from carvegbm.training.robust.bounds import BoundTrainer
-from carvegbm.training.robust.trainer import FEW_ROWS
+from carvegbm.training.robust.trainer import FEW_ROWS, MANY_FEATURES
 from carvegbm.training.robust.witnesses import StagedWitnessTrainer, WitnessTrainer
 from carvegbm.training.search import Search, plain_accuracy_of
 from carvegbm.training.spec import FitResult, Trainer, TrainSpec
@@ -297,7 +297,7 @@ class _Robust(BaseGBDT):
         if isinf(norm):
             return plain, [plain]
         trainers: list[Trainer]
-        if n_rows < FEW_ROWS or norm == 0:
+        if n_rows < FEW_ROWS or norm == 0 or self.n_features_in_ > MANY_FEATURES:
             trainers = [StagedWitnessTrainer(self._with_small_trees(spec), settings)]
         else:
             trainers = [WitnessTrainer(spec, settings)]
@@ -448,14 +448,15 @@ class RobustClassifier(_Robust, BaseClassifier):
       one is fitted in full, and so is the second unless it is clearly less robust. The better of
       them is refitted with further strengths of `leaf_l2`. With at least 2,000 validation rows,
       another configuration has to be better than the default by more than a standard error.
-      Unless `eval_set` is given, and up to 100,000 rows, the leaf scores of the chosen model are
-      fitted once more to all rows.
+      Unless `eval_set` is given, and up to 100,000 rows, the chosen configuration is fitted once
+      more to all rows (not for norm 0).
     - More than two classes: all leaf scores are refitted after every four rounds, and the models
       after each refit are compared.
     - Norms other than inf: trees are grown and refitted against norm inf with a share of the
-      budget, and several shares are compared; norm 0 grows them without an attacker. Then the leaf
-      scores are refitted at witnesses, the worst changes found for every row. For classes and at
-      least 2,000 rows, certified large-spread training is a further candidate.
+      budget, and several shares are compared. Then the leaf scores are refitted at witnesses, the
+      worst changes found for every row. For norm 0, below 2,000 rows and with more than 100
+      features, trees are grown at witnesses instead, 120 (few rows: 20) at a time. For classes and
+      at least 2,000 rows, certified large-spread training is a further candidate.
 
     Robustness on validation rows is weighted by `eval_sample_weight`, or by the weights of the rows
     that were split off.
@@ -469,15 +470,15 @@ class RobustClassifier(_Robust, BaseClassifier):
         classes, where a round grows a tree per class.
     num_leaves, learning_rate, min_child_samples, reg_lambda : optional
         As in LightGBM, by default 32, 0.15, 10 and 1; `num_leaves` is at most 256. For norm 0, and
-        for norms other than inf with fewer than 2,000 rows, the defaults are 8 leaves, a rate of
-        0.1 and three times the rounds. With fewer than 2,000 rows, `min_child_samples` is 5 or 20.
+        for norms other than inf with fewer than 2,000 rows or more than 100 features, the defaults
+        are 8 leaves, a rate of 0.1 and three times the rounds. With fewer than 2,000 rows,
+        `min_child_samples` is 5 or 20 unless given.
     max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \
     reg_alpha
         As in LightGBM, with its defaults. `subsample` draws blocks of 64 rows of one class, so that
         few rows are drawn coarsely: at least one block of every class.
     colsample_bynode : float, optional
-        Share of the features that every split chooses from; by default 0.5, or, against norm inf
-        with more than 100 features, all of the third of the features drawn for its tree.
+        Share of the features that every split chooses from; 0.5 by default.
     max_bin : int, optional
         Largest number of candidate thresholds per feature, at most 127; by default 127, and 31 for
         more than 100 features.

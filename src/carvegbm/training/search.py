@@ -2,8 +2,9 @@
 
 A trainer fits every configuration along a path of models: often a scout of few rounds first, which
 only serves to compare configurations, then the full fit, then its further refits. Of all paths the
-first model is fitted, of the best `Trainer.finalists` the second, of the best one the rest. With
-few rows, all models of all paths are judged by cross-validation instead.
+first model is fitted; of those that are not clearly behind the best, the second model of the best
+`Trainer.finalists` per trainer, and the rest of the best path per trainer. With few rows, all
+models of all paths are judged by cross-validation instead.
 
 A plain model of the same size may be judged beside them: then what is returned is never less robust
 than it on the validation rows that were verified for both.
@@ -88,7 +89,7 @@ class Search:
         """Return a report of all trials and the best model.
 
         `all_rows` are training and validation rows together if these were split off: unless they
-        are too many, the leaf scores of the best model are fitted once more to all of them.
+        are too many, the best configuration is fitted once more to all of them.
         """
         try:
             self._run(train, valid)
@@ -179,8 +180,9 @@ class Search:
             for path in paths:
                 if not advance(path, 1):
                     return
+            near = self._ranked(paths)
             for trainer in self.trainers:
-                finalists = self._ranked([path for path in paths if path.trainer is trainer])
+                finalists = [path for path in near if path.trainer is trainer]
                 finalists = finalists[: trainer.finalists]
                 for path in finalists:
                     if not advance(path, 1):

@@ -67,7 +67,7 @@ class FitResult:
         Lower bound on the worst margin of every validation row, if the trainer knows one. Of a
         regression, minus an upper bound on the distance of the worse end from the target.
     refit_on : callable, optional
-        Fits the leaf scores of this model once more, to the rows it is given.
+        Fits the same configuration to the rows it is given.
     """
 
     model: GBDTModel

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from carvegbm.data.table import FileSchema
     from carvegbm.ensemble import Ensemble
     from carvegbm.parts.files import Part
-    from carvegbm.parts.finished import Finished
+    from carvegbm.parts.output_folder import OutputFolder
     from carvegbm.parts.questions import Question
     from carvegbm.parts.runners import Runner
     from carvegbm.parts.writing import Format
@@ -86,11 +86,11 @@ class Asked:
         return Here(self.threads) if self.dask is None else OnDask(self.dask, self.threads)
 
     def _kept(self, run: _Run, folder: Path, form: Format) -> Totals:
-        from carvegbm.parts.finished import Finished, is_used
+        from carvegbm.parts.output_folder import OutputFolder, is_used
 
         begins = not is_used(folder)
         late = run.runner.is_late
-        with Finished.opened(
+        with OutputFolder.open(
             run.question, run.matching, folder, form, self.resume, late=late
         ) as finished:
             if others := finished.others(run.parts):
@@ -140,7 +140,7 @@ class _Run:
         self.runner = runner
         self.done = 0
 
-    def totals(self, finished: Finished | None) -> Totals:
+    def totals(self, finished: OutputFolder | None) -> Totals:
         """Of all parts, those of before included."""
         from carvegbm.totals import added
 

@@ -23,7 +23,7 @@ from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
 from carvegbm.training.params import RobustSettings
 from carvegbm.training.robust.booster import CodedRows, Coder, RobustTrees
-from carvegbm.training.robust.trainer import FEW_ROWS, Growth, RobustTrainer
+from carvegbm.training.robust.trainer import FEW_ROWS, MANY_FEATURES, Growth, RobustTrainer
 from carvegbm.training.spec import FitResult, Params, TrainSpec
 
 __all__ = ["BoundTrainer"]
@@ -34,10 +34,8 @@ Coded = tuple[BinMapper, CodedRows, CodedRows | None]
 _SAMPLE = 20_000  # rows that thresholds are placed by
 _MANY_ROWS = 10_000
 _MIN_DRAWN, _DRAWN_SHARE = 20_000, 10  # rows per tree: so many, or one in so many
-_MANY_FEATURES = 100
 _MAX_BIN = (127, 31)  # per feature: of few features, and of many
 _NODE_SHARE = 0.5  # of few features, per split
-_TREE_SHARE = 1 / 3  # of many features, per tree: one in three is as good as all, and cheaper
 _SCREENING = 6  # every configuration is first tried with one round in so many
 _STAGE = 4  # rounds between refits of all trees so far, for several outputs
 _STAGE_CROWDING = 0.35
@@ -106,30 +104,17 @@ class BoundTrainer(RobustTrainer):
                 replace(
                     self._finished(found, mean, bins, growths[0], coded),
                     is_scout=may_scout and found["rounds"] < full,
-                    refit_on=partial(self._fit_again, found, trees, bins, growths[0]),
+                    refit_on=partial(self._fit_again, found, len(trees[0].trees) // self.n_outputs),
                 ),
             )
             if growths[0].stopped_because in ("interrupted", "time limit"):
                 return
 
-    def _fit_again(
-        self,
-        params: Params,
-        members: Sequence[RobustTrees],
-        bins: BinMapper,
-        growth: Growth,
-        rows: Dataset,
-    ) -> FitResult:
-        """Fit the leaf scores to other rows; grow a plain model anew."""
-        if _is_plain(params):
-            return next(self.fit_path(params, rows, None))[1]
-        coded = self._coder(bins, self._growing_attacker(params)).code(
-            self._centered(rows), self.seed
-        )
-        trees = [self._refit(member, coded, params["leaf_l2"], _WARM) for member in members]
-        return self._finished(
-            params, RobustTrees.average(trees), bins, replace(growth, valid=None), coded
-        )
+    def _fit_again(self, params: Params, n_rounds: int, rows: Dataset) -> FitResult:
+        """Fit the same configuration, with so many rounds, to other rows."""
+        fixed = {**params, "rounds": max(1, n_rounds)}
+        *_, (_, last) = self.fit_path(fixed, rows, None)
+        return last
 
     def _full_rounds(self, params: Params) -> int:
         return int(params.get("rounds", max(1, self.spec.n_rounds // int(params["n_members"]))))
@@ -236,7 +221,7 @@ class BoundTrainer(RobustTrainer):
 
     def _bins(self, train: Dataset, attacker: Attacker, crowding: float | None) -> BinMapper:
         rule = ExclusionRule.against(attacker, self.spec.model.blank())
-        most = self.settings.max_bin or _MAX_BIN[train.matrix.shape[1] > _MANY_FEATURES]
+        most = self.settings.max_bin or _MAX_BIN[train.matrix.shape[1] > MANY_FEATURES]
         found = reach_bins(self._sample, rule, self.spec.threads)
         bins = found.choose(min(most, _MAX_BIN[0]), crowding)
         if self._sample is train:
@@ -248,16 +233,11 @@ class BoundTrainer(RobustTrainer):
         self, params: Params, coded: CodedRows, valid: CodedRows | None, number: int
     ) -> Growth:
         drawn = max(_MIN_DRAWN, len(coded.data) // _DRAWN_SHARE)
-        shares = {"feature_fraction_bynode": self.settings.colsample_bynode or _NODE_SHARE}
-        if self.settings.colsample_bynode is None and coded.data.X.shape[1] > _MANY_FEATURES:
-            shares = {"feature_fraction_bynode": 1.0}
-            if self.spec.params.get("feature_fraction", 1.0) == 1.0:
-                shares["feature_fraction"] = _TREE_SHARE
         options = self.growing_options(
             params,
             self.seed + number,
+            feature_fraction_bynode=self.settings.colsample_bynode or _NODE_SHARE,
             bagging_fraction=min(1.0, drawn / len(coded.data)),
-            **shares,
         )
         booster = coded.booster(options, self.n_outputs)
         if valid is not None and self.spec.evaluation.sets:

@@ -20,12 +20,15 @@ from carvegbm.training.params import RobustSettings
 from carvegbm.training.robust.booster import CodedRows, RobustTrees
 from carvegbm.training.spec import FitResult, Params, StopReason, TrainSpec
 
-__all__ = ["FEW_ROWS", "Growth", "RobustTrainer"]
+__all__ = ["FEW_ROWS", "MANY_FEATURES", "Growth", "RobustTrainer"]
 
 Floats = npt.NDArray[np.float64]
 
 FEW_ROWS = 2000
 """With fewer rows, configurations are compared by cross-validation."""
+
+MANY_FEATURES = 100
+"""With more features, thresholds are fewer and norms other than inf train at witnesses."""
 
 _HONOURED = (
     *("num_leaves", "learning_rate", "min_data_in_leaf", "min_sum_hessian_in_leaf"),

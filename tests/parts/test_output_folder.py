@@ -1,4 +1,4 @@
-"""What of a folder is finished: what the journal says, and nothing that others left."""
+"""A folder of answers knows which are finished, and keeps nothing that is not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import carvegbm as cg
 from carvegbm.data.table import FileSchema
 from carvegbm.parts.files import Part, answer_part
-from carvegbm.parts.finished import NAME, Finished
+from carvegbm.parts.output_folder import NAME, OutputFolder
 from carvegbm.parts.questions import Verify
 
 
@@ -33,7 +33,7 @@ def test_what_is_finished_is_no_rest_of_another(asked: Any, data_path: Path) -> 
     pytest.importorskip("pyarrow")
     folder = data_path.parent / "answers"
     names = ["a.parquet", ".a.parquet.b.parquet"]
-    with Finished.opened(*asked, folder, "parquet", False) as finished:
+    with OutputFolder.open(*asked, folder, "parquet", False) as finished:
         for part in (Part(str(data_path), folder / name) for name in names):
             assert finished.totals(part) is None
             finished.keep(part, answer_part(*asked, part))
@@ -50,22 +50,22 @@ def test_what_is_written_late_can_be_resumed(
     if is_there:
         folder.mkdir()
     else:  # between sweeping and removing the folder
-        sweep = Finished._sweep
+        sweep = OutputFolder._sweep
 
-        def late(self: Finished) -> None:
+        def late(self: OutputFolder) -> None:
             sweep(self)
             (folder / "some.csv").touch()
 
-        monkeypatch.setattr(Finished, "_sweep", late)
-    with Finished.opened(*asked, folder, "csv", False, late=True) as finished:
+        monkeypatch.setattr(OutputFolder, "_sweep", late)
+    with OutputFolder.open(*asked, folder, "csv", False, late=True) as finished:
         assert finished.totals(part) is None
     monkeypatch.undo()
     (folder / "some.csv").touch()
-    with Finished.opened(*asked, folder, "csv", True) as finished:
+    with OutputFolder.open(*asked, folder, "csv", True) as finished:
         assert finished.totals(part) is None
         assert not (folder / "some.csv").exists()
         finished.keep(part, answer_part(*asked, part))
-    with Finished.opened(*asked, folder, "csv", True) as finished:
+    with OutputFolder.open(*asked, folder, "csv", True) as finished:
         assert finished.totals(part) is not None
 
 
@@ -74,7 +74,7 @@ def test_nothing_finished_leaves_nothing(asked: Any, data_path: Path, is_there: 
     folder = data_path.parent / "answers"
     if is_there:
         folder.mkdir()
-    with Finished.opened(*asked, folder, "csv", False, late=not is_there):
+    with OutputFolder.open(*asked, folder, "csv", False, late=not is_there):
         pass
     assert folder.exists() == is_there
     assert not is_there or os.listdir(folder) == []
