@@ -443,7 +443,8 @@ class RobustClassifier(_Robust, BaseClassifier):
     The search depends on the number of training rows and on the norm:
 
     - Fewer than 2,000 rows, without `eval_set`: five-fold cross-validation (below 1,000 rows
-      twice) with half and all of the rounds. The best configuration is fitted on all rows.
+      twice) with half and all of the rounds, with and without the refit. The best configuration is
+      fitted on all rows.
     - More rows: every configuration is first fitted with a sixth of the rounds (a scout). The best
       one is fitted in full, and so is the second unless it is clearly less robust. The better of
       them is refitted with further strengths of `leaf_l2`. With at least 2,000 validation rows,

@@ -138,7 +138,9 @@ class BoundTrainer(RobustTrainer):
             grown = [self.kept(growth) for growth in growths]
             first = [self._refit(member, coded, strengths[0]) for member in grown]
             yield {**params, "rounds": size, "leaf_l2": strengths[0]}, first
-        for strength in strengths[1:]:
+            if None in strengths[1:]:
+                yield {**params, "rounds": size, "leaf_l2": None}, grown
+        for strength in filter(None, strengths[1:]):
             trees = [self._refit(member, coded, strength, _WARM) for member in first]
             yield {**params, "rounds": n_rounds, "leaf_l2": strength}, trees
 
@@ -255,7 +257,7 @@ class BoundTrainer(RobustTrainer):
         if self.n_outputs > 1:
             return [5e-4]
         if n_rows < FEW_ROWS:
-            return [1e-3]
+            return [1e-3, None]
         found: list[float | None] = [1e-3, 1e-4, 3e-3]
         if n_rows >= _MANY_ROWS:
             found = [50 / n_rows, 10 / n_rows, 250 / n_rows]
