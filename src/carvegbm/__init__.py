@@ -26,9 +26,9 @@ if TYPE_CHECKING:
         TrainingDisplay,
         VerificationDisplay,
     )
-    from carvegbm.ensemble import Ensemble
     from carvegbm.errors import CarveError, DataError, ModelError, NotLargeSpreadError
     from carvegbm.explanation import Explanation, explain
+    from carvegbm.model.ensemble import Ensemble
     from carvegbm.radius import Curve, Radius, radius, robustness_curve
     from carvegbm.ranges import OutputRange, output_range, small_neighbourhood, stability
     from carvegbm.readers import load
@@ -96,7 +96,7 @@ _MODULE_OF = {
         "confidence": "high_confidence",
         "displays": "AttackDisplay RadiusDisplay RobustnessCurveDisplay TrainingDisplay "
         "VerificationDisplay",
-        "ensemble": "Ensemble",
+        "model.ensemble": "Ensemble",
         "errors": "CarveError DataError ModelError NotLargeSpreadError",
         "explanation": "Explanation explain",
         "data.files": "load_table",

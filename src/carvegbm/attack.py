@@ -15,15 +15,14 @@ from carvegbm.data.sparse import NUMBERS_AT_ONCE, Csr, csr_parts, is_sparse
 from carvegbm.engines import Decisions, EngineName, OnViolation, Settings, Task, decide
 from carvegbm.engines.sparse import end_at_zero, witnesses_of
 from carvegbm.errors import CarveError
+from carvegbm.model.categories import as_given, named_codes, names_of_codes
+from carvegbm.model.decision import class_indices, may_round_to_a_tie
+from carvegbm.model.rows import SparseColumns
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
 from carvegbm.results import Result
 from carvegbm.statuses import flipped, named
 from carvegbm.storage.files import RESULTS, check_output, replacing
-from carvegbm.trees.categories import named_codes
-from carvegbm.trees.compact import Columns
-from carvegbm.trees.labels import as_given, names_of_codes
-from carvegbm.trees.link import class_indices, may_round_to_a_tie
 
 if TYPE_CHECKING:
     from carvegbm.displays import AttackDisplay
@@ -179,7 +178,7 @@ class Attack(Result):
                     f"{len(self)} witnesses in {len(chosen)} features are too many for a frame; "
                     "take rows of .witnesses"
                 )
-            values = Columns(chosen, values.shape[1], np.nan).dense(values)
+            values = SparseColumns(chosen, values.shape[1], np.nan).dense(values)
         found = {}
         names = witness_names(self.feature_names, chosen.tolist())
         for place, (feature, name) in enumerate(zip(chosen.tolist(), names, strict=True)):

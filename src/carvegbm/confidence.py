@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import Task, decide
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import showing
 from carvegbm.ranges import Answers, answers, property_settings

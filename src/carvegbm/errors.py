@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-__all__ = ["CarveError", "DataError", "ModelError", "NotLargeSpreadError", "shown"]
+__all__ = ["CarveError", "DataError", "ModelError", "NotLargeSpreadError"]
+__all__ += ["level_of_caller", "shown"]
 
 
 def shown(given: object) -> str:
     """What a user gave, in one line of a message, whatever it is."""
     text = " ".join(repr(given).split())
     return text if len(text) <= 120 else text[:119] + "…"
+
+
+def level_of_caller() -> int:
+    """Return the `stacklevel` with which the calling function warns the caller of carvegbm."""
+    level, frame = 1, sys._getframe(1)
+    while (
+        frame.f_back is not None
+        and str(frame.f_globals.get("__name__")).partition(".")[0] == "carvegbm"
+    ):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class CarveError(ValueError):

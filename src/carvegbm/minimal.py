@@ -18,13 +18,13 @@ import numpy.typing as npt
 from carvegbm.attackers.options import LARGEST_BUDGET
 from carvegbm.engines import Settings, Task, decide
 from carvegbm.engines.sparse import ZERO, within_zero
+from carvegbm.model.categories import as_given
+from carvegbm.model.core import FINITE
+from carvegbm.model.decision import class_indices, may_round_to_a_tie
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.radius import Radius
 from carvegbm.results import plain_labels
-from carvegbm.trees.core import FINITE
-from carvegbm.trees.labels import as_given
-from carvegbm.trees.link import class_indices, may_round_to_a_tie
 
 __all__ = ["Change", "Minimal", "MinimalWitness", "each_minimal_witness", "minimal_witnesses"]
 

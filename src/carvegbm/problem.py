@@ -21,12 +21,10 @@ from carvegbm.attackers.limits import Limits
 from carvegbm.attackers.spread import is_large_spread, largest_budget
 from carvegbm.data.rows import check_threads
 from carvegbm.data.sparse import Csr, is_sparse
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.categories import in_codes, warn_if_unknown
+from carvegbm.model.ensemble import Ensemble
+from carvegbm.model.rows import CheckedRows, SparseColumns, checked_rows, columns_of, compacted
 from carvegbm.readers import load
-from carvegbm.trees.categories import in_codes
-from carvegbm.trees.checking import Checked, checked_rows
-from carvegbm.trees.compact import Columns, columns_of, compacted
-from carvegbm.trees.plausibility import warn_if_unknown
 
 if TYPE_CHECKING:
     from carvegbm import _core
@@ -170,7 +168,7 @@ class Problem:
         rows = self._rows(*found)
         return replace(rows, labels=self._answers(rows, threads) if labels is None else labels)
 
-    def _checked(self, X: npt.ArrayLike, is_part: bool) -> Checked:
+    def _checked(self, X: npt.ArrayLike, is_part: bool) -> CheckedRows:
         found = checked_rows(self.ensemble, X, False, 0, sparse=True)
         if not is_part and not is_sparse(found.rows):
             warn_if_unknown(self.ensemble, found.rows)
@@ -192,7 +190,7 @@ class Problem:
         return Rows(rows, given, source=other, bounds=encoding.row_bounds())
 
     @cached_property
-    def compact(self) -> tuple[Problem, Columns]:
+    def compact(self) -> tuple[Problem, SparseColumns]:
         """The problem over the features that matter, and how to take these from sparse rows."""
         grouped = [feature for group in self.limits.one_hot for feature in group]
         ensemble, columns = compacted(self.ensemble, grouped)

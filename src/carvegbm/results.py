@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import CarveError
+from carvegbm.model.ensemble import Iterations
 from carvegbm.storage.files import save_result
-from carvegbm.trees.iterations import Iterations
 
 __all__ = [
     "OfModel",

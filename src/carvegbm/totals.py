@@ -18,9 +18,9 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import ENGINES
 from carvegbm.errors import DataError
+from carvegbm.model.ensemble import Iterations
 from carvegbm.results import OfModel, describe_interval, plain_column
 from carvegbm.statuses import MEANINGS, STATUSES
-from carvegbm.trees.iterations import Iterations
 
 __all__ = [
     "AttackTotals",

@@ -25,7 +25,7 @@ from carvegbm.attackers.options import (
 from carvegbm.errors import CarveError, shown
 
 if TYPE_CHECKING:
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["Attacker", "require_attacker"]
 

@@ -24,12 +24,12 @@ import numpy.typing as npt
 from carvegbm.attackers.limits import Limits
 from carvegbm.data.sparse import Csr, row_of
 from carvegbm.errors import DataError
-from carvegbm.trees.core import FINITE, StateSets, bits_of, core_of, state_sets, with_sets
+from carvegbm.model.core import FINITE, StateSets, bits_of, core_of, state_sets, with_sets
 
 if TYPE_CHECKING:
     from carvegbm import _core
     from carvegbm.attackers.attacker import Attacker
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["MOST_STEPS", "WHOLE", "Bounds", "CoreEncoding", "StepGrid"]
 

@@ -30,7 +30,7 @@ from carvegbm.errors import CarveError, DataError, shown
 
 if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["Limits", "limits_of"]
 

@@ -99,7 +99,7 @@ def _rows(
 ) -> str | Path | tuple[list[list[float]], list[Any], str]:
     """The path of a CSV file; of other data the encoded rows, their labels and where from."""
     from carvegbm.data.files import is_csv
-    from carvegbm.trees.checking import checked_rows
+    from carvegbm.model.rows import checked_rows
 
     path = inputs.data_path(data)
     if data is None and model != inputs.SAMPLE:

@@ -19,8 +19,8 @@ import pandas as pd
 from dask._task_spec import List, TaskRef
 
 from carvegbm.data.names import column_names, order_of
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import DataError
+from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["Partitions"]
 

@@ -22,7 +22,7 @@ from carvegbm.displays.base import (
 )
 from carvegbm.displays.statistics import FeatureChange, feature_changes
 from carvegbm.errors import CarveError, DataError, shown
-from carvegbm.trees.sets import plain
+from carvegbm.model.categories import plain
 
 if TYPE_CHECKING:
     from carvegbm.attack import Attack

@@ -15,16 +15,14 @@ from carvegbm.engines import EngineName, Settings, Task, decide
 from carvegbm.errors import DataError, shown
 from carvegbm.explanation.result import ChangedFeature, ChangedTree, CrossedSplit, Explanation
 from carvegbm.minimal import MinimalWitness, minimal_witnesses
+from carvegbm.model.categories import FeatureLabels, as_given, in_codes
 from carvegbm.problem import Problem, Rows
 from carvegbm.radius import Radius, budgetless, radius_task
 from carvegbm.results import plain_labels
 from carvegbm.statuses import named
-from carvegbm.trees.categories import in_codes
-from carvegbm.trees.labels import FeatureLabels, as_given
-from carvegbm.trees.sets import Sets
 
 if TYPE_CHECKING:
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["explain"]
 
@@ -166,7 +164,7 @@ class _Trees:
     def __init__(self, ensemble: Ensemble) -> None:
         self.ensemble, self.nodes = ensemble, ensemble.nodes
         self.roots: Indices = ensemble.roots.astype(np.int64)
-        self.sets = Sets(ensemble.set_starts, ensemble.set_codes).lists()
+        self.sets = ensemble.sets
         self.is_categorical = np.zeros(ensemble.n_features + 1, dtype=bool)
         self.is_categorical[list(ensemble.categories)] = True
 

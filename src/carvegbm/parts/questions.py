@@ -23,6 +23,7 @@ from carvegbm.attack import witness_names
 from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.engines import Decisions, Settings, Task, decide
 from carvegbm.errors import CarveError
+from carvegbm.model.categories import names_of_codes
 from carvegbm.problem import Problem, Rows
 from carvegbm.radius import Radius, budgetless, radius_task
 from carvegbm.ranges import OutputRange, single_output
@@ -35,7 +36,6 @@ from carvegbm.totals import (
     Totals,
     VerificationTotals,
 )
-from carvegbm.trees.labels import names_of_codes
 from carvegbm.verification import Verification, is_basic
 
 __all__ = ["Attack", "Kinds", "Measure", "Question", "Range", "Verify"]

@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import Decisions, Listen, Settings, Task, decide
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
 from carvegbm.minimal import Minimal, MinimalWitness, each_minimal_witness
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
 from carvegbm.proofs.write import write_proof

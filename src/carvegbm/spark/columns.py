@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from carvegbm.data.names import did_you_mean, is_same_name, listed, order_of
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError, shown
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.parts.questions import Kinds
 
 __all__ = [

@@ -18,8 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from carvegbm.attack import Attack, attack
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.attackers.options import OPTIONS
-from carvegbm.ensemble import Ensemble, Task
 from carvegbm.errors import CarveError, DataError
+from carvegbm.model.decision import class_indices
+from carvegbm.model.ensemble import Ensemble, Task
 from carvegbm.progress import is_shown
 from carvegbm.radius import Curve, Radius, radius, robustness_curve
 from carvegbm.ranges import OutputRange, output_range
@@ -45,7 +46,6 @@ from carvegbm.training.validation import (
     seed_from,
     thread_count,
 )
-from carvegbm.trees.link import class_indices
 from carvegbm.verification import Verification, verify
 
 __all__ = ["BaseClassifier", "BaseGBDT", "BaseRegressor"]

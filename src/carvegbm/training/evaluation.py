@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.parts.questions import Verify
 from carvegbm.ranges import output_range
 from carvegbm.totals import VerificationTotals

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import worst_errors
 from carvegbm.training.spec import FitResult, TrainSpec

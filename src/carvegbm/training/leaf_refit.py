@@ -26,8 +26,8 @@ from carvegbm import _core
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.attackers.encoding import CoreEncoding
 from carvegbm.attackers.spread import is_large_spread
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.training.dataset import Dataset
 

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.ensemble import Ensemble, Task
 from carvegbm.errors import ModelError
-from carvegbm.readers.checks import Classes
+from carvegbm.model.ensemble import Ensemble, Task
+from carvegbm.readers.common import Classes, Tree, assemble
 from carvegbm.readers.lightgbm import from_text
-from carvegbm.readers.trees import Tree, assemble
 from carvegbm.training.binning import ZERO_ZONE, BinMapper
 from carvegbm.training.dataset import spaced_rows
 from carvegbm.training.large_spread.exclusion import OpenThresholds

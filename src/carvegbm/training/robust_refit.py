@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.data.rows import check_threads
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.progress import Progress
 from carvegbm.readers import load
-from carvegbm.readers.checks import Classes
+from carvegbm.readers.common import Classes
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import prove, worst_errors
 from carvegbm.training.leaf_refit import LeafRefit, RefitSettings, refit_leaves

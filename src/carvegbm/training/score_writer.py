@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, ModelError
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.readers import lightgbm_text, load, xgboost_json
 from carvegbm.training.dataset import spaced_rows
 from carvegbm.training.model import objective_of, stored_scores

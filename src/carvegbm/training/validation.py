@@ -16,8 +16,8 @@ from carvegbm.attackers.attacker import Attacker
 from carvegbm.attackers.encoding import CoreEncoding
 from carvegbm.attackers.options import OPTIONS
 from carvegbm.data.rows import as_rows, first_where
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.training.categorical import FrameCategories
 
 __all__ = ["blank_ensemble", "check_data", "check_instances", "check_targets", "check_weight"]

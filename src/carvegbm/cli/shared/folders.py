@@ -19,7 +19,7 @@ from carvegbm.errors import CarveError, DataError
 
 if TYPE_CHECKING:
     from carvegbm.data.table import FileSchema
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
     from carvegbm.parts.files import Part
     from carvegbm.parts.output_folder import OutputFolder
     from carvegbm.parts.questions import Question

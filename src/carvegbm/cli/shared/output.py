@@ -17,7 +17,7 @@ from carvegbm.storage.text import visible
 from carvegbm.tables import text_table
 
 if TYPE_CHECKING:
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 
 class Interrupted(BaseException):

@@ -31,7 +31,7 @@ from carvegbm.errors import CarveError
 
 if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["ExclusionRule", "OpenThresholds"]
 

@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 from lightgbm.basic import _LIB, _param_dict_to_str
 
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.training.dataset import spaced_rows
 from carvegbm.training.model import objective_of
 

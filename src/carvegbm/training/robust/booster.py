@@ -19,7 +19,7 @@ import numpy.typing as npt
 from carvegbm import _core
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.attackers.encoding import StepGrid
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.training.binning import BinMapper, category_codes
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 from asking import product_attacker
-from carvegbm.ensemble import NODE, fields_of
+from carvegbm.model.ensemble import fields_of
 from carvegbm.storage.identity import digest_of
 from categorical_trees import choice, random_ensemble, random_rows
 from conftest import REPOSITORY
 from generators import MIX, NORMS, make_case
 from plain_trees import chain, ensemble, leaf, refused, split, stump
-from readers import small_models
 
 PAGE = (REPOSITORY / "docs" / "ensemble-json.md").read_text("utf-8")
 WITH_A_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -204,15 +203,6 @@ def saved_with(labels: Any, folder: Any) -> cg.Ensemble:
     return saved(ensemble(leaf(1.0), classes=labels), folder)
 
 
-def test_numpy_scalars_among_objects_come_back_as_the_values_they_are(tmp_path):
-    for labels in ([np.int32(3), 4], [np.float32(0.1), 1], [np.str_("a"), "b"], [np.True_, 7]):
-        model = ensemble(leaf(1.0), classes=np.array(labels, dtype=object))
-        again = saved(model, tmp_path)
-        assert again.classes.dtype == object
-        assert again == model
-        assert digest_of(again) == digest_of(model)
-
-
 @pytest.mark.parametrize(
     ("labels", "word"),
     [
@@ -229,7 +219,7 @@ def test_numpy_scalars_among_objects_come_back_as_the_values_they_are(tmp_path):
     ids=ascii,
 )
 def test_labels_that_would_not_come_back_are_refused(labels, word, tmp_path):
-    with refused("class", word, "name", kind=cg.ModelError):
+    with refused("class", word, kind=cg.ModelError):
         ensemble(leaf(1.0), classes=labels).save(tmp_path / "ensemble.json")
     assert list(tmp_path.iterdir()) == []
 
@@ -238,22 +228,6 @@ def test_deep_trees_come_back(tmp_path):
     model = ensemble(chain(100_000))
     assert_same_fields(model, saved(model, tmp_path))
     assert gc.isenabled()
-
-
-def test_ensemble_without_trees_comes_back(tmp_path):
-    for options in ({}, {"base_score": [1.0, -0.0, 5e-324]}, {"n_features": 0}):
-        model = ensemble(**{"n_features": 3, **options})
-        assert_same_fields(model, saved(model, tmp_path))
-
-
-def test_labels_given_to_load_replace_those_in_the_file(tmp_path):
-    ensemble(stump(0, 0.5)).save(tmp_path / "e.json")
-    named = cg.load(tmp_path / "e.json", classes=["no", "yes"], n_features=1)
-    assert named.decide([[1.0]]).tolist() == ["yes"]
-    with refused("has 1 features, not n_features=2", kind=cg.ModelError):
-        cg.load(tmp_path / "e.json", n_features=2)
-    ensemble(stump(0, 0.5), task="regression").save(tmp_path / "e.json")
-    assert cg.load(tmp_path / "e.json", classes=[-1, 1]).task == "binary"
 
 
 # ── the file ─────────────────────────────────────────────────────────────────────────────────
@@ -284,38 +258,6 @@ def test_file_is_read_however_another_program_writes_the_same_document(tmp_path)
         assert_same_fields(cg.load(tmp_path / "other"), model)
 
 
-def test_splits_by_categories_are_written_with_their_codes(tmp_path):
-    model = ensemble(
-        choice(0, [3, 0], leaf(1.0), leaf(2.0), missing="left"),
-        categories={0: {0: "größe", 3: 2.0, 4: 4}},
-        category_rule="truncate",
-    )
-    model.save(tmp_path / "e.json")
-    text = (tmp_path / "e.json").read_text("utf-8")
-    for line in (
-        '"version": 2,',
-        '"category_rule": "truncate",',
-        '"categories": [{"feature": 0, "codes": [0, 3, 4], "labels": ["größe", 2.0, 4]}],',
-        '{"feature": 0, "categories": [0, 3], "left": 1, "right": 2, "missing": "left"},',
-    ):
-        assert line in text.splitlines()
-    assert_same_fields(cg.load(tmp_path / "e.json"), model)
-
-
-def test_labels_of_categories_that_would_not_come_back_are_refused(tmp_path):
-    model = ensemble(choice(0, [0], leaf(1.0), leaf(2.0)), categories={0: {0: "\ud800"}})
-    with refused("category of feature 0", "surrogate", kind=cg.ModelError):
-        model.save(tmp_path / "e.json")
-
-
-def test_names_are_written_as_they_are_read_by_people(tmp_path):
-    ensemble(leaf(1.0), feature_names=["größe"]).save(tmp_path / "e.json")
-    assert '"feature_names": ["größe"]' in (tmp_path / "e.json").read_text("utf-8")
-    with refused("feature name", "'\\udc80'", "Unicode", kind=cg.ModelError):
-        ensemble(leaf(1.0), feature_names=["\udc80"]).save(tmp_path / "e.json")
-    assert cg.load(tmp_path / "e.json").feature_names == ("größe",)  # the earlier file is there
-
-
 def test_every_field_of_an_ensemble_has_a_place_in_the_file_and_on_the_page(tmp_path):
     model = ensemble(
         stump(0, 0.5, missing="left"),
@@ -344,27 +286,6 @@ def test_example_on_the_page_is_an_ensemble(tmp_path):
     model = cg.load(tmp_path / "given")
     model.save(tmp_path / "e.json")
     assert (tmp_path / "e.json").read_text() == text
-
-
-def test_path_that_cannot_be_written_is_refused_in_one_line(tmp_path, unwritable):
-    model = ensemble(leaf(1.0))
-    with refused("ensemble.txt", "end the name in .json"):
-        model.save(tmp_path / "ensemble.txt")
-    with refused("there is no folder"):
-        model.save(tmp_path / "none" / "e.json")
-    with refused(str(unwritable)):
-        model.save(unwritable / "e.json")
-    assert list(tmp_path.glob("*.*")) == []
-
-
-def test_small_ensemble_of_the_other_tests_is_what_save_writes(tmp_path):
-    (tmp_path / "model").write_bytes(small_models.ENSEMBLE_JSON)
-    model = cg.load(tmp_path / "model")
-    assert model.nodes.dtype == NODE
-    model.save(tmp_path / "e.json")
-    assert (tmp_path / "e.json").read_bytes() == small_models.ENSEMBLE_JSON.replace(
-        b"-1e-3", b"-0.001"
-    )
 
 
 # ── the reader on the page ───────────────────────────────────────────────────────────────────
@@ -401,20 +322,3 @@ def test_reader_on_the_page_knows_categories(seed, tmp_path):
     rows = random_rows(model, seed)
     for x, expected in zip(model.check_data(rows), model.raw_score(rows), strict=True):
         assert page_reader()(document, x.tolist()) == np.atleast_1d(expected).tolist()
-
-
-def test_reader_on_the_page_knows_missing_values_and_float32(tmp_path):
-    third = float(np.float32(1 / 3))
-    model = ensemble(
-        stump(0, third, 2.0**24, 1.0, missing="right"),
-        stump(1, math.inf, 1.0, 3.0, missing="left"),
-        leaf(1.0),
-        n_features=2,
-        input_precision="float32",
-        sum_precision="float32",
-        average=3,
-    )
-    model.save(tmp_path / "e.json")
-    document = json.loads((tmp_path / "e.json").read_text("utf-8"))
-    for x in ([1 / 3, 0.0], [0.34, math.inf], [math.nan, math.nan], [-1.0, math.nan]):
-        assert page_reader()(document, x) == model.raw_score([x]).tolist()

@@ -1,38 +1,41 @@
-"""The ensemble: an additive ensemble of regression trees as flat, immutable arrays.
-
-Comes in: arrays from a reader, or nested dicts (`Ensemble.from_trees`).
-Goes out: raw scores, decisions, and the arrays the engines in the core work on.
-Knows nothing about model formats or attackers.
-"""
+"""An additive ensemble of regression trees as flat, immutable arrays."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from carvegbm.data.names import feature_position
 from carvegbm.data.rows import as_labels, check_threads
-from carvegbm.errors import DataError
-from carvegbm.trees import nested, sets
-from carvegbm.trees.categories import in_states
-from carvegbm.trees.checking import checked_rows
-from carvegbm.trees.compact import raw_scores
-from carvegbm.trees.identity import are_equal, described
-from carvegbm.trees.iterations import Iterations
-from carvegbm.trees.link import class_indices
-from carvegbm.trees.nested import NODE
-from carvegbm.trees.sets import Categories, CategoryRule, Sets, UnknownCategory
-from carvegbm.trees.wellformed import check_trees, double, labels_of, whole, with_plain_leaves
+from carvegbm.data.sparse import places_of
+from carvegbm.errors import DataError, ModelError
+from carvegbm.model import categories as category_checks
+from carvegbm.model import nodes as layout
+from carvegbm.model.categories import Categories, CategoryRule, UnknownCategory, in_states
+from carvegbm.model.decision import class_indices
+from carvegbm.model.nodes import NODE, double, whole
+from carvegbm.model.rows import checked_rows, raw_scores
 
 if TYPE_CHECKING:
     from carvegbm import _core
 
-__all__ = ["NODE", "Absent", "Compared", "Ensemble", "Precision", "Task", "Tie", "fields_of"]
+__all__ = [
+    "Absent",
+    "Compared",
+    "Ensemble",
+    "IterationRange",
+    "Iterations",
+    "Precision",
+    "Task",
+    "Tie",
+    "fields_of",
+]
 
 Task = Literal["binary", "multiclass", "regression"]
 Link = Literal["identity", "logistic", "softmax"]
@@ -41,6 +44,47 @@ Tie = Literal["positive", "negative"]
 Compared = Literal["raw", "probability"]
 Absent = Literal["zero", "missing"]
 Rows = npt.NDArray[np.float64] | npt.NDArray[np.float32]
+
+IterationRange = int | Literal["best", "all"] | None
+"""A number of iterations from the first one, "best" on the validation data, or "all".
+
+None means those that the source's own `predict` uses.
+"""
+
+
+class Iterations(NamedTuple):
+    """The boosting iterations of a model, of which an ensemble uses the first `used`."""
+
+    used: int
+    total: int
+    best: int | None = None
+    """Number of iterations that scored best on the validation data; None if it is not known."""
+
+    @classmethod
+    def chosen(cls, requested: IterationRange, total: int, best: int | None = None) -> Iterations:
+        """Choose from `total` iterations; "best" is all of them if `best` is None."""
+        if isinstance(requested, int):
+            if requested > total:
+                raise ModelError(
+                    f"has {total} iterations; iteration_range (--trees) must be 'all', 'best' or "
+                    f"1 to {total}, got {requested}"
+                )
+            return cls(requested, total, best)
+        return cls(total if requested == "all" or best is None else min(best, total), total, best)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all iterations are used and no smaller number is known to be better."""
+        return self.used == self.total and (self.best is None or self.best >= self.total)
+
+    def __str__(self) -> str:
+        best = "" if self.best is None else f" (the best are the first {self.best})"
+        return f"{self.used} of {self.total} iterations{best}"
+
+    @property
+    def note(self) -> str:
+        """One line about the iterations that are used, and how to choose others."""
+        return f"uses {self}; choose with iteration_range= or --trees all|best|N"
 
 
 class Ensemble:
@@ -59,11 +103,11 @@ class Ensemble:
     n_features : int
     task : {"binary", "multiclass", "regression"}
         binary: positive class iff raw score >= threshold (> where the negative class wins ties).
-        multiclass: the class with the largest raw score, the first of several.
+        multiclass: the class with the largest raw score, the first if several are equal.
     threshold : float, default 0
         Decision threshold, in raw space; binary only.
     tie : {"positive", "negative"}
-        Who wins at a raw score exactly on the threshold; binary only. Readers say what the source
+        The class at a raw score exactly on the threshold; binary only. Readers set what the source
         library's own `predict` does.
     classes : sequence, optional
         Labels by output; binary: (negative, positive). Default 0, 1, ….
@@ -77,27 +121,27 @@ class Ensemble:
         "float32": the source library rounds inputs to float32 before it compares them; every
         threshold must then be a float32 number.
     sum_precision : {"float64", "float32"}
-        The precision in which the source library adds up; concerns `raw_score` and `decide` only.
+        The precision in which the source library adds up; affects `raw_score` and `decide` only.
         Verdicts rest on the exact sum.
     compares : {"raw", "probability"}
-        What the source library's `predict` compares, rounded; concerns `decide` only. Raw scores
-        that differ by less than probabilities can show are a tie to a library that compares these.
+        What the source library's `predict` compares, rounded; affects `decide` only. Different raw
+        scores whose rounded probabilities are equal are a tie if probabilities are compared.
     categories : mapping of int to mapping of int to label, optional
         Categorical features: a label (a text or a number) for the code (a whole number >= 0) of
         every category the model knows. A split on such a feature holds the number of a set in
-        place of a threshold: left iff the code is in it; NaN goes where `missing` says.
+        place of a threshold: x goes left iff its code is in the set, NaN by the rule `missing`.
     set_starts, set_codes : arrays of int, optional
-        Set i is set_codes[set_starts[i] : set_starts[i + 1]]. They are kept once each, sorted.
+        Set i is set_codes[set_starts[i] : set_starts[i + 1]]. Each is stored once, sorted.
     category_rule : {"label", "text", "truncate", "nonnegative"}
-        How a number in a categorical column becomes a code, see `carvegbm.trees.categories`.
+        How a number in a categorical column becomes a code, see `carvegbm.model.categories`.
     unknown_category : {"right", "missing"}
-        What a value that is no label is, by the rule "label": in no set, or a missing value.
+        How the rule "label" treats a value that is no label: as in no set, or as missing.
     absent : {"zero", "missing"}
-        What the source library takes an entry for that a sparse matrix leaves out.
+        How the source library reads an absent entry of a sparse matrix.
     iterations : (used, total, best), optional
         The trees are those of the first `used` of the model's `total` boosting iterations; the
         first `best` scored best on the validation data (None: not known). Equality ignores this.
-        None if all iterations are used, and no smaller number is known to be better.
+        None if all iterations are used and no smaller number is known to be better.
 
     Examples
     --------
@@ -165,11 +209,13 @@ class Ensemble:
         base = np.array(base_score, dtype=np.float64)
         if base.size == 1:
             base = np.full(n_outputs, base.item())
-        known = sets.kept_categories(
+        known = category_checks.check_categories(
             categories, whole(n_features, "n_features"), category_rule, input_precision
         )
-        plain = with_plain_leaves(np.array(nodes, dtype=NODE, order="C"))
-        renumbered, listed = sets.kept_sets(plain, known, set_starts, set_codes)
+        plain = layout.with_plain_leaves(np.array(nodes, dtype=NODE, order="C"))
+        renumbered, (starts, codes) = category_checks.check_sets(
+            plain, known, set_starts, set_codes
+        )
         vars(self).update(
             nodes=renumbered,
             roots=np.array(roots, dtype=np.int32, order="C"),
@@ -179,16 +225,16 @@ class Ensemble:
             average=whole(average, "average"),
         )
         vars(self).update(scores=score_rows, base_score=base, link_scale=float(link_scale))
-        vars(self).update(categories=known, set_starts=listed.starts, set_codes=listed.codes)
+        vars(self).update(categories=known, set_starts=starts, set_codes=codes)
         vars(self).update(task=task, tie=tie, link=link, compares=compares, absent=absent)
         vars(self).update(input_precision=input_precision, sum_precision=sum_precision)
         vars(self).update(category_rule=category_rule, unknown_category=unknown_category)
         kept = None if iterations is None else Iterations(*iterations)
         vars(self).update(iterations=None if kept is None or kept.is_plain else kept)
-        check_trees(self)
-        if not known:  # nothing to say about what is not there
+        layout.check_arrays(self)
+        if not known:  # so that equal ensembles have equal fields
             vars(self).update(category_rule="label", unknown_category="right")
-        vars(self).update(classes=labels_of(task, n_outputs, classes))
+        vars(self).update(classes=layout.class_labels(task, n_outputs, classes))
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
@@ -196,7 +242,7 @@ class Ensemble:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"an Ensemble is immutable; cannot set {name!r}")
 
-    # ── construction, and ways out and back ──────────────────────────────────────────────────
+    # ── construction and conversion ──────────────────────────────────────────────────────────
 
     @classmethod
     def from_trees(
@@ -219,35 +265,45 @@ class Ensemble:
         "multiclass" when scores are lists and to "binary" otherwise, `categories` to the codes
         that the splits list.
         """
-        if categories is not None:
+        arrays = layout.arrays_of_trees(trees)
+        if categories is None:
+            categories = {
+                f: {code: code for code in sorted(arrays.listed[f])} for f in arrays.listed
+            }
+        else:
             rule = options.get("category_rule", "label")
-            categories = sets.kept_categories(categories, whole(n_features, "n_features"), rule)
-        fields = nested.fields_of_trees(trees, categories)
-        scores = fields.pop("scores")
+            categories = category_checks.check_categories(
+                categories, whole(n_features, "n_features"), rule
+            )
+        category_checks.check_kinds(arrays.by_threshold, arrays.listed, categories)
+        starts, codes = category_checks.flat_sets(arrays.sets)
         base = np.atleast_1d(np.asarray(base_score, dtype=np.float64))
-        width = scores.shape[1] if len(scores) else len(base)
+        width = arrays.scores.shape[1] if len(arrays.scores) else len(base)
         if task is None:
             task = "binary" if width == 1 else "multiclass"
         return cls(
-            scores=scores.reshape(len(scores), width),
+            arrays.nodes,
+            arrays.roots,
+            arrays.scores.reshape(len(arrays.scores), width),
             n_features=n_features,
             task=task,
             threshold=threshold,
             base_score=base_score,
-            **fields,
+            categories=categories,
+            set_starts=starts,
+            set_codes=codes,
             **options,
         )
 
     def to_trees(self) -> list[dict[str, Any]]:
         """Return the trees as nested dicts, the inverse of `from_trees`."""
-        lists = Sets(self.set_starts, self.set_codes).lists()
-        return nested.from_arrays(self.nodes, self.roots, self.scores, lists, self.categories)
+        return layout.nested_trees(self.nodes, self.roots, self.scores, self.sets, self.categories)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ensemble as JSON, to a path that ends in .json.
 
-        `carvegbm.load` gives an ensemble back whose fields are all equal to the bit. The format is
-        for other programs, too: docs/ensemble-json.md describes it.
+        `carvegbm.load` returns an ensemble with the same fields, bit for bit. Other programs can
+        read and write the format, too: docs/ensemble-json.md describes it.
 
         Examples
         --------
@@ -258,26 +314,40 @@ class Ensemble:
         ...     cg.load(folder + "/ensemble.json") == ensemble
         True
         """
-        from carvegbm.trees.ensemble_json import write
+        from carvegbm.model.json import write
 
         write(self, path)
 
     def with_scores(self, scores: npt.ArrayLike) -> Ensemble:
-        """The same trees with other leaf scores, a row per leaf."""
+        """Return the same trees with other leaf scores, a row per leaf."""
         return Ensemble(**{**fields_of(self), "scores": scores})
 
     def with_classes(self, classes: Sequence[Any] | npt.NDArray[Any]) -> Ensemble:
-        """The same trees with other labels, in the order of the outputs.
+        """Return the same trees with other labels, in the order of the outputs.
 
-        Two labels turn a regression ensemble into a binary one: the second iff raw score >= 0.
+        Two labels make a regression ensemble binary: the second iff raw score >= 0.
         """
         task = "binary" if self.task == "regression" else self.task
         return Ensemble(**{**fields_of(self), "classes": classes, "task": task})
 
-    # ── what the ensemble computes ───────────────────────────────────────────────────────────
+    def restricted(self, features: npt.NDArray[np.int64]) -> Ensemble:
+        """Return the same trees over these features alone, which must include all tested ones."""
+        places = places_of(features, self.n_features)
+        nodes = self.nodes.copy()
+        is_split = nodes["feature"] >= 0
+        nodes["feature"][is_split] = places[nodes["feature"][is_split]]
+        fields = {
+            "nodes": nodes,
+            "n_features": len(features),
+            "feature_names": [self.feature_name(feature) for feature in features.tolist()],
+            "categories": {int(places[f]): c for f, c in self.categories.items() if places[f] >= 0},
+        }
+        return Ensemble(**{**fields_of(self), **fields})
+
+    # ── predictions ──────────────────────────────────────────────────────────────────────────
 
     def raw_score(self, X: npt.ArrayLike, *, threads: int | None = None) -> npt.NDArray[np.float64]:
-        """Raw score per row of X: shape (n,), or (n, n_outputs) for multiclass.
+        """Return the raw score of each row of X: shape (n,), or (n, n_outputs) for multiclass.
 
         Equals the source library's own raw prediction.
         """
@@ -285,22 +355,22 @@ class Ensemble:
         return self.scores_of(found.rows, threads=threads)
 
     def scores_of(self, rows: Any, *, threads: int | None = None) -> npt.NDArray[np.float64]:
-        """Raw score per row, of rows as `check_data` returns them, or of CSR."""
+        """Return the raw score of each row that `check_data` returned, or of CSR."""
         raw = raw_scores(self, rows, check_threads(threads))
         return raw[:, 0] if self.n_outputs == 1 else raw
 
     def decide(self, X: npt.ArrayLike, *, threads: int | None = None) -> npt.NDArray[Any]:
-        """Predicted label per row of X; the raw score for regression.
+        """Return the predicted label of each row of X; the raw score for regression.
 
         Equals the source library's own `predict`, ties and its rounding included.
         """
         return self.labels_of(self.raw_score(X, threads=threads))
 
     def labels_of(self, raw: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
-        """Predicted label per row of raw scores; these themselves for regression."""
+        """Return the label that each raw score predicts; the raw score itself for regression."""
         return raw if self.task == "regression" else self.classes[class_indices(self, raw)]
 
-    # ── what others need to know ─────────────────────────────────────────────────────────────
+    # ── properties, checks of rows and labels ────────────────────────────────────────────────
 
     @property
     def n_trees(self) -> int:
@@ -319,67 +389,75 @@ class Ensemble:
 
     @cached_property
     def tree_of_node(self) -> npt.NDArray[np.int32]:
-        """The tree each node belongs to."""
-        return nested.owners(self.nodes, self.roots)
+        """The tree of each node."""
+        return layout.tree_of_node(self.nodes, self.roots)
+
+    @cached_property
+    def sets(self) -> list[list[int]]:
+        """The codes of each set."""
+        codes = self.set_codes.tolist()
+        return [codes[a:b] for a, b in pairwise(self.set_starts.tolist())]
 
     def feature_name(self, feature: int) -> str:
-        """The feature's name, or "feature 7" where it has none."""
+        """Return the feature's name, or "feature 7" without names."""
         return self.feature_names[feature] if self.feature_names else f"feature {feature}"
 
     def feature_index(self, feature: int | str) -> int:
-        """Position of a feature given by position, or by name as the model or its data spell it."""
+        """Return the position of a feature given by position or name, in any library's spelling."""
         return feature_position(feature, self.feature_names, self.n_features)
 
     @cached_property
-    def known(self) -> dict[str, Any]:
-        """What others found out about the ensemble and would like to keep; it never changes."""
+    def cache(self) -> dict[str, Any]:
+        """Results that other modules derived from the ensemble, by their own keys."""
         return {}
 
     @cached_property
     def core(self) -> _core.Ensemble:
-        """The same ensemble, as the C++ core holds it."""
-        from carvegbm.trees.core import core_of
+        """The ensemble in the C++ core."""
+        from carvegbm.model.core import core_of
 
         return core_of(self)
 
     def check_data(
         self, X: npt.ArrayLike, *, allow_infinite: bool = False, threads: int | None = None
     ) -> Rows:
-        """X as a C-ordered two-dimensional array of float64 or float32 with the right columns.
+        """Return X as a C-ordered array (rows, features) of float64 or float32.
 
-        The columns of a frame are taken by name where the model and the frame have names.
-        Categorical columns hold codes, see `carvegbm.trees.categories`.
-        Raises `DataError` for names that do not fit, for a wrong shape, for what is no number, for
-        infinite values unless `allow_infinite`, and for NaN in a feature whose splits have no rule
-        for it. A memory-mapped array stays on disk; a sparse matrix becomes dense.
+        The columns of a frame are matched by name if the model and the frame have names.
+        Categorical columns become codes, see `carvegbm.model.categories`. A memory-mapped array
+        stays on disk; a sparse matrix becomes dense.
+
+        Raises
+        ------
+        DataError
+            Names or shape do not fit; a value is no number, is infinite (unless `allow_infinite`),
+            or is NaN in a feature with a split that has no rule for it.
         """
         rows: Rows = checked_rows(self, X, allow_infinite, check_threads(threads)).rows
         return rows
 
     def states(self, rows: Rows) -> Rows:
-        """Rows as `check_data` returns them, as the core takes them.
+        """Convert rows of codes, as `check_data` returns them, to the states that the core takes.
 
-        A code in a categorical column becomes its position among the codes of its feature, or -1
-        if it is none of them; NaN stays. The same object where there is no such column.
+        The state of a code is its position among the codes of its feature, -1 for an unknown code,
+        and NaN for NaN. Returns `rows` itself if there are no categorical features.
         """
         return in_states(self, rows)
 
     def check_labels(self, y: npt.ArrayLike, rows: int) -> npt.NDArray[np.int32]:
-        """y as class indices.
-
-        Raises `DataError` for a label that is not one of the model's classes.
-        """
+        """Return the position of each label among the classes; refuse unknown labels."""
         if self.task == "regression":
-            raise DataError("a regression model has no classes; ask output_range (in Python)")
+            raise DataError("a regression model has no classes; use output_range (in Python)")
         return as_labels(y, self.classes, rows)
 
     # ── identity ─────────────────────────────────────────────────────────────────────────────
 
     def __eq__(self, other: object) -> bool:
-        """Two ensembles are equal iff they are the same trees, however their nodes are laid out."""
+        """Return whether all fields are equal, whatever the order of the nodes."""
         if not isinstance(other, Ensemble):
             return NotImplemented
-        return are_equal(self, other, _FIELDS)
+        pairs = zip(_canonical(self), _canonical(other), strict=True)
+        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
 
     def __hash__(self) -> int:
         return hash((self.n_trees, self.n_leaves, self.n_features, self.task, self.threshold))
@@ -389,7 +467,20 @@ class Ensemble:
         return _rebuild, ({**fields_of(self), "categories": plain},)
 
     def __repr__(self) -> str:
-        return described(self)
+        parts = [
+            self.task,
+            f"{self.n_trees} trees",
+            f"{self.n_leaves} leaves",
+            f"{self.n_features} features",
+        ]
+        if self.categories:
+            parts[-1] += f" ({len(self.categories)} categorical)"
+        if self.task == "multiclass":
+            parts.append(f"{len(self.classes)} classes")
+        if self.input_precision == "float32":
+            parts.append("float32 inputs")
+        note = "" if self.iterations is None else f"; {self.iterations.note}"
+        return f"<Ensemble: {', '.join(parts)}{note}>"
 
     def _repr_html_(self) -> str:
         from carvegbm.displays.notebook import ensemble_html
@@ -401,9 +492,27 @@ _FIELDS = tuple(Ensemble.__annotations__)
 
 
 def fields_of(ensemble: Ensemble) -> dict[str, Any]:
-    """All that an ensemble consists of, by name: Ensemble(**fields_of(e)) == e."""
+    """Return all fields by name: Ensemble(**fields_of(e)) == e."""
     return {name: getattr(ensemble, name) for name in _FIELDS}
 
 
 def _rebuild(fields: dict[str, Any]) -> Ensemble:
     return Ensemble(**fields)
+
+
+def _canonical(ensemble: Ensemble) -> tuple[Any, ...]:
+    """Return all fields but `iterations`, with the nodes of each tree in preorder."""
+    order = layout.depth_first(ensemble.nodes, ensemble.roots)
+    nodes = ensemble.nodes[order]
+    return (
+        nodes["threshold"],
+        nodes["feature"],
+        nodes["missing"],
+        ensemble.scores[nodes["left"][nodes["feature"] < 0]],
+        np.flatnonzero(np.isin(order, ensemble.roots)),
+        *(
+            value
+            for name, value in fields_of(ensemble).items()
+            if name not in ("nodes", "roots", "scores", "iterations")
+        ),
+    )
