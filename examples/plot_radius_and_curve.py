@@ -35,7 +35,8 @@ moons = LGBMClassifier(n_estimators=100, num_leaves=15, **quiet).fit(
 )
 
 radii = {
-    norm: cg.radius(moons, X_test, y_test, norm=norm) for norm in ("inf", 1)
+    norm: cg.radius(moons, X_test, y_test, cg.Attacker(norm))
+    for norm in ("inf", 1)
 }
 for radius in radii.values():
     print(radius)
@@ -111,7 +112,7 @@ plt.show()
 # at the largest double below it, it provably does not.
 
 row = shown[0]
-radius = radii["inf"][row]
+radius = radii["inf"].radius[row]
 for budget in (radius, np.nextafter(radius, 0)):
     result = cg.verify(
         moons, X_test[[row]], y_test[[row]], cg.Attacker("inf", budget)
@@ -128,7 +129,9 @@ for budget in (radius, np.nextafter(radius, 0)):
 # the rows for any number of budgets.
 
 budgets = np.linspace(0, 1, 11)
-curve = cg.robustness_curve(moons, X_test, y_test, norm="inf", budgets=budgets)
+curve = cg.robustness_curve(
+    moons, X_test, y_test, cg.Attacker("inf"), budgets=budgets
+)
 print(curve)
 
 # %%

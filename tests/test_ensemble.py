@@ -153,7 +153,7 @@ def test_chain_of_100_000_splits_is_scored_and_verified():
     for norm in (0, 1, 2, "inf"):
         result = cg.verify(model, X[:2], [0, 0], cg.Attacker(norm, 1))
         assert result.status.tolist() == ["fragile" if norm == 0 else "robust", "fragile"]
-    assert cg.radius(model, [[49_990.0]], [0], norm=1).radius.tolist() == [
+    assert cg.radius(model, [[49_990.0]], [0], cg.Attacker(1)).radius.tolist() == [
         math.nextafter(50_000.0, 1e6) - 49_990.0
     ]
     assert pickle.loads(pickle.dumps(model)) == model

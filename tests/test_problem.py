@@ -83,7 +83,7 @@ def test_regression_model_has_no_answer_to_keep():
 
 def test_curve_without_labels_begins_with_everything_right():
     rows = [[0.1, 0.1], [0.45, 0.45], [0.9, 0.9]]
-    curve = cg.robustness_curve(MODEL, rows, norm="inf", budgets=[0.0, 0.1, 1.0])
+    curve = cg.robustness_curve(MODEL, rows, cg.Attacker("inf"), budgets=[0.0, 0.1, 1.0])
     assert curve.accuracy == 1.0
     assert curve.lower.tolist() == [1.0, 2 / 3, 0.0]
 

@@ -93,10 +93,10 @@ def test_radius_is_infinite_where_no_budget_flips():
 
 def test_limits_of_the_attacker_are_respected():
     x = [[0.0, 0.0, 0.0]]
-    assert cg.radius(APART, x, [0], norm=1, features=[0, 2]).radius == pytest.approx(0.8)
-    assert cg.radius(APART, x, [0], norm=1, scale=[1, 1, 10]).radius == pytest.approx(0.35)
-    assert cg.radius(APART, x, [0], norm=1, bounds=(0, [0.35, 1, 1])).radius == pytest.approx(0.7)
-    assert cg.radius(APART, x, [0], norm=1, bounds=(0, [0.3, 1, 1])).radius == pytest.approx(0.9)
+    assert cg.radius(APART, x, [0], cg.Attacker(1), features=[0, 2]).radius == pytest.approx(0.8)
+    assert cg.radius(APART, x, [0], cg.Attacker(1), scale=[1, 1, 10]).radius == pytest.approx(0.35)
+    assert cg.radius(APART, x, [0], cg.Attacker(1), bounds=(0, [0.35, 1, 1])).radius == pytest.approx(0.7)
+    assert cg.radius(APART, x, [0], cg.Attacker(1), bounds=(0, [0.3, 1, 1])).radius == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize("norm", [1, 2, "inf"])
@@ -115,20 +115,20 @@ def test_instance_on_the_threshold_is_one_step_from_the_flip(norm, engine, trees
 def test_radius_beyond_the_largest_budget_wanted_is_bounded_from_below():
     x = [[0.0, 0.0, 0.0]]
     for model in (APART, SHARED):
-        radii = cg.radius(model, x, [0], norm=1, max_budget=0.5)
+        radii = cg.radius(model, x, [0], cg.Attacker(1), max_budget=0.5)
         assert np.isnan(radii.radius).all()
         assert not radii.exact.any()
         assert (radii.lower[0], radii.upper[0]) == (math.nextafter(0.5, 1), math.inf)
-        assert cg.radius(model, x, [0], norm=1, max_budget=0.75).radius == pytest.approx(0.7)
-        assert cg.radius(model, x, [0], norm=0, max_budget=1).lower.tolist() == [2]
+        assert cg.radius(model, x, [0], cg.Attacker(1), max_budget=0.75).radius == pytest.approx(0.7)
+        assert cg.radius(model, x, [0], cg.Attacker(0), max_budget=1).lower.tolist() == [2]
 
 
 def test_large_spread_engine_stops_at_the_largest_budget_it_can_tell():
     model = ensemble(stump(0, 0.5, 0.0, 1.0), stump(0, 0.75, 0.0, 1.0), base_score=-2.0)
-    radii = cg.radius(model, [[0.375], [0.6]], [0, 0], norm="inf", engine="large-spread")
+    radii = cg.radius(model, [[0.375], [0.6]], [0, 0], cg.Attacker("inf"), engine="large-spread")
     assert np.isnan(radii.radius).all()
     assert radii.lower.tolist() == [0.125, 0.125]  # 0.125 itself is too much
-    found = cg.radius(model, [[0.375], [0.6]], [0, 0], norm="inf")
+    found = cg.radius(model, [[0.375], [0.6]], [0, 0], cg.Attacker("inf"))
     assert found.radius == pytest.approx([0.375, 0.15])
 
 
@@ -150,7 +150,7 @@ def test_bounds_hold_the_truth_when_time_runs_out(norm):
 @pytest.mark.parametrize("budget", [-1, math.nan, "much"])
 def test_largest_budget_wanted_must_be_a_budget(budget):
     with refused("budget"):
-        cg.radius(APART, [[0.0, 0.0, 0.0]], [0], norm=1, max_budget=budget)
+        cg.radius(APART, [[0.0, 0.0, 0.0]], [0], cg.Attacker(1), max_budget=budget)
 
 
 # ── radii as an array ────────────────────────────────────────────────────────────────────────
@@ -241,11 +241,11 @@ def test_curve_is_an_interval_where_radii_are_not_decided():
 )
 def test_curve_needs_budgets(budgets, words):
     with refused("budget", *words):
-        cg.robustness_curve(APART, [[0.0, 0.0, 0.0]], [0], norm=1, budgets=budgets)
+        cg.robustness_curve(APART, [[0.0, 0.0, 0.0]], [0], cg.Attacker(1), budgets=budgets)
 
 
 def test_curve_takes_a_single_budget():
-    curve = cg.robustness_curve(APART, [[0.0, 0.0, 0.0]], [0], norm=1, budgets=0.5)
+    curve = cg.robustness_curve(APART, [[0.0, 0.0, 0.0]], [0], cg.Attacker(1), budgets=0.5)
     assert curve.lower.tolist() == [1.0]
 
 
@@ -278,7 +278,7 @@ def one_hard_and_one_easy_rival():
 
 def test_a_hard_rival_takes_neither_the_time_nor_the_bounds_of_an_easy_one():
     model = one_hard_and_one_easy_rival()
-    found = cg.radius(model, [[0.0] * 41], [0], norm="inf", engine="search", timeout=0.5)
+    found = cg.radius(model, [[0.0] * 41], [0], cg.Attacker("inf"), engine="search", timeout=0.5)
     assert found.upper.tolist() == [math.nextafter(3.0, math.inf)]
     assert 0.49 < found.lower[0] <= found.upper[0]
 

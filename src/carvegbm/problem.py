@@ -18,6 +18,7 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.attackers.encoding import Bounds, CoreEncoding
 from carvegbm.attackers.limits import Limits
+from carvegbm.attackers.options import LARGEST_BUDGET
 from carvegbm.attackers.spread import is_large_spread, largest_budget
 from carvegbm.data.rows import check_threads
 from carvegbm.data.sparse import Csr, is_sparse
@@ -144,10 +145,21 @@ class Problem:
         return largest_budget(self.ensemble, self.attacker, self.limits)
 
     def with_budget(self, budget: float) -> Problem:
-        """The same problem, with another budget."""
-        if budget == self.attacker.budget:
+        """Return the problem with another budget, which shares the encoding."""
+        if self.attacker.has_budget and budget == self.attacker.budget:
             return self
-        return Problem(self.ensemble, self.attacker.with_budget(budget), self.limits)
+        other = Problem(self.ensemble, self.attacker.with_budget(budget), self.limits)
+        vars(other)["encoding"] = self.encoding
+        if "compact" in vars(self):
+            small, columns = self.compact
+            vars(other)["compact"] = small.with_budget(budget), columns
+        return other
+
+    @property
+    def unlimited_budget(self) -> float:
+        """The largest budget worth searching: a larger one reaches nothing more."""
+        is_count = self.attacker.norm == 0
+        return float(max(1, self.ensemble.n_features)) if is_count else LARGEST_BUDGET
 
     def instances(self, X: npt.ArrayLike, *, is_part: bool = False) -> Rows:
         """The instances, which must be within the attacker's bounds.

@@ -1,167 +1,84 @@
-"""Radius: the smallest budget that flips each instance; robustness at many budgets from it."""
+"""Results about budgets: the radius of every row, and robustness over budget."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attackers.attacker import Attacker, require_attacker
-from carvegbm.attackers.options import LARGEST_BUDGET
-from carvegbm.engines import Decisions, EngineName, Settings, Task, decide
+from carvegbm.attackers.options import check_budget
+from carvegbm.engines import Decisions
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem
-from carvegbm.progress import Progress, showing
-from carvegbm.results import Result, describe_interval
+from carvegbm.results import Result, describe_interval, plain_norm
 from carvegbm.totals import CurveTotals
 
 if TYPE_CHECKING:
     from carvegbm.displays import RadiusDisplay, RobustnessCurveDisplay
 
-__all__ = [
-    "Curve",
-    "Radius",
-    "budgetless",
-    "check_budgets",
-    "radius",
-    "radius_task",
-    "robustness_curve",
-]
+__all__ = ["Curve", "Radius", "check_budgets", "next_budget"]
 
-
-def radius(
-    model: Any,
-    X: npt.ArrayLike,
-    y: npt.ArrayLike | None = None,
-    attacker: Attacker | None = None,
-    *,
-    norm: int | float | str | None = None,
-    scale: Any = None,
-    features: Any = None,
-    bounds: Any = None,
-    step: Any = None,
-    categories: Any = None,
-    one_hot: Any = None,
-    max_budget: float | None = None,
-    engine: EngineName = "auto",
-    timeout: float = 10.0,
-    threads: int | None = None,
-    progress: Progress = None,
-) -> Radius:
-    """The smallest budget that flips each instance, exactly; 0 where it is wrong already.
-
-    The radius r is the smallest double such that `verify` with budget r says "fragile" (an
-    `Attacker` takes budgets from 1e-100 on; a smaller radius stands for itself). It is
-    sought up to `max_budget`. The large-spread engine can tell up to the largest budget for which
-    the ensemble is large-spread; beyond it, "auto" hands over to search, which has `timeout`
-    seconds per instance. Where the radius is not found, `lower` and `upper` say what is known.
-    `norm`, `scale`, `features`, `bounds`, `step`, `categories` and `one_hot` are those of
-    `Attacker`; an `attacker` may be given in their place, whose budget has no part in it. The rest
-    is as in `verify`.
-
-    Examples
-    --------
-    >>> import carvegbm as cg
-    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
-    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
-    >>> cg.radius(model, [[0.75], [0.25]], [1, 1], norm=1).radius.tolist()
-    [0.25, 0.0]
-    """
-    settings = Settings(engine, timeout, threads)
-    kind = budgetless(
-        attacker,
-        y,
-        norm=norm,
-        scale=scale,
-        features=features,
-        bounds=bounds,
-        step=step,
-        categories=categories,
-        one_hot=one_hot,
-    )
-    task = radius_task(Problem(model, kind), settings, max_budget)
-    rows = task.problem.rows(X, y, threads)
-    with showing(progress, len(rows), "measuring") as listen:
-        found = decide(task, rows, listen)
-    return Radius.of(found, task.problem, max_budget)
-
-
-def radius_task(problem: Problem, settings: Settings, max_budget: float | None) -> Task:
-    """The radii of a problem, whatever its budget, up to `max_budget`."""
-    p, everything = problem.attacker.norm, _everything(problem)
-    wanted = everything if max_budget is None else min(everything, Attacker(p, max_budget).budget)
-    return Task(problem.with_budget(wanted), settings, asks="radius")
-
-
-def _everything(problem: Problem) -> float:
-    """A budget than which no larger one does more."""
-    is_counted = problem.attacker.norm == 0
-    return float(max(1, problem.ensemble.n_features)) if is_counted else LARGEST_BUDGET
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Radius(Result, np.lib.mixins.NDArrayOperatorsMixin):
-    """Radii, usable wherever an array of them is.
+class Radius(Result):
+    """The smallest budget that flips each row.
 
     Examples
     --------
     >>> import carvegbm as cg
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = cg.Ensemble.from_trees([stump], n_features=1)
-    >>> found = cg.radius(model, [[0.75], [1.5]], [1, 1], norm=1)
-    >>> found.radius.tolist(), (found > 0.5).tolist()
-    ([0.25, 1.0], [False, True])
+    >>> found = cg.radius(model, [[0.75], [1.5]], [1, 1], cg.Attacker(1))
+    >>> found.radius.tolist(), found.exact.tolist()
+    ([0.25, 1.0], [True, True])
     """
 
-    radius: npt.NDArray[np.float64]
-    """The smallest budget that flips; infinite if none up to 1e100 does, NaN where it is not
-    decided."""
-    lower: npt.NDArray[np.float64]
+    radius: Floats
+    """The smallest budget that flips the row; infinite if none up to 1e100 does, NaN where it is
+    not decided."""
+    lower: Floats
     """lower <= radius"""
-    upper: npt.NDArray[np.float64]
+    upper: Floats
     """radius <= upper"""
     norm: int | float
 
     @classmethod
-    def of(cls, found: Decisions, problem: Problem, max_budget: float | None) -> Radius:
-        """What the engines found, sought up to `max_budget`, as a result."""
-        p = problem.attacker.norm
+    def of(cls, found: Decisions, problem: Problem, max_budget: float | None = None) -> Radius:
+        """Make the result of what the engines found in a search up to `max_budget`."""
+        norm = problem.attacker.norm
         lower, upper = found["radius_lower"], found["radius_upper"]
-        if max_budget is None or p == 0:
-            # No budget flips these.
-            lower[np.isinf(upper) & (lower > _everything(problem))] = math.inf
+        if max_budget is None or norm == 0:
+            lower[np.isinf(upper) & (lower > problem.unlimited_budget)] = math.inf
+        return cls.between(lower, upper, problem)
+
+    @classmethod
+    def between(cls, lower: Floats, upper: Floats, problem: Problem) -> Radius:
+        """Make the result of lower and upper bounds."""
         radius = np.where(lower == upper, lower, np.nan)
-        return cls(radius, lower, upper, p, iterations=problem.ensemble.iterations)
+        iterations = problem.ensemble.iterations
+        return cls(radius, lower, upper, problem.attacker.norm, iterations=iterations)
 
     @property
     def exact(self) -> npt.NDArray[np.bool_]:
         """Where the radius is known."""
         return ~np.isnan(self.radius)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return np.array(self.radius, dtype=dtype, copy=True if copy is None else copy)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        plain = [np.asarray(x) if isinstance(x, Radius) else x for x in inputs]
-        return getattr(ufunc, method)(*plain, **options)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.radius[index]
-
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """What is known per instance, by name."""
+        """Return the columns by name."""
         return {"radius": self.radius, "lower": self.lower, "upper": self.upper}
 
     def totals(self) -> dict[str, Any]:
-        """The norm, and the number of instances."""
-        return {"norm": _plain_norm(self.norm), "instances": len(self)}
+        """Return the norm and the number of rows."""
+        return {"norm": plain_norm(self.norm), "instances": len(self)}
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> RadiusDisplay:
-        """Draw the radii, see `RadiusDisplay.from_radii`."""
+        """Draw the radii; see `RadiusDisplay.from_radii`."""
         from carvegbm.displays import RadiusDisplay
 
         return RadiusDisplay.from_radii(self, name=name, ax=ax, **kwargs)
@@ -180,89 +97,18 @@ class Radius(Result, np.lib.mixins.NDArrayOperatorsMixin):
         return text
 
 
-def robustness_curve(
-    model: Any,
-    X: npt.ArrayLike,
-    y: npt.ArrayLike | None = None,
-    attacker: Attacker | None = None,
-    *,
-    norm: int | float | str | None = None,
-    budgets: float | Iterable[float],
-    scale: Any = None,
-    features: Any = None,
-    bounds: Any = None,
-    step: Any = None,
-    categories: Any = None,
-    one_hot: Any = None,
-    engine: EngineName = "auto",
-    timeout: float = 10.0,
-    threads: int | None = None,
-    progress: Progress = None,
-) -> Curve:
-    """Robustness at many budgets, from one pass over the instances.
-
-    The parameters are those of `radius`; the budget of an `attacker` has no part in it.
-
-    Examples
-    --------
-    >>> import carvegbm as cg
-    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
-    >>> model = cg.Ensemble.from_trees([stump], n_features=1)
-    >>> X, y = [[0.75], [1.5]], [1, 1]
-    >>> cg.robustness_curve(model, X, y, norm="inf", budgets=[0.1, 0.5, 1.0]).lower.tolist()
-    [1.0, 0.5, 0.0]
-    """
-    kind = budgetless(
-        attacker,
-        y,
-        norm=norm,
-        scale=scale,
-        features=features,
-        bounds=bounds,
-        step=step,
-        categories=categories,
-        one_hot=one_hot,
-    )
-    checked = check_budgets(budgets, kind.norm)
-    radii = radius(
-        model,
-        X,
-        y,
-        kind,
-        max_budget=max(checked),
-        engine=engine,
-        timeout=timeout,
-        threads=threads,
-        progress=progress,
-    )
-    return Curve.of_radii(radii, checked)
+def next_budget(norm: int | float, budget: float) -> float:
+    """Return the smallest budget above this one: for norm 0, budgets are whole numbers."""
+    return budget + 1 if norm == 0 else math.nextafter(budget, math.inf)
 
 
 def check_budgets(budgets: float | Iterable[float], norm: int | float) -> tuple[float, ...]:
-    """The budgets of a curve: at least one."""
+    """Return the budgets of a curve as floats; refuse an empty sequence."""
     given = budgets if isinstance(budgets, Iterable) else [budgets]
-    checked = tuple(Attacker(norm, budget).budget for budget in given)
+    checked = tuple(check_budget(norm, budget) for budget in given)
     if not checked:
-        raise CarveError("budgets must name at least one budget")
+        raise CarveError("budgets must contain at least one budget, got none")
     return checked
-
-
-def budgetless(attacker: Attacker | None, y: Any, **ways: Any) -> Attacker:
-    """The attacker whose budget is sought: the one given, or one that goes these ways."""
-    given = {name: value for name, value in ways.items() if value is not None}
-    if attacker is None and not isinstance(y, Attacker):
-        if "norm" not in given:
-            raise CarveError("norm is missing; give norm=…, or an Attacker after X and y")
-        return Attacker(budget=0, **given)
-    attacker = require_attacker(attacker, y)
-    if given:
-        name = next(iter(given))
-        raise CarveError(f"{name} is given, and an attacker that has its own; drop one of them")
-    return attacker.with_budget(0)
-
-
-def _plain_norm(norm: int | float) -> int | str:
-    return "inf" if math.isinf(norm) else int(norm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,23 +120,24 @@ class Curve(Result):
     >>> import carvegbm as cg
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = cg.Ensemble.from_trees([stump], n_features=1)
-    >>> curve = cg.robustness_curve(model, [[0.75], [1.5]], [1, 1], norm=1, budgets=[0.1, 0.5])
+    >>> X, y = [[0.75], [1.5]], [1, 1]
+    >>> curve = cg.robustness_curve(model, X, y, cg.Attacker(1), budgets=[0.1, 0.5])
     >>> curve.accuracy, curve.lower.tolist()
     (1.0, [1.0, 0.5])
     """
 
-    budgets: npt.NDArray[np.float64]
-    lower: npt.NDArray[np.float64]
-    upper: npt.NDArray[np.float64]
+    budgets: Floats
+    lower: Floats
+    upper: Floats
     accuracy: float
     norm: int | float
 
     @classmethod
     def of(cls, found: CurveTotals) -> Curve:
-        """The shares that these counts are."""
+        """Divide counts by the number of rows."""
         n = found.instances
         return cls(
-            np.array(found.budgets),
+            np.array(found.budget),
             np.array(found.robust) / n,
             np.array(found.possible) / n,
             found.right / n,
@@ -300,26 +147,27 @@ class Curve(Result):
 
     @classmethod
     def of_radii(cls, radii: Radius, budgets: tuple[float, ...]) -> Curve:
-        """The shares of radii beyond each of the budgets."""
-        return cls.of(CurveTotals.of(radii.columns(), radii.norm, budgets, radii.iterations))
+        """Count the radii beyond each budget."""
+        totals = CurveTotals.of(radii.columns(), radii.norm, budgets)
+        return cls.of(replace(totals, iterations=radii.iterations))
 
     @property
-    def robustness(self) -> npt.NDArray[np.float64]:
-        """Intervals (lower, upper), a row per budget."""
+    def robustness(self) -> Floats:
+        """Intervals (lower, upper), one row per budget."""
         return np.column_stack([self.lower, self.upper])
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """What is known per budget, by name."""
+        """Return the columns by name, with one value per budget."""
         return {"budget": self.budgets, "lower": self.lower, "upper": self.upper}
 
     def totals(self) -> dict[str, Any]:
-        """The norm, and the accuracy without an attack."""
-        return {"norm": _plain_norm(self.norm), "accuracy": self.accuracy}
+        """Return the norm and the accuracy before any attack."""
+        return {"norm": plain_norm(self.norm), "accuracy": self.accuracy}
 
     def plot(
         self, ax: Any = None, *, name: str | None = None, **kwargs: Any
     ) -> RobustnessCurveDisplay:
-        """Draw the curve, see `RobustnessCurveDisplay.from_curve`."""
+        """Draw the curve; see `RobustnessCurveDisplay.from_curve`."""
         from carvegbm.displays import RobustnessCurveDisplay
 
         return RobustnessCurveDisplay.from_curve(self, name=name, ax=ax, **kwargs)

@@ -39,14 +39,14 @@ def test_at_budget_0_robustness_is_accuracy():
     assert display.line_.get_xdata()[0] == 0
     assert display.line_.get_ydata()[0] == accuracy
     assert display.curves[0].accuracy == accuracy
-    curve = cg.robustness_curve(MODEL, X, Y, norm=1, budgets=[0.2, 0.1])
+    curve = cg.robustness_curve(MODEL, X, Y, cg.Attacker(1), budgets=[0.2, 0.1])
     drawn = curve.plot().line_
     assert drawn.get_xdata().tolist() == [0, 0.1, 0.2]
     assert drawn.get_ydata().tolist() == [accuracy, curve.lower[1], curve.lower[0]]
 
 
 def test_a_curve_has_markers_where_it_was_measured_and_no_steps():
-    line = cg.robustness_curve(MODEL, X, Y, norm=1, budgets=[0.1]).plot().line_
+    line = cg.robustness_curve(MODEL, X, Y, cg.Attacker(1), budgets=[0.1]).plot().line_
     assert line.get_marker() == "o"
     assert line.get_drawstyle() == "default"
 
@@ -142,7 +142,7 @@ def test_budgets_and_limits_are_those_asked_for():
         display = cg.RobustnessCurveDisplay.from_estimator(
             MODEL, X, Y, **asked, budgets=iter([0.05, 0.1])
         )
-        want = cg.robustness_curve(MODEL, X, Y, norm="inf", budgets=[0.05, 0.1])
+        want = cg.robustness_curve(MODEL, X, Y, cg.Attacker("inf"), budgets=[0.05, 0.1])
         np.testing.assert_array_equal(display.curves[0].lower, want.lower)
     near = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, norm="inf", max_budget=0.1)
     exact = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, norm="inf")

@@ -112,7 +112,7 @@ def test_curve_is_the_one_of_all_rows() -> None:
     y, budgets = labels_of(model, 7), [0.0, 0.1, 0.25, 1.0]
     arrays = da.from_array(X, chunks=(CUTS, 3)), da.from_array(y, chunks=(CUTS,))
     curve = cgd.robustness_curve(model, *arrays, norm=1, budgets=budgets)
-    wanted = cg.robustness_curve(model, X, y, norm=1, budgets=budgets)
+    wanted = cg.robustness_curve(model, X, y, cg.Attacker(1), budgets=budgets)
     assert curve.compute().to_dict() == wanted.to_dict()
     assert isinstance(curve.summary(), CurveTotals)
 

@@ -112,13 +112,13 @@ def test_totals_and_curves_are_those_of_one_process(
 
     attacked = cgs.summary(cgs.attack(df, model, attacker, **options), attacker)
     assert attacked.successes == int(cg.attack(model, X, y, attacker).success.sum())
-    radii = cg.radius(model, X, y, norm="inf").radius
+    radii = cg.radius(model, X, y, cg.Attacker("inf")).radius
     measured = cgs.summary(cgs.radius(df, model, norm="inf", **options), attacker)
     assert (measured.wrong, measured.largest) == (int((radii == 0).sum()), radii.max())
 
     budgets = [0.0, 0.05, 0.1, 0.3]
     curve = cgs.robustness_curve(df, model, norm="inf", budgets=budgets, **options)
-    expected = cg.robustness_curve(model, X, y, norm="inf", budgets=budgets)
+    expected = cg.robustness_curve(model, X, y, cg.Attacker("inf"), budgets=budgets)
     assert curve.robustness.tolist() == expected.robustness.tolist()
     assert curve.accuracy == expected.accuracy
 

@@ -125,7 +125,7 @@ class AttackDisplay:
         **options: Any,
     ) -> AttackDisplay:
         """Attack a model and draw what is changed; `options` are those of `attack`."""
-        from carvegbm.attack import attack
+        from carvegbm.queries import attack
 
         drawing.check_drawable(f"{cls.__name__}.from_estimator", ax)
         found = attack(estimator, X, y, attacker, **options)

@@ -59,7 +59,7 @@ class RobustnessCurveDisplay:
     >>> import carvegbm as cg
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = cg.Ensemble.from_trees([stump], n_features=1)
-    >>> radii = cg.radius(model, [[0.75], [1.5]], [1, 1], norm=1)
+    >>> radii = cg.radius(model, [[0.75], [1.5]], [1, 1], cg.Attacker(1))
     >>> (curve,) = cg.RobustnessCurveDisplay.of(radii).curves
     >>> curve.budgets.tolist(), curve.lower.tolist()
     ([0.0, 0.25, 1.0], [1.0, 0.5, 0.0])
@@ -198,7 +198,8 @@ class RobustnessCurveDisplay:
 
         `estimators` maps names to models; the rest is as for `from_estimator`.
         """
-        from carvegbm.radius import radius, robustness_curve
+        from carvegbm.attackers.attacker import Attacker
+        from carvegbm.queries import radius, robustness_curve
 
         drawing.check_drawable(f"{cls.__name__}.from_estimator", ax)
         if not isinstance(estimators, Mapping) or not estimators:
@@ -206,15 +207,14 @@ class RobustnessCurveDisplay:
                 f"estimators must map names to models, got {shown(estimators)}; "
                 'give {"plain": model, …}'
             )
+        against = attacker if norm is None else Attacker(norm)
         found: dict[Any, Any] = {}
         at = _listed(budgets)  # once: every model is asked at the same
         for called, model in estimators.items():
             if at is None:
-                found[called] = radius(model, X, y, attacker, norm=norm, **options)
+                found[called] = radius(model, X, y, against, **options)
             else:
-                found[called] = robustness_curve(
-                    model, X, y, attacker, norm=norm, budgets=at, **options
-                )
+                found[called] = robustness_curve(model, X, y, against, budgets=at, **options)
         return cls.of(found).plot(ax)
 
     @property

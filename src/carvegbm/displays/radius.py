@@ -60,7 +60,7 @@ class RadiusDisplay:
     >>> import carvegbm as cg
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = cg.Ensemble.from_trees([stump], n_features=1)
-    >>> display = cg.RadiusDisplay.of(cg.radius(model, [[0.75], [0.25]], [1, 1], norm=1))
+    >>> display = cg.RadiusDisplay.of(cg.radius(model, [[0.75], [0.25]], [1, 1], cg.Attacker(1)))
     >>> display.counts()
     {'wrong': 1, 'finite': 1, 'infinite': 0, 'undecided': 0}
     """
@@ -117,7 +117,7 @@ class RadiusDisplay:
         >>> import carvegbm as cg
         >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
         >>> model = cg.Ensemble.from_trees([stump], n_features=1)
-        >>> radii = cg.radius(model, [[0.75], [0.25]], [1, 1], norm=1)
+        >>> radii = cg.radius(model, [[0.75], [0.25]], [1, 1], cg.Attacker(1))
         >>> from matplotlib.figure import Figure
         >>> ax = Figure().subplots()  # by default pyplot makes one, which a notebook shows
         >>> cg.RadiusDisplay.from_radii(radii, ax=ax).ax_.get_xlabel()
@@ -140,7 +140,7 @@ class RadiusDisplay:
         **options: Any,
     ) -> RadiusDisplay:
         """Measure a model and draw its radii; `options` are those of `radius`."""
-        from carvegbm.radius import radius
+        from carvegbm.queries import radius
 
         drawing.check_drawable(f"{cls.__name__}.from_estimator", ax)
         found = radius(estimator, X, y, attacker, **options)

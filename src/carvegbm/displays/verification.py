@@ -180,7 +180,7 @@ class VerificationDisplay:
 
         With `by_class`, a bar of all instances and one of every class.
         """
-        from carvegbm.verification import verify
+        from carvegbm.queries import verify
 
         drawing.check_drawable(f"{cls.__name__}.from_estimator", ax)
         if by_class and y is None:

@@ -20,9 +20,9 @@ from carvegbm.errors import CarveError
 from carvegbm.keeping.fingerprint import digest_of
 from carvegbm.keeping.journal import Journal
 from carvegbm.keeping.records import make_folder
-from carvegbm.parts.files import Part, nothing
-from carvegbm.parts.questions import Question
-from carvegbm.parts.writing import Format
+from carvegbm.scale.files import Part
+from carvegbm.scale.query import Query, empty_columns
+from carvegbm.scale.writing import Format
 from carvegbm.totals import Totals
 
 __all__ = ["NAME", "Finished", "is_used"]
@@ -44,8 +44,8 @@ def is_used(folder: Path) -> bool:
 class Finished:
     """The parts of one folder that have been answered, and a journal of them; see `opened`."""
 
-    def __init__(self, question: Question, matching: FileSchema, folder: Path) -> None:
-        self._nothing = question.totals(nothing(question))
+    def __init__(self, question: Query, matching: FileSchema, folder: Path) -> None:
+        self._nothing = question.totals(empty_columns(question.kinds()))
         self._label, self._folder = matching.label, folder
         self._journal: Journal | None = None
         self._records: dict[str, dict[str, Any]] = {}
@@ -55,19 +55,15 @@ class Finished:
     @contextmanager
     def opened(
         cls,
-        question: Question,
+        question: Query,
         matching: FileSchema,
         folder: Path,
         form: Format,
         resume: bool,
-        *,
-        late: bool = False,
     ) -> Iterator[Finished]:
         """What is finished; the folder is made, and is this process's own within the block.
 
-        Where nothing is finished in the end, nothing is left, but for the journal of a folder into
-        which others may write after the block: one that was there and gets answers `late`, or that
-        is not empty. Without it, what they write would be of no run.
+        Where nothing is finished in the end, nothing is left.
         """
         if is_used(folder) and not resume:
             raise CarveError(
@@ -96,15 +92,12 @@ class Finished:
                     yield finished
                 finally:
                     finished._sweep()
-                    if not finished._records and (is_new or not late):
+                    if not finished._records:
                         journal.discard()
         finally:
             if is_new and not finished._records:
-                try:
+                with suppress(OSError):
                     folder.rmdir()
-                except OSError:  # a worker may still be writing
-                    with suppress(OSError, CarveError), journal_of(True):
-                        pass
 
     def totals(self, part: Part) -> Totals | None:
         """Those of a part that need not be answered again; else None, and its target is gone."""
@@ -173,33 +166,23 @@ class Finished:
                 (self._folder / name).unlink(missing_ok=True)
 
 
-def _identity(question: Question, matching: FileSchema) -> dict[str, Any]:
+def _identity(question: Query, matching: FileSchema) -> dict[str, Any]:
     """What ties a folder to a question; the names tell a user what differs."""
     from carvegbm import __version__
 
     problem = question.problem
-    settings = {**vars(question.task.settings), **_own(question)}
+    settings = {**vars(question.verifier.settings), "max_budget": question.max_budget}
     del settings["threads"]  # what is answered does not depend on them
     return {
         "format of the folder": _FORMAT,
         "version of carvegbm": __version__,
-        "command": type(question).__name__.lower(),
+        "command": question.name,
         "model": digest_of(problem.ensemble),
         "attacker": digest_of(
             [problem.attacker.norm, problem.attacker.budget, vars(problem.limits)]
         ),
         "settings": digest_of(settings),
         "options of reading": digest_of([matching.label, matching.zero_based, matching.absent]),
-    }
-
-
-def _own(question: Question) -> dict[str, Any]:
-    """What a kind of question has that others have not."""
-    shared = {field.name for field in fields(Question)}
-    return {
-        field.name: getattr(question, field.name)
-        for field in fields(question)
-        if field.name not in shared
     }
 
 

@@ -21,7 +21,7 @@ from carvegbm.engines import Decisions, Indices, Listen, Settings, Task, decide
 from carvegbm.minimal import Minimal, MinimalWitness, each_minimal_witness
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
-from carvegbm.radius import Radius, radius_task
+from carvegbm.radius import Radius
 from carvegbm.statuses import UNKNOWN
 from carvegbm.verification import Verification
 
@@ -171,7 +171,8 @@ class _Asking:
 
     def distance(self, problem: Problem, rows: Rows, every: Sequence[Asked]) -> Distance:
         """Radii and witnesses; `every` are the attackers that go this way."""
-        task = radius_task(problem, self.settings, None)
+        wide = problem.with_budget(problem.unlimited_budget)
+        task = Task(wide, self.settings, asks="radius")
         found, measuring = self.decided(task, rows, f"measuring norm {problem.attacker.norm}")
         _bound_radii(found, every, problem.attacker.norm)
         radii = Radius.of(found, task.problem, None)

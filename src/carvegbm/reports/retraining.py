@@ -22,9 +22,10 @@ from carvegbm.attackers.compact import compact_options
 from carvegbm.engines import Settings, Task, decide
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem, Rows
+from carvegbm.queries import verify
 from carvegbm.reports.asking import Answers, Asked
 from carvegbm.reports.shares import interval
-from carvegbm.verification import Verification, verify
+from carvegbm.verification import Verification
 
 __all__ = ["check_labels", "measured"]
 

@@ -14,18 +14,18 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from carvegbm.attack import Attack, attack
-from carvegbm.attackers.options import OPTIONS
+from carvegbm.attack import Attack
 from carvegbm.ensemble import Task
 from carvegbm.errors import CarveError, DataError
-from carvegbm.radius import Curve, Radius, radius, robustness_curve
+from carvegbm.queries import attack, radius, robustness_curve, verify
+from carvegbm.radius import Curve, Radius
 from carvegbm.training import inputs
 from carvegbm.training.columns import AUTO
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.estimator import Estimator, Told
 from carvegbm.training.evaluation import EvalArguments, Metric
 from carvegbm.trees.link import class_indices
-from carvegbm.verification import Verification, verify
+from carvegbm.verification import Verification
 
 __all__ = ["Classifier"]
 
@@ -189,7 +189,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         `options` are those of `carvegbm.radius`.
         """
         rows, y = self._instances(X, y, options)
-        return radius(self.ensemble_, rows, y, **self._attackers_ways(), **options)
+        return radius(self.ensemble_, rows, y, self.attacker_, **options)
 
     def robustness_curve(
         self, X: Any, y: Any = None, *, budgets: float | Iterable[float], **options: Any
@@ -199,8 +199,8 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         `options` are those of `carvegbm.robustness_curve`.
         """
         rows, y = self._instances(X, y, options)
-        ways = self._attackers_ways()
-        return robustness_curve(self.ensemble_, rows, y, budgets=budgets, **ways, **options)
+        attacker = self.attacker_
+        return robustness_curve(self.ensemble_, rows, y, attacker, budgets=budgets, **options)
 
     def _instances(self, X: Any, y: Any, options: dict[str, Any]) -> tuple[Any, Any]:
         """Rows and labels, checked; `options` get this estimator's defaults."""
@@ -208,10 +208,6 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         options.setdefault("threads", inputs.thread_count(self.n_jobs))
         options.setdefault("progress", None if self.verbose else False)
         return (inputs.check_rows(self, X), None) if y is None else inputs.check_pair(self, X, y)
-
-    def _attackers_ways(self) -> dict[str, Any]:
-        """All of the attacker but the budget."""
-        return {name: getattr(self.attacker_, name) for name in ("norm", *OPTIONS)}
 
     def _robust_score(self, X: Any, y: Any) -> float:
         """Share of rows proven robust."""

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
-from carvegbm.parts.questions import Verify
 from carvegbm.totals import VerificationTotals
 from carvegbm.training import inputs
 from carvegbm.training.dataset import Dataset
+from carvegbm.verifier import Verifier
 
 __all__ = ["ROBUSTNESS", "EarlyStopping", "EvalArguments", "EvalResult", "Evaluation", "Metric"]
 __all__ += ["Metrics", "is_early_stopping", "metric_list", "prove"]
@@ -260,8 +260,6 @@ def prove(
 
     Labels are positions in `ensemble.classes`.
     """
-    question = Verify.of(ensemble, attacker, **options)
+    verifier = Verifier(ensemble, attacker, **options).for_blocks(threads)
     labels = ensemble.classes[np.asarray(rows.y, dtype=np.int64)]
-    totals = question.totals(question.answer(rows.X, labels, threads=threads))
-    assert isinstance(totals, VerificationTotals)
-    return totals
+    return VerificationTotals.of(verifier.verify(rows.X, labels).columns(), attacker)

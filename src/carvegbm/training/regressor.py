@@ -15,7 +15,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from carvegbm.errors import CarveError
-from carvegbm.ranges import OutputRange, output_range
+from carvegbm.queries import output_range
+from carvegbm.ranges import OutputRange
 from carvegbm.training import inputs
 from carvegbm.training.columns import AUTO
 from carvegbm.training.dataset import Dataset

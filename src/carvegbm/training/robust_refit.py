@@ -17,7 +17,7 @@ from carvegbm.data.rows import check_threads
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.progress import Progress
-from carvegbm.ranges import output_range
+from carvegbm.queries import output_range
 from carvegbm.readers import load
 from carvegbm.readers.checks import Classes
 from carvegbm.training import inputs

@@ -21,11 +21,10 @@ import numpy.typing as npt
 
 from carvegbm.ensemble import Ensemble
 from carvegbm.progress import progress_bar
-from carvegbm.ranges import output_range
+from carvegbm.queries import output_range, verify
 from carvegbm.training.dataset import Dataset, spaced_rows
 from carvegbm.training.report import TrainingReport, Trial, shown
 from carvegbm.training.spec import FitResult, Params, StopReason, Trainer, TrainSpec
-from carvegbm.verification import verify
 
 __all__ = ["Outcome", "Search"]
 
