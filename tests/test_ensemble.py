@@ -488,7 +488,7 @@ def test_distances_from_infinity_are_refused(value):
         example().check_data,
         lambda X: cg.verify(example(), X, [0, 1], attacker),
         lambda X: cg.attack(example(), X, [0, 1], attacker),
-        lambda X: cg.radius(example(), X, [0, 1], norm=1),
+        lambda X: cg.radius(example(), X, [0, 1], cg.Attacker(1)),
         lambda X: cg.output_range(example(), X, attacker),
     ):
         with refused("row 1", "feature 0", str(value), kind=cg.DataError):

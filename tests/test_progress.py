@@ -30,7 +30,9 @@ X, Y = np.full((300, 1), 0.45), np.zeros(300, dtype=int)
         lambda model, tell: cg.attack(model, X, Y, ATTACKER, progress=tell),
         lambda model, tell: cg.radius(model, X, Y, cg.Attacker(1), progress=tell),
         lambda model, tell: cg.output_range(model, X, ATTACKER, progress=tell),
-        lambda model, tell: cg.robustness_curve(model, X, Y, cg.Attacker(1), budgets=[0.1], progress=tell),
+        lambda model, tell: cg.robustness_curve(
+            model, X, Y, cg.Attacker(1), budgets=[0.1], progress=tell
+        ),
     ],
     ids=["verify", "attack", "radius", "output_range", "robustness_curve"],
 )

@@ -18,7 +18,9 @@ RESULTS = {
     "verify": lambda: cg.verify(MODEL, X, Y, ATTACKER),
     "attack": lambda: cg.attack(MODEL, X, Y, ATTACKER),
     "radius": lambda: cg.radius(MODEL, X, Y, cg.Attacker(1)),
-    "robustness_curve": lambda: cg.robustness_curve(MODEL, X, Y, cg.Attacker(1), budgets=[0, 0.1, 0.2]),
+    "robustness_curve": lambda: cg.robustness_curve(
+        MODEL, X, Y, cg.Attacker(1), budgets=[0, 0.1, 0.2]
+    ),
     "output_range": lambda: cg.output_range(MODEL, X, ATTACKER),
 }
 

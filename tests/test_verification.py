@@ -180,7 +180,7 @@ def test_grid_is_never_robust_where_the_exact_verdict_is_not():
 
 @pytest.mark.parametrize("grid", [-1, 1.5, "two", 301])
 def test_grid_is_a_number_of_digits(grid):
-    with refused("grid", repr(grid)):
+    with refused("grid must be a whole number 0–300", repr(grid)):
         verified(grid=grid)
 
 

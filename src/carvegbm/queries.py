@@ -259,12 +259,15 @@ def stability(
     attacker: Attacker,
     c: float,
     *,
+    engine: EngineName = "auto",
+    timeout: float = 10.0,
+    threads: int | None = None,
+    on_violation: OnViolation | None = None,
     progress: Progress = None,
-    **options: Any,
 ) -> Answers:
     """Decide for every row whether no attack changes the raw score by more than c, exactly.
 
-    `options` are engine, timeout, threads and on_violation, as in `verify`.
+    The other parameters are those of `verify`.
 
     Examples
     --------
@@ -274,7 +277,15 @@ def stability(
     >>> cg.stability(model, [[0.45], [0.9]], cg.Attacker("inf", 0.1), c=0.5).tolist()
     ['fails', 'holds']
     """
-    return Verifier(model, attacker, **options).stability(X, c, progress=progress)
+    verifier = Verifier(
+        model,
+        attacker,
+        engine=engine,
+        timeout=timeout,
+        threads=threads,
+        on_violation=on_violation,
+    )
+    return verifier.stability(X, c, progress=progress)
 
 
 def small_neighbourhood(
@@ -283,12 +294,15 @@ def small_neighbourhood(
     attacker: Attacker,
     c: float,
     *,
+    engine: EngineName = "auto",
+    timeout: float = 10.0,
+    threads: int | None = None,
+    on_violation: OnViolation | None = None,
     progress: Progress = None,
-    **options: Any,
 ) -> Answers:
     """Decide whether no attack of norm inf changes the raw score by more than c · budget, exactly.
 
-    The product is not rounded. `options` are those of `stability`.
+    The product is not rounded. The other parameters are those of `verify`.
 
     Examples
     --------
@@ -298,7 +312,15 @@ def small_neighbourhood(
     >>> cg.small_neighbourhood(model, [[0.45]], cg.Attacker("inf", 0.1), c=100).tolist()
     ['holds']
     """
-    return Verifier(model, attacker, **options).small_neighbourhood(X, c, progress=progress)
+    verifier = Verifier(
+        model,
+        attacker,
+        engine=engine,
+        timeout=timeout,
+        threads=threads,
+        on_violation=on_violation,
+    )
+    return verifier.small_neighbourhood(X, c, progress=progress)
 
 
 def high_confidence(
@@ -307,13 +329,16 @@ def high_confidence(
     attacker: Attacker,
     q: float,
     *,
+    engine: EngineName = "auto",
+    timeout: float = 10.0,
+    threads: int | None = None,
+    on_violation: OnViolation | None = None,
     progress: Progress = None,
-    **options: Any,
 ) -> Answers:
     """Decide whether answers that the model gives with probability >= q cannot be flipped, exactly.
 
     The property holds for rows with a smaller probability. For binary models with a logistic link;
-    the probability is that of the exact raw score. `options` are those of `stability`.
+    the probability is that of the exact raw score. The other parameters are those of `verify`.
 
     Examples
     --------
@@ -323,4 +348,12 @@ def high_confidence(
     >>> cg.high_confidence(model, [[0.45], [0.9]], cg.Attacker("inf", 0.1), q=0.7).tolist()
     ['fails', 'holds']
     """
-    return Verifier(model, attacker, **options).high_confidence(X, q, progress=progress)
+    verifier = Verifier(
+        model,
+        attacker,
+        engine=engine,
+        timeout=timeout,
+        threads=threads,
+        on_violation=on_violation,
+    )
+    return verifier.high_confidence(X, q, progress=progress)

@@ -99,7 +99,7 @@ def test_what_libsvm_text_leaves_out_is_zero(cli, request, model, small, libsvm,
     assert told["status"] == expected.status.tolist()
     assert answer(cli, "radius", path, libsvm, "--norm", 1, "--threads", 1)["radius"] == [
         None if np.isinf(r) else r
-        for r in cg.radius(path, X.toarray(), Y, norm=1, threads=1).radius.tolist()
+        for r in cg.radius(path, X.toarray(), Y, cg.Attacker(1), threads=1).radius.tolist()
     ]
 
 

@@ -194,9 +194,9 @@ def test_radii_that_were_sought_no_further_end_the_curve_and_do_not_lower_it(nor
     model = cg.Ensemble.from_trees([stump, {**stump, "feature": 1}], n_features=2)
     X, y = [[0.75, 9.0], [9.0, 9.0]], [1, 1]
     sought = 2 if norm == "inf" else 1
-    radii = cg.radius(model, X, y, norm=norm, max_budget=sought)
+    radii = cg.radius(model, X, y, cg.Attacker(norm), max_budget=sought)
     (curve,) = cg.RobustnessCurveDisplay.of(radii).curves
     assert curve.budgets[-1] == sought
     assert curve.lower.tolist() == curve.upper.tolist()
-    whole = cg.RobustnessCurveDisplay.of(cg.radius(model, X, y, norm=norm)).curves[0]
+    whole = cg.RobustnessCurveDisplay.of(cg.radius(model, X, y, cg.Attacker(norm))).curves[0]
     assert whole.lower[-1] == 0

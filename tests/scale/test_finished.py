@@ -11,15 +11,15 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.data.table import FileSchema
-from carvegbm.parts.files import Part, answer_part
 from carvegbm.parts.finished import NAME, Finished
-from carvegbm.parts.questions import Verify
+from carvegbm.scale.files import Part, answer_file
+from carvegbm.scale.query import Query
 
 
 @pytest.fixture
-def asked(sample_folder: Path) -> tuple[Verify, FileSchema]:
+def asked(sample_folder: Path) -> tuple[Query, FileSchema]:
     ensemble = cg.load(sample_folder / "sample_model.txt")
-    return Verify.of(ensemble, cg.Attacker("inf", 0.02)), FileSchema(ensemble)
+    return Query("verify", cg.Verifier(ensemble, cg.Attacker("inf", 0.02))), FileSchema(ensemble)
 
 
 @pytest.fixture
@@ -36,37 +36,9 @@ def test_what_is_finished_is_no_rest_of_another(asked: Any, data_path: Path) -> 
     with Finished.opened(*asked, folder, "parquet", False) as finished:
         for part in (Part(str(data_path), folder / name) for name in names):
             assert finished.totals(part) is None
-            finished.keep(part, answer_part(*asked, part))
+            finished.keep(part, answer_file(*asked, part))
         (folder / ".a.parquet.left").touch()
     assert sorted(os.listdir(folder)) == sorted([NAME, *names])
-
-
-@pytest.mark.parametrize("is_there", [False, True])
-def test_what_is_written_late_can_be_resumed(
-    asked: Any, data_path: Path, is_there: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = data_path.parent / "answers"
-    part = Part(str(data_path), folder / "some.csv")
-    if is_there:
-        folder.mkdir()
-    else:  # between sweeping and removing the folder
-        sweep = Finished._sweep
-
-        def late(self: Finished) -> None:
-            sweep(self)
-            (folder / "some.csv").touch()
-
-        monkeypatch.setattr(Finished, "_sweep", late)
-    with Finished.opened(*asked, folder, "csv", False, late=True) as finished:
-        assert finished.totals(part) is None
-    monkeypatch.undo()
-    (folder / "some.csv").touch()
-    with Finished.opened(*asked, folder, "csv", True) as finished:
-        assert finished.totals(part) is None
-        assert not (folder / "some.csv").exists()
-        finished.keep(part, answer_part(*asked, part))
-    with Finished.opened(*asked, folder, "csv", True) as finished:
-        assert finished.totals(part) is not None
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -74,7 +46,7 @@ def test_nothing_finished_leaves_nothing(asked: Any, data_path: Path, is_there: 
     folder = data_path.parent / "answers"
     if is_there:
         folder.mkdir()
-    with Finished.opened(*asked, folder, "csv", False, late=not is_there):
+    with Finished.opened(*asked, folder, "csv", False):
         pass
     assert folder.exists() == is_there
     assert not is_there or os.listdir(folder) == []
