@@ -95,15 +95,14 @@ def test_radius_is_infinite_where_no_budget_flips():
 
 
 def test_limits_of_the_attacker_are_respected():
-    x = [[0.0, 0.0, 0.0]]
-    assert cg.radius(APART, x, [0], cg.Attacker(1, features=[0, 2])).radius == pytest.approx(0.8)
-    assert cg.radius(APART, x, [0], cg.Attacker(1, scale=[1, 1, 10])).radius == pytest.approx(0.35)
-    assert cg.radius(
-        APART, x, [0], cg.Attacker(1, bounds=(0, [0.35, 1, 1]))
-    ).radius == pytest.approx(0.7)
-    assert cg.radius(
-        APART, x, [0], cg.Attacker(1, bounds=(0, [0.3, 1, 1]))
-    ).radius == pytest.approx(0.9)
+    for limits, expected in (
+        ({"features": [0, 2]}, 0.8),
+        ({"scale": [1, 1, 10]}, 0.35),
+        ({"bounds": (0, [0.35, 1, 1])}, 0.7),
+        ({"bounds": (0, [0.3, 1, 1])}, 0.9),
+    ):
+        found = cg.radius(APART, [[0.0, 0.0, 0.0]], [0], cg.Attacker(1, **limits))
+        assert found.radius == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("norm", [1, 2, "inf"])

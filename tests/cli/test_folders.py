@@ -378,7 +378,7 @@ def test_options_that_do_not_fit(refuses: Any) -> None:
     refuses(*many, "--proof", "p", words=["--proof is one file about all rows"])
     refuses(*many, "--resume", words=["--resume", "give --output"])
     refuses(*many, "--format", "csv", words=["--format"])
-    refuses(*many, "--absent", "zero", words=["part-0.csv leaves nothing out"])
+    refuses(*many, "--absent", "zero", words=["part-0.csv has no absent entries"])
     refuses(*COMMANDS["radius"], "whole.csv", "--resume", words=["--resume", "FOLDER/"])
     refuses(*COMMANDS["verify"], "whole.csv", "--format", "csv", words=["--format", "FOLDER/"])
     refuses(*COMMANDS["verify"], "no-*", words=["no-*: no file has such a name"])

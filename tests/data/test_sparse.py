@@ -254,8 +254,8 @@ def test_curve_is_that_of_the_dense_matrix():
     rng = np.random.default_rng(3)
     model = random_model(rng, "binary")
     csr, X = random_rows(rng, model, 40)
-    one = cg.robustness_curve(model, X, cg.Attacker(1), budgets=[0.1, 0.5])
-    assert_same(one, cg.robustness_curve(model, csr, cg.Attacker(1), budgets=[0.1, 0.5]))
+    one = cg.robustness_curve(model, X, attacker=cg.Attacker(1), budgets=[0.1, 0.5])
+    assert_same(one, cg.robustness_curve(model, csr, attacker=cg.Attacker(1), budgets=[0.1, 0.5]))
 
 
 @pytest.mark.parametrize("engine", ["large-spread", "search"])

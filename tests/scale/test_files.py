@@ -32,6 +32,10 @@ QUERIES = {
 ROWS = 23
 
 
+def verification(model: Any, attacker: cg.Attacker = ATTACKER) -> Query:
+    return Query("verify", cg.Verifier(model, attacker))
+
+
 def numbers() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(ROWS, 3)), 2)
@@ -332,5 +336,5 @@ def test_an_answer_that_cannot_be_written_leaves_nothing(
     folder.mkdir()
     part = Part(written(tmp_path, "csv"), folder / "answers.parquet")
     with pytest.raises(OSError, match="No space"):
-        answer_file(Query("verify", cg.Verifier(ensemble, ATTACKER)), FileSchema(ensemble), part)
+        answer_file(verification(ensemble), FileSchema(ensemble), part)
     assert list(folder.iterdir()) == []

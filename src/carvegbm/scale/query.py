@@ -17,6 +17,7 @@ from carvegbm.attack import witness_names
 from carvegbm.data.sparse import is_sparse
 from carvegbm.engines import Task, engine_schedule
 from carvegbm.errors import CarveError
+from carvegbm.options import QUERY_OPTIONS
 from carvegbm.problem import Problem
 from carvegbm.totals import (
     AttackTotals,
@@ -86,6 +87,7 @@ class Query:
         if self.name in ("verify", "attack", "output_range"):
             problem.attacker.budget  # noqa: B018 - raises if there is none
             engine_schedule(Task(problem, self.verifier.settings))
+        QUERY_OPTIONS["max_budget"].check("max_budget", self.max_budget)
         if self.name == "output_range":
             self.verifier.require_single_output(self.name)
 

@@ -61,9 +61,13 @@ def select_columns(
         _require_kind(df, name, (*_NUMBERS, T.StringType), _LABELS_MUST_BE)
     kept, place = list(dict.fromkeys(kept)), {name: at for at, name in enumerate(sent)}
     columns, at = list(sent.values()), tuple(place[name] for name in used)
+    for feature, name in enumerate(used):  # kept decimals stay decimals
+        if isinstance(df.schema[name].dataType, T.DecimalType):
+            at = (*at[:feature], len(columns), *at[feature + 1 :])
+            columns.append(_quoted(name).cast("double"))
     if array is not None and not isinstance(df.schema[array].dataType, T.ArrayType):
         columns.append(_as_array(df, array))
-        at = (len(sent),)
+        at = (len(columns) - 1,)
     layout = Layout(
         tuple(kept),
         at,

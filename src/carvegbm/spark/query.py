@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.errors import CarveError
-from carvegbm.options import QUERY_OPTIONS, EngineName, Method, OnViolation
+from carvegbm.options import EngineName, Method, OnViolation
 from carvegbm.scale.query import PickledQuery, Query
 from carvegbm.spark.columns import Names, answer_schema, is_connect, select_columns
 from carvegbm.spark.partitions import InlineBroadcast, SparkJob
@@ -183,7 +183,6 @@ def radius(
     <BLANKLINE>
     """
     verifier = Verifier(model, attacker, engine=engine, timeout=timeout, threads=threads)
-    QUERY_OPTIONS["max_budget"].check("max_budget", max_budget)
     query = Query("radius", verifier, max_budget=max_budget)
     return _send(query, df, features, label, keep)
 
