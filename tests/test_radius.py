@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 from asking import product_attacker
-from carvegbm import verifier
+from carvegbm import engines, verifier
+from carvegbm.statuses import UNKNOWN
 from crowded import crowded_case
 from plain_trees import ensemble, hard, leaf, refused, split, stump
 
@@ -303,32 +304,47 @@ def test_an_attacker_needs_no_budget_and_its_budget_is_ignored():
 def test_curve_agrees_with_radii_and_with_verification(seed, norm, budgets):
     case = crowded_case(seed, float(norm) if norm == "inf" else norm)
     attacker = product_attacker(case.attacker)
-    verifier = cg.Verifier(case.ensemble, attacker, threads=1)
+    prepared = cg.Verifier(case.ensemble, attacker, threads=1)
     rows = np.array([case.x, case.x, case.x])
     if case.attacker.bounds is None and not case.attacker.step and not case.attacker.one_hot:
         rows[1:] += [[1 / 8], [-3 / 8]]
     scale = 1 if norm == 0 else 1 / 8
     wanted = [budget * scale for budget in budgets]
-    curve = verifier.robustness_curve(rows, budgets=wanted)
-    radii = verifier.radius(rows)
+    curve = prepared.robustness_curve(rows, budgets=wanted)
+    radii = prepared.radius(rows)
     for budget, interval in zip(wanted, curve.robustness.tolist(), strict=True):
         assert interval == [np.mean(radii.radius > budget)] * 2
         other = cg.verify(case.ensemble, rows, attacker=attacker.with_budget(budget))
         assert tuple(interval) == other.robustness
 
 
-def test_curve_verifies_no_row_twice_at_one_budget(monkeypatch):
-    asked = []
-    decide = verifier.decide
-    monkeypatch.setattr(
-        verifier,
-        "decide",
-        lambda task, rows, *rest: (
-            asked.append((task.problem.attacker.budget, len(rows))) or decide(task, rows, *rest)
-        ),
-    )
-    rows, labels = instances(SHARED, 40)
-    budgets = [k / 16 for k in range(1, 16)]
-    cg.robustness_curve(SHARED, rows, labels, cg.Attacker(1), budgets=budgets)
-    assert len({budget for budget, _ in asked}) == len(asked)
-    assert sum(count for _, count in asked) <= 4 * len(rows)
+@given(
+    budgets=st.lists(st.sampled_from([0.0, 0.05, 0.125, 0.3, 0.5, 2.0]), min_size=1, max_size=6),
+    undecided=st.sets(st.sampled_from([0.05, 0.125, 0.5])),
+)
+def test_curve_verifies_no_row_twice_at_a_budget_and_holds_where_rows_are_unknown(
+    budgets, undecided
+):
+    rows, labels = instances(SHARED, 20)
+    rows[:, 0] += np.arange(20) / 1000  # no two are equal
+    labels = SHARED.decide(rows)
+    labels[:2] = 1 - labels[:2]
+    verified = []
+
+    def decide(task, some, listen):
+        budget = task.problem.attacker.budget
+        verified.extend((budget, *row) for row in some.X.tolist())
+        found = engines.decide(task, some, listen)
+        if budget in undecided:
+            found.status[::2] = UNKNOWN
+        return found
+
+    attacker = cg.Attacker(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verifier, "decide", decide)
+        curve = cg.robustness_curve(SHARED, rows, labels, attacker, budgets=budgets)
+    exact = cg.radius(SHARED, rows, labels, attacker).radius
+    for budget, lower, upper in zip(budgets, curve.lower, curve.upper, strict=True):
+        assert lower <= np.mean(exact > budget) <= upper
+        assert undecided or lower == upper
+    assert len(set(verified)) == len(verified)

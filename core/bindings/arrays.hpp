@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "model/ensemble.hpp"
@@ -63,4 +65,17 @@ inline const std::int32_t* labels_of(const carve::Ensemble& ensemble, const Matr
         if (label < 0 || label >= classes)
             throw std::invalid_argument("a label is not a class index");
     return labels.data();
+}
+
+// Defines a constructor with a keyword per field (its name and member), with the fields' defaults.
+template <class T, class... V>
+void def_fields(nb::class_<T>& options, const char* doc, std::pair<const char*, V T::*>... fields) {
+    const T defaults;
+    options.def(
+        "__init__",
+        [fields...](T* self, V... values) {
+            new (self) T();
+            ((self->*fields.second = values), ...);
+        },
+        nb::kw_only(), (nb::arg(fields.first) = defaults.*fields.second)..., doc);
 }

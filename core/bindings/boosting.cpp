@@ -78,19 +78,6 @@ std::vector<std::optional<std::vector<int>>> sets_of(const CodedTree& tree) {
     return found;
 }
 
-// Defines a constructor with a keyword per field (its name and member), with the fields' defaults.
-template <class T, class... V>
-void def_fields(nb::class_<T>& options, const char* doc, std::pair<const char*, V T::*>... fields) {
-    const T defaults;
-    options.def(
-        "__init__",
-        [fields...](T* self, V... values) {
-            new (self) T();
-            ((self->*fields.second = values), ...);
-        },
-        nb::kw_only(), (nb::arg(fields.first) = defaults.*fields.second)..., doc);
-}
-
 // Calls work(go_on) without the GIL; go_on() is false once a signal (Ctrl-C) has raised an
 // exception, for which it looks about ten times a second.
 template <class Work> void run_watched(Work&& work) {
@@ -197,7 +184,8 @@ void bind_boosting(nb::module_& module) {
                     if ((self.valid(row / RowBlocks::block_size) >> row % RowBlocks::block_size &
                          1) != 0)
                         for (int f = 0; f < self.features(); ++f)
-                            *next++ = self.line(row)[self.place(f)];
+                            *next++ =
+                                static_cast<std::uint8_t>(self.column(f)[row] + RowBlocks::bias);
                 return codes.release<2>(n, d);
             },
             "uint8 (rows, features), in the order of `order`; 255 for missing values");
@@ -283,53 +271,53 @@ void bind_boosting(nb::module_& module) {
             "low"_a, "high"_a,
             "Replaces the scores of all rows, flat, per row of X and output: the worst ones twice, "
             "or, for a regression, the lowest and the highest. The next round grows at these.")
+        .def(
+            "set_values",
+            [](RobustBooster& self, const Numbers& values) { self.set_values(view(values)); },
+            "values"_a, "Replaces the leaf values of all trees, tree after tree, and all scores.")
+        .def(
+            "watch",
+            [](RobustBooster& self, const RowBlocks& rows, const Numbers& targets,
+               const std::optional<Numbers>& weights) {
+                self.watch(rows, view(targets), optional_view(weights));
+            },
+            "rows"_a, "targets"_a, "weights"_a.none(), nb::keep_alive<1, 2>(),
+            "Finds `loss` on these rows from now on; to be called before the first round.")
         .def_prop_ro("n_trees", [](const RobustBooster& self) { return self.trees().size(); })
+        .def_prop_ro("loss", &RobustBooster::loss,
+                     "mean loss of the watched rows at their worst scores after the last round")
         .def_prop_ro("trees", &RobustBooster::trees, nb::rv_policy::copy,
                      "trees so far, output after output; their values include the learning rate")
-        .def(
-            "trees_from",
-            [](const RobustBooster& self, std::size_t first) {
-                const std::span<const CodedTree> trees = self.trees();
-                const auto found = trees.subspan(std::min(first, trees.size()));
-                return std::vector<CodedTree>(found.begin(), found.end());
-            },
-            "first"_a, "the trees from number `first` on")
         .def_prop_ro(
             "bias", [](const RobustBooster& self) { return array_of(self.bias()); },
             nb::rv_policy::move, "scores before the first tree, one per output");
 
     nb::class_<RefitOptions> refit(module, "RefitOptions");
-    def_fields(refit,
-               "The rate changes linearly from `rate` to `end_rate`; averaging is the weight of "
-               "the past in the average of the iterates, which is the result.",
+    def_fields(refit, "The rate falls linearly to 0. The result is an average of the iterates.",
                std::pair{"steps", &RefitOptions::steps},
                std::pair{"blocks_per_batch", &RefitOptions::blocks_per_batch},
-               std::pair{"rate", &RefitOptions::rate},
-               std::pair{"end_rate", &RefitOptions::end_rate},
-               std::pair{"averaging", &RefitOptions::averaging}, std::pair{"l2", &RefitOptions::l2},
+               std::pair{"rate", &RefitOptions::rate}, std::pair{"l2", &RefitOptions::l2},
                std::pair{"seed", &RefitOptions::seed});
 
     module.def(
         "refit_leaves",
         [](const RowBlocks& rows, const Numbers& targets, const std::optional<Numbers>& weights,
            const std::string& task, const Trees& trees, const std::vector<int>& outputs,
-           const Numbers& values, const Numbers& bias, const RefitOptions& options,
-           const std::optional<Numbers>& anchor, int threads) {
+           const Numbers& values, const Numbers& bias, const RefitOptions& options, int threads) {
             const BlockObjective objective(rows, task_of(task), static_cast<int>(bias.size()),
                                            view(targets), optional_view(weights));
             BlockForest forest = forest_of(rows, trees, outputs, values, bias.size());
             std::vector<double> found;
             run_watched([&](const auto& go_on) {
-                found =
-                    carve::refit_leaves(rows, objective, std::move(forest), view(values),
-                                        view(bias), optional_view(anchor), options, threads, go_on);
+                found = carve::refit_leaves(rows, objective, std::move(forest), view(values),
+                                            view(bias), options, threads, go_on);
             });
             return array_of(found);
         },
         "rows"_a, "targets"_a, "weights"_a.none(), "task"_a, "trees"_a, "outputs"_a, "values"_a,
-        "bias"_a, "options"_a, "anchor"_a = nb::none(), "threads"_a = 1,
+        "bias"_a, "options"_a, "threads"_a = 1,
         "New leaf values of all trees, tree after tree like `values`: Adam on the mean loss of the "
-        "worst scores + l2 / 2 * |values - anchor|^2.");
+        "worst scores + l2 / 2 * |values|^2.");
 
     module.def(
         "score_bounds",

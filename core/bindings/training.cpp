@@ -1,11 +1,18 @@
 // What training descends on.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "bindings/arrays.hpp"
 #include "bindings/module.hpp"
 #include "bindings/running.hpp"
+#include "training/leaf_descent.hpp"
 #include "training/worst_cases.hpp"
 
 namespace {
@@ -80,6 +87,81 @@ nb::dict outcomes_of(const WorstCases& cases, const Vector<double>& scores, doub
     return found;
 }
 
+using carve::DescentOptions;
+using Targets = std::pair<Matrix, Vector<double>>;
+using Points = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+carve::TargetRows targets_of(const carve::Ensemble& ensemble, const Targets& rows,
+                             std::span<const double> weight = {}) {
+    if (rows.second.size() != rows.first.shape(0))
+        throw std::invalid_argument("one target per row is needed");
+    if (!weight.empty() && weight.size() != rows.second.size())
+        throw std::invalid_argument("one weight per row is needed");
+    return {rows_of(ensemble, rows.first), view(rows.second), weight};
+}
+
+nb::tuple descend(const carve::Ensemble& ensemble, const carve::Attacker& attacker,
+                  const Targets& train, const std::optional<Vector<double>>& weight,
+                  const std::optional<Targets>& valid, const carve::Attacker& nobody,
+                  const Vector<double>& scores, const std::optional<Vector<double>>& anchor,
+                  const std::optional<Points>& points, bool is_regression,
+                  const DescentOptions& options, const nb::object& progress) {
+    if (scores.size() != ensemble.scores.size() ||
+        (anchor && anchor->size() != ensemble.scores.size()))
+        throw std::invalid_argument("one number per leaf and output is needed");
+    if (options.batch < 1)
+        throw std::invalid_argument("a batch has at least one row");
+    if (points &&
+        (points->shape(0) != train.first.shape(0) || points->shape(1) != train.first.shape(1)))
+        throw std::invalid_argument("one point per row is needed");
+    const auto rows =
+        targets_of(ensemble, train, weight ? view(*weight) : std::span<const double>{});
+    std::optional<carve::TargetRows> held_out;
+    if (valid)
+        held_out = targets_of(ensemble, *valid);
+    carve::Descent found;
+    bool raised = false;
+    {
+        const nb::gil_scoped_release released;
+        using Clock = std::chrono::steady_clock;
+        auto last = Clock::now();
+        int shown = 0;
+        const auto go_on = [&](int step) {
+            const bool is_due = Clock::now() - last > std::chrono::milliseconds(100);
+            if (raised || !(is_due || (step != shown && !progress.is_none())))
+                return !raised;
+            const nb::gil_scoped_acquire acquired;
+            last = Clock::now();
+            raised = PyErr_CheckSignals() != 0;
+            if (!raised && step != shown && !progress.is_none()) {
+                shown = step;
+                try {
+                    progress(step);
+                } catch (nb::python_error& error) {
+                    error.restore();
+                    raised = true;
+                }
+            }
+            return !raised;
+        };
+        found = carve::descend(ensemble, attacker, rows, held_out ? &*held_out : nullptr, nobody,
+                               view(scores), anchor ? view(*anchor) : std::span<const double>{},
+                               points ? points->data() : nullptr, is_regression, options, go_on);
+    }
+    if (raised) {
+        if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) == 0)
+            throw nb::python_error();
+        PyErr_Clear();
+    }
+    nb::list checks;
+    for (const auto& [step, robustness, accuracy, loss] : found.checks)
+        checks.append(nb::make_tuple(step, robustness, accuracy, loss));
+    Owned<double> fitted(found.scores.size());
+    std::ranges::copy(found.scores, fitted.data.get());
+    return nb::make_tuple(fitted.release<1>(found.scores.size()), checks, found.best,
+                          found.interrupted);
+}
+
 } // namespace
 
 void bind_training(nb::module_& module) {
@@ -141,4 +223,26 @@ void bind_training(nb::module_& module) {
             },
             "scores"_a, "weight"_a, "steepness"_a, "blocks"_a, "threads"_a,
             "derivative of the sum of the blocks' losses by every score");
+
+    nb::class_<DescentOptions> options(module, "DescentOptions");
+    def_fields(
+        options, "How leaf scores are fitted to worst cases.",
+        std::pair{"steps", &DescentOptions::steps}, std::pair{"epochs", &DescentOptions::epochs},
+        std::pair{"rate", &DescentOptions::rate}, std::pair{"batch", &DescentOptions::batch},
+        std::pair{"shuffle", &DescentOptions::shuffle},
+        std::pair{"averaging", &DescentOptions::averaging}, std::pair{"l2", &DescentOptions::l2},
+        std::pair{"patience", &DescentOptions::patience},
+        std::pair{"floor", &DescentOptions::floor}, std::pair{"seed", &DescentOptions::seed},
+        std::pair{"threads", &DescentOptions::threads},
+        std::pair{"uses_witnesses", &DescentOptions::uses_witnesses},
+        std::pair{"batch_passes", &DescentOptions::batch_passes},
+        std::pair{"point_passes", &DescentOptions::point_passes},
+        std::pair{"unit", &DescentOptions::unit},
+        std::pair{"steepness", &DescentOptions::steepness},
+        std::pair{"most_memory", &DescentOptions::most_memory});
+    module.def("descend", &descend, "ensemble"_a, "attacker"_a, "train"_a, "weight"_a.none(),
+               "valid"_a.none(), "nobody"_a, "scores"_a, "anchor"_a.none(), "points"_a.none(),
+               "is_regression"_a, "options"_a, "progress"_a.none(),
+               "Fits leaf scores to worst cases. Returns the scores, the checks (step, robustness, "
+               "accuracy, loss), the number of the best one or -1, and whether Ctrl-C stopped it.");
 }

@@ -51,34 +51,34 @@ void bind_witnesses(nb::module_& module) {
             nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>())
         .def_prop_ro("rows", &Witnesses::rows)
         .def(
-            "stand_at",
+            "start_at",
             [](Witnesses& self, const carve::Ensemble& ensemble, const Matrix& points,
                int threads) {
                 const carve::Rows rows = rows_of(ensemble, points);
                 if (rows.count != self.rows())
                     throw std::invalid_argument("one point per row is needed");
-                run([&](const auto& watch) { return self.stand_at(rows, threads, watch); });
+                run([&](const auto& watch) { return self.start_at(rows, threads, watch); });
             },
             "ensemble"_a, "points"_a, "threads"_a)
         .def(
-            "press",
+            "improve",
             [](Witnesses& self, const Vector<std::int32_t>& batch, const Vector<double>& scores,
                const Witnesses::Effort& effort, bool keep_leaves, int threads) {
                 check(self, batch, scores);
                 Owned<double> margin(batch.size());
                 run([&](const auto& watch) {
-                    return self.press(view(batch), scores.data(), effort, keep_leaves,
-                                      margin.data.get(), threads, watch);
+                    return self.improve(view(batch), scores.data(), effort, keep_leaves,
+                                        margin.data.get(), threads, watch);
                 });
                 return margin.release<1>(batch.size());
             },
             "batch"_a, "scores"_a, "effort"_a, "keep_leaves"_a, "threads"_a,
-            "margins at the witnesses of the batch's rows, taken further before")
+            "improves the witnesses of the batch's rows; returns the margins there")
         .def(
             "slope",
             [](Witnesses& self, const Vector<double>& force, int threads) {
-                if (force.size() != self.pressed())
-                    throw std::invalid_argument("one force per row pressed last is needed");
+                if (force.size() != self.improved())
+                    throw std::invalid_argument("one force per row improved last is needed");
                 Owned<double> slope(self.score_count());
                 run([&](const auto& watch) {
                     return self.slope(view(force), slope.data.get(), threads, watch);
@@ -86,7 +86,7 @@ void bind_witnesses(nb::module_& module) {
                 return slope.release<1>(self.score_count());
             },
             "force"_a, "threads"_a,
-            "sum over the rows pressed last of force times the slope of their margin")
+            "sum over the rows improved last of force times the slope of their margin")
         .def(
             "points",
             [](Witnesses& self,

@@ -5,30 +5,30 @@
 
 namespace carve {
 
-void AttackByCosts::attack(const double* scores, const Reached& reached, Lanes& lanes) {
-    picks_.resize(lanes.total.size() * output_.size());
-    parts_.assign(lanes.total.size(), {});
-    for (int lane = 0; lane < lanes.count; ++lane)
-        for (std::size_t row = 0; row < lanes.rows; ++row)
-            if (!lanes.lane(lane, row).is_empty())
-                attack_row(scores, reached, lanes, lane, row);
+void AttackByCosts::attack(const double* scores, const Reached& reached, MarginTerms& terms) {
+    picks_.resize(terms.total.size() * output_.size());
+    parts_.assign(terms.total.size(), {});
+    for (int term = 0; term < terms.count; ++term)
+        for (std::size_t row = 0; row < terms.rows; ++row)
+            if (!terms.term(term, row).is_empty())
+                attack_row(scores, reached, terms, term, row);
 }
 
-double AttackByCosts::value(const double* scores, const Lane& lane, std::size_t tree,
+double AttackByCosts::value(const double* scores, const MarginTerm& term, std::size_t tree,
                             std::int32_t leaf) const {
     const double* const own = scores + static_cast<std::size_t>(leaf) * width_;
     if (width_ > 1)
-        return own[lane.plus] - own[lane.minus];
-    return output_[tree] == lane.plus ? *own : output_[tree] == lane.minus ? -*own : 0.0;
+        return own[term.plus] - own[term.minus];
+    return output_[tree] == term.plus ? *own : output_[tree] == term.minus ? -*own : 0.0;
 }
 
-void AttackByCosts::attack_row(const double* scores, const Reached& reached, Lanes& lanes, int lane,
-                               std::size_t row) {
+void AttackByCosts::attack_row(const double* scores, const Reached& reached, MarginTerms& terms,
+                               int term, std::size_t row) {
     const std::size_t trees = output_.size();
-    const Lane aim = lanes.lane(lane, row);
-    std::int32_t* const picks = picks_.data() + lanes.at(lane, row) * trees;
+    const MarginTerm aim = terms.term(term, row);
+    std::int32_t* const picks = picks_.data() + terms.at(term, row) * trees;
     std::copy_n(reached.home.begin() + static_cast<std::ptrdiff_t>(row * trees), trees, picks);
-    double& total = lanes.total[lanes.at(lane, row)];
+    double& total = terms.total[terms.at(term, row)];
     for (std::size_t tree = 0; tree < trees; ++tree)
         total += value(scores, aim, tree, picks[tree]);
     knapsack_.clear({});
@@ -53,7 +53,7 @@ void AttackByCosts::attack_row(const double* scores, const Reached& reached, Lan
         if (!options_.empty())
             knapsack_.add_group(number, options_, [](std::int32_t, std::int32_t) { return true; });
     }
-    total -= relaxed_gain(picks, parts_[lanes.at(lane, row)]);
+    total -= relaxed_gain(picks, parts_[terms.at(term, row)]);
 }
 
 double AttackByCosts::relaxed_gain(std::int32_t* picks, Part& part) {
@@ -66,9 +66,9 @@ double AttackByCosts::relaxed_gain(std::int32_t* picks, Part& part) {
     return relaxation.gain;
 }
 
-void AttackByCosts::descend(const Lanes& lanes, std::int64_t* slope) const {
+void AttackByCosts::descend(const MarginTerms& terms, std::int64_t* slope) const {
     const std::size_t trees = output_.size();
-    const auto add = [&](const Lane& aim, std::size_t tree, std::int32_t leaf, double force) {
+    const auto add = [&](const MarginTerm& aim, std::size_t tree, std::int32_t leaf, double force) {
         const std::int64_t whole = std::llround(force);
         std::int64_t* const own = slope + static_cast<std::size_t>(leaf) * width_;
         if (width_ > 1) {
@@ -80,16 +80,16 @@ void AttackByCosts::descend(const Lanes& lanes, std::int64_t* slope) const {
             *own -= whole;
         }
     };
-    for (int lane = 0; lane < lanes.count; ++lane)
-        for (std::size_t row = 0; row < lanes.rows; ++row) {
-            const Lane aim = lanes.lane(lane, row);
-            const double force = lanes.force[lanes.at(lane, row)];
+    for (int term = 0; term < terms.count; ++term)
+        for (std::size_t row = 0; row < terms.rows; ++row) {
+            const MarginTerm aim = terms.term(term, row);
+            const double force = terms.force[terms.at(term, row)];
             if (aim.is_empty() || force == 0)
                 continue;
-            const std::int32_t* const picks = picks_.data() + lanes.at(lane, row) * trees;
+            const std::int32_t* const picks = picks_.data() + terms.at(term, row) * trees;
             for (std::size_t tree = 0; tree < trees; ++tree)
                 add(aim, tree, picks[tree], force);
-            const Part& part = parts_[lanes.at(lane, row)];
+            const Part& part = parts_[terms.at(term, row)];
             if (part.share > 0) {
                 const auto tree = static_cast<std::size_t>(part.tree);
                 add(aim, tree, part.from, -force * part.share);

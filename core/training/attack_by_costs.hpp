@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "large_spread/knapsack.hpp"
-#include "training/lanes.hpp"
+#include "training/margin_terms.hpp"
 #include "training/reached.hpp"
 
 namespace carve {
@@ -22,9 +22,9 @@ class AttackByCosts {
         : numbers_(numbers), output_(output), width_(width), capacity_(capacity) {}
 
     // Adds to the totals; `scores` are in the order of the leaves' numbers.
-    void attack(const double* scores, const Reached& reached, Lanes& lanes);
+    void attack(const double* scores, const Reached& reached, MarginTerms& terms);
     // Adds the forces on the block attacked last to the slopes.
-    void descend(const Lanes& lanes, std::int64_t* slope) const;
+    void descend(const MarginTerms& terms, std::int64_t* slope) const;
 
   private:
     struct Part { // of one tree's pick: `share` of it is `to` instead of `from`
@@ -33,17 +33,18 @@ class AttackByCosts {
         std::int32_t to = 0;
         double share = 0;
     };
-    void attack_row(const double* scores, const Reached& reached, Lanes& lanes, int lane,
+    void attack_row(const double* scores, const Reached& reached, MarginTerms& terms, int term,
                     std::size_t row);
-    double value(const double* scores, const Lane& lane, std::size_t tree, std::int32_t leaf) const;
+    double value(const double* scores, const MarginTerm& term, std::size_t tree,
+                 std::int32_t leaf) const;
     double relaxed_gain(std::int32_t* picks, Part& part);
 
     const LeafNumbers& numbers_;
     std::span<const std::int32_t> output_;
     std::size_t width_;
     double capacity_;
-    std::vector<std::int32_t> picks_; // lane by lane, row by row, tree by tree: numbers of leaves
-    std::vector<Part> parts_;         // lane by lane, row by row
+    std::vector<std::int32_t> picks_; // term by term, row by row, tree by tree: numbers of leaves
+    std::vector<Part> parts_;         // term by term, row by row
     Knapsack knapsack_;
     std::vector<Option> options_;
 };

@@ -4,33 +4,33 @@
 
 namespace carve {
 
-template <class Visit> void AttackByLimits::each(const Lanes& lanes, Visit&& visit) const {
+template <class Visit> void AttackByLimits::each(const MarginTerms& terms, Visit&& visit) const {
     for (int tree = 0; tree < static_cast<int>(output_.size()); ++tree) {
-        if (lanes.kind == LaneKind::by_output)
+        if (terms.kind == TermKind::by_output)
             visit(tree, static_cast<int>(output_[static_cast<std::size_t>(tree)]));
         else
-            for (int lane = 0; lane < lanes.count; ++lane)
-                visit(tree, lane);
+            for (int term = 0; term < terms.count; ++term)
+                visit(tree, term);
     }
 }
 
-void AttackByLimits::attack(const double* scores, const Reached& reached, Lanes& lanes) {
+void AttackByLimits::attack(const double* scores, const Reached& reached, MarginTerms& terms) {
     if (numbers_.narrow())
-        attack_as(scores, reached.narrow.data(), lanes);
+        attack_as(scores, reached.narrow.data(), terms);
     else
-        attack_as(scores, reached.wide.data(), lanes);
+        attack_as(scores, reached.wide.data(), terms);
 }
 
 template <class Leaf>
-void AttackByLimits::attack_as(const double* scores, const Leaf* leaves, Lanes& lanes) {
-    const auto lanes_per_tree =
-        lanes.kind == LaneKind::by_output ? 1 : static_cast<std::size_t>(lanes.count);
-    picks_.resize(output_.size() * lanes_per_tree * lanes.rows);
+void AttackByLimits::attack_as(const double* scores, const Leaf* leaves, MarginTerms& terms) {
+    const auto terms_per_tree =
+        terms.kind == TermKind::by_output ? 1 : static_cast<std::size_t>(terms.count);
+    picks_.resize(output_.size() * terms_per_tree * terms.rows);
     std::int32_t* pick = picks_.data();
     const Leaf* tree_leaves = leaves;
     const Leaf* next = leaves;
     int last_tree = 0;
-    each(lanes, [&](int tree, int lane) {
+    each(terms, [&](int tree, int term) {
         if (tree != last_tree)
             tree_leaves = next;
         last_tree = tree;
@@ -50,12 +50,12 @@ void AttackByLimits::attack_as(const double* scores, const Leaf* leaves, Lanes& 
                 }
             }
             at += others + 1;
-            lanes.total[lanes.at(lane, row)] += lowest;
+            terms.total[terms.at(term, row)] += lowest;
             *pick++ = first + static_cast<std::int32_t>(best);
         };
-        for (std::size_t row = 0; row < lanes.rows; ++row) {
-            const Lane aim = lanes.lane(lane, row);
-            if (lanes.kind == LaneKind::by_rival)
+        for (std::size_t row = 0; row < terms.rows; ++row) {
+            const MarginTerm aim = terms.term(term, row);
+            if (terms.kind == TermKind::by_rival)
                 least(row, [&](Leaf leaf) {
                     const double* const score = own + leaf * width_;
                     return aim.is_empty() ? 0.0 : score[aim.plus] - score[aim.minus];
@@ -69,17 +69,17 @@ void AttackByLimits::attack_as(const double* scores, const Leaf* leaves, Lanes& 
     });
 }
 
-void AttackByLimits::descend(const Lanes& lanes, std::int64_t* slope) {
+void AttackByLimits::descend(const MarginTerms& terms, std::int64_t* slope) {
     whole_.clear();
-    for (const double force : lanes.force)
+    for (const double force : terms.force)
         whole_.push_back(std::llround(force));
     const std::int32_t* pick = picks_.data();
-    each(lanes, [&](int, int lane) {
-        for (std::size_t row = 0; row < lanes.rows; ++row) {
-            const std::int64_t force = whole_[lanes.at(lane, row)];
+    each(terms, [&](int, int term) {
+        for (std::size_t row = 0; row < terms.rows; ++row) {
+            const std::int64_t force = whole_[terms.at(term, row)];
             std::int64_t* const own = slope + static_cast<std::size_t>(*pick++) * width_;
-            const Lane aim = lanes.lane(lane, row);
-            if (lanes.kind != LaneKind::by_rival) {
+            const MarginTerm aim = terms.term(term, row);
+            if (terms.kind != TermKind::by_rival) {
                 *own += aim.plus >= 0 ? force : -force;
             } else if (!aim.is_empty()) {
                 own[aim.plus] += force;

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "training/lanes.hpp"
+#include "training/margin_terms.hpp"
 #include "training/reached.hpp"
 
 namespace carve {
@@ -22,14 +22,15 @@ class AttackByLimits {
         : numbers_(numbers), output_(output), width_(width) {}
 
     // Adds to the totals; `scores` are in the order of the leaves' numbers.
-    void attack(const double* scores, const Reached& reached, Lanes& lanes);
+    void attack(const double* scores, const Reached& reached, MarginTerms& terms);
     // Adds the forces on the block attacked last to the slopes.
-    void descend(const Lanes& lanes, std::int64_t* slope);
+    void descend(const MarginTerms& terms, std::int64_t* slope);
 
   private:
-    template <class Leaf> void attack_as(const double* scores, const Leaf* leaves, Lanes& lanes);
-    // Calls visit(tree, lane) in the order of picks_, which has a row's worth for each.
-    template <class Visit> void each(const Lanes& lanes, Visit&& visit) const;
+    template <class Leaf>
+    void attack_as(const double* scores, const Leaf* leaves, MarginTerms& terms);
+    // Calls visit(tree, term) in the order of picks_, which has a row's worth for each.
+    template <class Visit> void each(const MarginTerms& terms, Visit&& visit) const;
 
     const LeafNumbers& numbers_;
     std::span<const std::int32_t> output_; // per tree

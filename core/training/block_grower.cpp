@@ -14,22 +14,20 @@ namespace {
 constexpr std::size_t most_histogram_bytes = std::size_t{1} << 28; // kept for later splits
 constexpr std::size_t chunk_blocks = 128;                          // at most
 
-// A random fraction of the features, but at least one, ascending.
-std::vector<int> draw_features(const std::vector<int>& features, double fraction,
-                               std::uint64_t seed) {
-    if (fraction >= 1)
-        return features;
-    std::vector<std::pair<std::uint64_t, int>> ranked;
-    for (const int f : features)
-        ranked.emplace_back(scrambled(seed, static_cast<std::uint64_t>(f)), f);
-    const auto wanted = std::llround(fraction * static_cast<double>(ranked.size()));
-    const auto count =
-        std::min(ranked.size(), static_cast<std::size_t>(std::max<long long>(1, wanted)));
-    std::ranges::nth_element(ranked, ranked.begin() + static_cast<std::ptrdiff_t>(count));
-    std::vector<int> drawn;
-    for (std::size_t i = 0; i < count; ++i)
-        drawn.push_back(ranked[i].second);
-    std::ranges::sort(drawn);
+// Which features belong to a random fraction of them, but at least one.
+std::vector<bool> draw_features(const std::vector<int>& features, double fraction,
+                                std::uint64_t seed) {
+    std::vector<bool> drawn(features.size(), fraction >= 1);
+    if (fraction >= 1 || features.empty())
+        return drawn;
+    std::vector<std::pair<std::uint64_t, std::size_t>> ranked;
+    for (std::size_t i = 0; i < features.size(); ++i)
+        ranked.emplace_back(scrambled(seed, static_cast<std::uint64_t>(features[i])), i);
+    const auto count = static_cast<std::ptrdiff_t>(
+        std::max<long long>(1, std::llround(fraction * static_cast<double>(ranked.size()))));
+    std::ranges::nth_element(ranked, ranked.begin() + count - 1);
+    for (auto rank = ranked.begin(); rank < ranked.begin() + count; ++rank)
+        drawn[rank->second] = true;
     return drawn;
 }
 
@@ -68,20 +66,28 @@ CodedTree BlockGrower::grow(const TreeRows& rows, std::uint64_t seed,
 }
 
 void BlockGrower::start(const TreeRows& rows) {
-    features_ = draw_features(usable_, options_.feature_fraction, seed_);
-    histograms_.use(features_);
+    features_.clear();
+    const std::vector<bool> drawn = draw_features(usable_, options_.feature_fraction, seed_);
+    for (std::size_t i = 0; i < usable_.size(); ++i)
+        if (drawn[i])
+            features_.push_back(usable_[i]);
+    histograms_.use(rows, features_);
     Leaf root;
     const std::size_t blocks = rows.blocks.size();
-    const std::size_t size = std::clamp<std::size_t>(blocks / 16, 1, chunk_blocks);
+    const std::size_t size =
+        pool_.size() == 1 ? blocks : std::clamp<std::size_t>(blocks / 16, 1, chunk_blocks);
     root.chunks.resize((blocks + size - 1) / size);
     for (std::size_t j = 0; j < blocks; ++j) {
         const std::uint32_t block = rows.blocks[j];
-        root.chunks[j / size].push_back({rows_.valid(block), block});
+        const std::uint64_t valid = rows_.valid(block);
+        root.chunks[j / size].push_back({valid, block, static_cast<std::uint32_t>(j)});
         root.rows += rows_.rows_in(block);
-        for (int i = 0; i < rows_.rows_in(block); ++i) {
+        for (int i = 0; i < RowBlocks::block_size; ++i) {
             const std::uint64_t packed =
-                rows.packed[block * RowBlocks::block_size + static_cast<std::size_t>(i)];
-            ((rows.down[block] >> i & 1) != 0 ? root.sums.down : root.sums.up) += packed;
+                (valid >> i & 1) *
+                rows.packed[j * RowBlocks::block_size + static_cast<std::size_t>(i)];
+            root.sums.down += (rows.down[j] >> i & 1) * packed;
+            root.sums.up += (~rows.down[j] >> i & 1) * packed;
         }
     }
     leaves_.push_back(std::move(root));
@@ -98,36 +104,41 @@ bool BlockGrower::may_split(const Leaf& leaf) const {
 // their parent.
 void BlockGrower::find_splits(Leaf& counted, Leaf* sibling) {
     counted.histogram = histograms_.take();
-    histograms_.count(counted.chunks, given_.packed, given_.down, counted.histogram);
+    histograms_.count(counted.chunks, counted.histogram);
     std::vector<Leaf*> leaves{&counted};
     if (sibling != nullptr)
         leaves.push_back(sibling);
-    std::vector<std::vector<int>> wanted; // features, per leaf
+    std::vector<std::vector<bool>> wanted; // per leaf and feature
     for (const Leaf* const leaf : leaves)
         wanted.push_back(may_split(*leaf)
                              ? draw_features(features_, options_.feature_fraction_bynode,
                                              scrambled(seed_, leaf->number))
-                             : std::vector<int>());
-    std::vector<FeatureSplit> found(leaves.size() * features_.size());
-    pool_.run(static_cast<int>(features_.size()), [&](int, int task) {
-        const auto i = static_cast<std::size_t>(task);
-        const int f = features_[i];
-        histograms_.finish(f, counted.histogram,
-                           sibling != nullptr ? &sibling->histogram : nullptr);
-        for (std::size_t p = 0; p < leaves.size(); ++p) {
-            const Leaf& leaf = *leaves[p];
-            if (std::ranges::binary_search(wanted[p], f))
-                found[p * features_.size() + i] = finder_.find(
-                    f, leaf, histograms_.down(leaf.histogram, f), histograms_.up(leaf.histogram, f),
-                    scrambled(scrambled(~seed_, leaf.number), static_cast<std::uint64_t>(f)));
+                             : std::vector<bool>(features_.size()));
+    constexpr std::size_t per_task = 8; // features
+    const std::size_t tasks = (features_.size() + per_task - 1) / per_task;
+    std::vector<FeatureSplit> found(leaves.size() * tasks);
+    pool_.run(static_cast<int>(tasks), [&](int, int task) {
+        const std::size_t begin = static_cast<std::size_t>(task) * per_task;
+        for (std::size_t i = begin; i < std::min(begin + per_task, features_.size()); ++i) {
+            histograms_.finish(i, counted.sums, counted.histogram,
+                               sibling != nullptr ? &sibling->histogram : nullptr);
+            for (std::size_t p = 0; p < leaves.size(); ++p) {
+                const Leaf& leaf = *leaves[p];
+                if (wanted[p][i])
+                    finder_.find(features_[i], leaf, histograms_.down(leaf.histogram, i),
+                                 histograms_.up(leaf.histogram, i),
+                                 scrambled(scrambled(~seed_, leaf.number),
+                                           static_cast<std::uint64_t>(features_[i])),
+                                 found[p * tasks + static_cast<std::size_t>(task)]);
+            }
         }
     });
     for (std::size_t p = 0; p < leaves.size(); ++p) {
         Leaf& leaf = *leaves[p];
         leaf.split = {};
-        for (std::size_t i = 0; i < features_.size(); ++i)
-            if (found[p * features_.size() + i].gain > leaf.split.gain)
-                leaf.split = found[p * features_.size() + i];
+        for (std::size_t task = 0; task < tasks; ++task)
+            if (found[p * tasks + task].gain > leaf.split.gain)
+                leaf.split = found[p * tasks + task];
         std::size_t kept = 0;
         for (const Leaf& other : leaves_)
             kept += other.histogram.empty() ? 0 : histograms_.bytes();

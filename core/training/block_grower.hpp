@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "running/thread_pool.hpp"
@@ -16,14 +15,6 @@
 #include "training/split_finder.hpp"
 
 namespace carve {
-
-// What a tree is grown on.
-struct TreeRows {
-    std::span<const std::uint32_t> blocks; // ascending
-    std::span<const std::uint64_t> down;   // per block: rows that the attacker pushes down
-    std::span<const std::uint64_t> packed; // per padded row: gradient and hessian
-    SumFormat format;
-};
 
 class BlockGrower {
   public:

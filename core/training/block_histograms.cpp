@@ -1,78 +1,94 @@
 #include "training/block_histograms.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
-#include <utility>
 
 namespace carve {
 
 namespace {
 
-// Bins of a feature are this far apart: a few sizes, known to the compiler, that do not put the
-// bins of all features on the same lines of the cache.
-constexpr int small_stride = 24;
-constexpr int middle_stride = 72;
-constexpr int large_stride = 264;
-constexpr std::size_t group_size = 64; // features
-
-int stride_of(int bins) {
-    return bins <= small_stride    ? small_stride
-           : bins <= middle_stride ? middle_stride
-                                   : large_stride;
-}
-
-template <int stride>
-std::uint64_t* add_line(const std::uint8_t* line, int count, std::uint64_t value,
-                        std::uint64_t* bins) {
-    int i = 0;
-    for (; i + 8 <= count; i += 8, bins += 8 * stride) {
-        std::uint64_t eight;
-        std::memcpy(&eight, line + i, sizeof eight);
-        for (int k = 0; k < 8; ++k)
-            bins[k * stride + static_cast<int>(eight >> 8 * k & 255)] += value;
-    }
-    for (; i < count; ++i, bins += stride)
-        bins[line[i]] += value;
-    return bins;
-}
+constexpr std::size_t block_size = RowBlocks::block_size;
+constexpr std::size_t least_group = 32; // features
+constexpr std::size_t most_group = 128; // whose bins fit 16 bits
 
 } // namespace
 
-BlockHistograms::BlockHistograms(const RowBlocks& rows, ThreadPool& pool)
-    : rows_(rows), pool_(pool) {
-    for (int place = 0; place < rows.features(); ++place) {
+void BlockHistograms::use(const TreeRows& rows, std::span<const int> features) {
+    given_ = rows;
+    if (std::ranges::equal(blocks_, rows.blocks) && std::ranges::equal(features_, features))
+        return;
+    blocks_.assign(rows.blocks.begin(), rows.blocks.end());
+    features_.assign(features.begin(), features.end());
+    offsets_.clear();
+    side_ = 0;
+    for (const int f : features_) {
         offsets_.push_back(side_);
-        strides_.push_back(stride_of(rows.bins(rows.feature_at(place))));
-        side_ += static_cast<std::size_t>(strides_.back());
+        side_ += static_cast<std::size_t>(rows_.bins(f));
     }
+    parts_.clear();
+    const auto threads = static_cast<std::size_t>(pool_.size());
+    const std::size_t size =
+        std::clamp((features_.size() + threads - 1) / threads, least_group, most_group);
+    groups_.resize((features_.size() + size - 1) / size);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+        Group& group = groups_[g];
+        group.first = g * size;
+        group.end = std::min(group.first + size, features_.size());
+        group.stride = group.end - group.first;
+        group.sizes.resize(blocks_.size() * block_size);
+        if (group.bins.size() < group.sizes.size() * group.stride)
+            group.bins.resize(group.sizes.size() * group.stride);
+    }
+    constexpr std::size_t chunk = 8; // blocks, whose codes are often next to each other
+    const std::size_t chunks = (blocks_.size() + chunk - 1) / chunk;
+    pool_.run(static_cast<int>(chunks * groups_.size()), [&](int, int task) {
+        const std::size_t begin = static_cast<std::size_t>(task) % chunks * chunk;
+        collect(groups_[static_cast<std::size_t>(task) / chunks], begin,
+                std::min(begin + chunk, blocks_.size()));
+    });
 }
 
-void BlockHistograms::use(std::span<const int> features) {
-    features_.assign(features.begin(), features.end());
-    std::vector<int> places;
-    for (const int f : features)
-        places.push_back(rows_.place(f));
-    std::ranges::sort(places);
-    groups_.clear();
-    for (std::size_t first = 0; first < places.size(); first += group_size) {
-        const std::size_t count = std::min(group_size, places.size() - first);
-        Group group{{places.data() + first, places.data() + first + count}, false, 0, 0};
-        group.contiguous =
-            group.places.back() - group.places.front() + 1 == static_cast<int>(count);
-        for (const int place : group.places) {
-            const int stride = strides_[static_cast<std::size_t>(place)];
-            group.large += stride == large_stride ? 1 : 0;
-            group.middle += stride == middle_stride ? 1 : 0;
+void BlockHistograms::collect(Group& group, std::size_t begin, std::size_t end) const {
+    const BlockKernel& kernel = block_kernel();
+    std::fill(group.sizes.begin() + static_cast<std::ptrdiff_t>(begin * block_size),
+              group.sizes.begin() + static_cast<std::ptrdiff_t>(end * block_size),
+              std::uint16_t{0});
+    for (std::size_t k = group.first; k < group.end; ++k) {
+        const int f = features_[k];
+        [[maybe_unused]] const int next = features_[std::min(k + 1, group.end - 1)];
+        const auto zero = static_cast<int>(offsets_[k] - offsets_[group.first]) + RowBlocks::bias;
+        const auto bin = [&](std::int8_t code) { return static_cast<std::uint16_t>(zero + code); };
+        for (std::size_t place = begin; place < end; ++place) {
+            const std::int8_t* const codes = rows_.column(f) + blocks_[place] * block_size;
+#if defined(__GNUC__)
+            __builtin_prefetch(rows_.column(next) + blocks_[place] * block_size);
+#endif
+            std::uint16_t* const bins = group.bins.data() + place * block_size * group.stride;
+            std::uint16_t* const sizes = group.sizes.data() + place * block_size;
+            if (rows_.is_sparse(f)) {
+                std::uint64_t others = kernel.unequal(codes, rows_.usual_code(f));
+                for (; others != 0; others &= others - 1) {
+                    const auto i = static_cast<std::size_t>(std::countr_zero(others));
+                    bins[i * group.stride + sizes[i]++] = bin(codes[i]);
+                }
+            } else {
+                for (std::size_t i = 0; i < block_size; ++i)
+                    bins[i * group.stride + sizes[i]] = bin(codes[i]);
+                for (std::size_t i = 0; i < block_size; ++i)
+                    ++sizes[i];
+            }
         }
-        groups_.push_back(std::move(group));
     }
 }
 
 Histogram BlockHistograms::take() {
-    if (unused_.empty())
-        return Histogram(2 * side_);
-    Histogram found = std::move(unused_.back());
-    unused_.pop_back();
+    Histogram found;
+    if (!unused_.empty()) {
+        found = std::move(unused_.back());
+        unused_.pop_back();
+    }
+    found.resize(2 * side_);
     return found;
 }
 
@@ -83,58 +99,46 @@ void BlockHistograms::give_back(Histogram&& histogram) {
 }
 
 void BlockHistograms::count_group(const Group& group, std::span<const std::uint32_t> rows,
-                                  const std::uint64_t* packed, std::uint64_t* side) const {
-    constexpr std::size_t ahead = 12; // rows
-    const std::size_t line_size = rows_.line_size();
-    const auto first = static_cast<std::size_t>(group.places.front());
-    const std::uint8_t* const lines = rows_.line(0) + first;
-    const auto places = static_cast<int>(group.places.size());
-    std::vector<std::pair<std::uint32_t, std::uint64_t*>> scattered; // place after first, its bins
-    for (const int place : group.places)
-        scattered.emplace_back(place - group.places.front(),
-                               side + offsets_[static_cast<std::size_t>(place)]);
-    std::uint64_t* const first_bins = side + offsets_[first];
-    const int large = group.large;
-    const int middle = group.middle;
-    const bool contiguous = group.contiguous;
+                                  std::uint64_t* side) const {
+    const std::uint64_t* const packed = given_.packed.data();
+    const std::uint16_t* const sizes = group.sizes.data();
+    const std::uint16_t* const bins = group.bins.data();
+    const std::size_t stride = group.stride;
+    std::uint64_t* const first = side + offsets_[group.first];
     for (std::size_t k = 0; k < rows.size(); ++k) {
 #if defined(__GNUC__)
-        __builtin_prefetch(lines + rows[std::min(k + ahead, rows.size() - 1)] * line_size);
+        constexpr std::size_t ahead = 12; // rows
+        __builtin_prefetch(bins + rows[std::min(k + ahead, rows.size() - 1)] * stride);
 #endif
-        const std::uint8_t* const line = lines + rows[k] * line_size;
         const std::uint64_t value = packed[rows[k]];
-        if (contiguous) {
-            std::uint64_t* bins = add_line<large_stride>(line, large, value, first_bins);
-            bins = add_line<middle_stride>(line + large, middle, value, bins);
-            add_line<small_stride>(line + large + middle, places - large - middle, value, bins);
-        } else {
-            for (const auto& [place, bins] : scattered)
-                bins[line[place]] += value;
+        const std::uint16_t* const line = bins + rows[k] * stride;
+        const std::uint16_t* const end = line + sizes[rows[k]];
+        const std::uint16_t* next = line;
+        for (; next + 4 <= end; next += 4) {
+            std::uint64_t four;
+            std::memcpy(&four, next, sizeof four);
+            for (int i = 0; i < 4; ++i)
+                first[four >> 16 * i & 65535] += value;
         }
+        for (; next < end; ++next)
+            first[*next] += value;
     }
 }
 
-void BlockHistograms::count(std::span<const std::vector<BlockRows>> chunks,
-                            std::span<const std::uint64_t> packed,
-                            std::span<const std::uint64_t> down, Histogram& histogram) {
+void BlockHistograms::count(std::span<const std::vector<BlockRows>> chunks, Histogram& histogram) {
     if (lists_.size() < chunks.size())
         lists_.resize(chunks.size());
     pool_.run(static_cast<int>(chunks.size()), [&](int, int c) {
         RowList& list = lists_[static_cast<std::size_t>(c)];
         const std::vector<BlockRows>& chunk = chunks[static_cast<std::size_t>(c)];
         for (auto& rows : list.rows)
-            if (rows.size() < chunk.size() * RowBlocks::block_size)
-                rows.resize(chunk.size() * RowBlocks::block_size);
-        block_kernel().list_rows(chunk.data(), chunk.size(), down.data(), list.rows[0].data(),
-                                 list.rows[1].data(), list.sizes);
+            if (rows.size() < chunk.size() * block_size)
+                rows.resize(chunk.size() * block_size);
+        block_kernel().list_rows(chunk.data(), chunk.size(), given_.down.data(),
+                                 list.rows[0].data(), list.rows[1].data(), list.sizes);
     });
+    std::ranges::fill(histogram, 0);
     // Tasks count a group of features, or, where there are few groups, a part of the rows of one.
-    for (const int f : features_) {
-        const std::size_t first = offset(f);
-        const auto n = static_cast<std::size_t>(rows_.bins(f));
-        for (const std::size_t side : {std::size_t{0}, side_})
-            std::fill_n(histogram.begin() + static_cast<std::ptrdiff_t>(side + first), n, 0);
-    }
     const int groups = static_cast<int>(groups_.size());
     const int parts = pool_.size() == 1 || groups >= 2 * pool_.size()
                           ? 1
@@ -148,20 +152,28 @@ void BlockHistograms::count(std::span<const std::vector<BlockRows>> chunks,
              c += static_cast<std::size_t>(parts))
             for (const std::size_t up : {0, 1})
                 count_group(groups_[static_cast<std::size_t>(task % groups)],
-                            {lists_[c].rows[up].data(), lists_[c].sizes[up]}, packed.data(),
+                            {lists_[c].rows[up].data(), lists_[c].sizes[up]},
                             own.data() + (up != 0 ? side_ : 0));
     });
 }
 
-void BlockHistograms::finish(int feature, Histogram& counted, Histogram* larger) {
-    const auto n = static_cast<std::size_t>(rows_.bins(feature));
+void BlockHistograms::finish(std::size_t feature, const SideSums& sums, Histogram& counted,
+                             Histogram* larger) {
+    const int f = features_[feature];
+    const auto n = static_cast<std::size_t>(rows_.bins(f));
     for (const std::size_t side : {std::size_t{0}, side_}) {
-        const std::size_t first = side + offset(feature);
+        const std::size_t first = side + offsets_[feature];
         for (Histogram& part : parts_)
             for (std::size_t b = first; b < first + n; ++b) {
                 counted[b] += part[b];
                 part[b] = 0;
             }
+        if (rows_.is_sparse(f)) {
+            std::uint64_t rest = side == 0 ? sums.down : sums.up;
+            for (std::size_t b = first; b < first + n; ++b)
+                rest -= counted[b];
+            counted[first + static_cast<std::size_t>(rows_.usual_code(f) + RowBlocks::bias)] = rest;
+        }
         if (larger != nullptr)
             for (std::size_t b = first; b < first + n; ++b)
                 (*larger)[b] -= counted[b];

@@ -77,10 +77,12 @@ struct SplitGain {
     int position;
 };
 
-// The rows of one block that are in a leaf: a bit per row.
+// The rows of one block that are in a leaf: a bit per row. `place` is the block's position among
+// those that the tree is grown on.
 struct BlockRows {
     std::uint64_t mask;
     std::uint32_t block;
+    std::uint32_t place;
 };
 
 // Where a split sends the rows of a leaf. Rows that the attacker pushes down stay on the left iff
@@ -88,7 +90,7 @@ struct BlockRows {
 // code goes left (see BlockTest).
 struct RowSplit {
     const std::int8_t* column; // of all blocks
-    const std::uint64_t* down; // per block: rows that the attacker pushes down
+    const std::uint64_t* down; // per place: rows that the attacker pushes down
     const std::uint8_t* set;   // or null
     std::int8_t down_limit;
     std::int8_t up_limit;
@@ -119,10 +121,12 @@ struct BlockKernel {
     };
     Moved (*split_rows)(const RowSplit& split, BlockRows* rows, std::size_t count,
                         BlockRows* right);
-    // Writes the numbers of the rows, in lists of those that the attacker pushes down and up, each
-    // with room for all rows.
+    // Writes the numbers of the rows, 64 per place, in lists of those that the attacker pushes down
+    // and up, each with room for all rows.
     void (*list_rows)(const BlockRows* rows, std::size_t count, const std::uint64_t* down,
                       std::uint32_t* down_list, std::uint32_t* up_list, std::size_t* sizes);
+    // A bit for each of 64 codes: whether it differs from this one.
+    std::uint64_t (*unequal)(const std::int8_t* codes, std::int8_t code);
 };
 
 // The versions that this processor can run, the fastest first.

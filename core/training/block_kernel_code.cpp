@@ -288,6 +288,16 @@ std::uint64_t rows_at_most(const std::int8_t* codes, std::int8_t limit, std::int
     return bits;
 }
 
+std::uint64_t unequal(const std::int8_t* codes, std::int8_t code) {
+    std::uint64_t bits = 0;
+    for (int p = 0; p < parts; ++p) {
+        Codes part;
+        std::memcpy(&part, codes + p * width, width);
+        bits |= high_bits((Mask)(part != code)) << (p * width);
+    }
+    return bits;
+}
+
 BlockKernel::Moved split_rows(const RowSplit& split, BlockRows* rows, std::size_t count,
                               BlockRows* right) {
     constexpr std::size_t ahead = 8;
@@ -308,15 +318,16 @@ BlockKernel::Moved split_rows(const RowSplit& split, BlockRows* rows, std::size_
                         << i;
             left &= mask;
         } else {
-            const std::uint64_t down = mask & split.down[block];
+            const std::uint64_t down = mask & split.down[rows[k].place];
             if (down != 0)
                 left = down & rows_at_most(codes, split.down_limit, split.shift);
             if (down != mask)
                 left |= (mask ^ down) & rows_at_most(codes, split.up_limit, split.shift);
         }
-        rows[found.kept] = {left, block};
+        const std::uint32_t place = rows[k].place;
+        rows[found.kept] = {left, block, place};
         found.kept += left != 0 ? 1 : 0;
-        right[found.moved] = {mask ^ left, block};
+        right[found.moved] = {mask ^ left, block, place};
         found.moved += mask != left ? 1 : 0;
         found.rows += __builtin_popcountll(mask ^ left);
     }
@@ -339,9 +350,9 @@ void list_rows(const BlockRows* rows, std::size_t count, const std::uint64_t* do
     std::uint32_t* down_end = down_list;
     std::uint32_t* up_end = up_list;
     for (std::size_t k = 0; k < count; ++k) {
-        const std::uint32_t first = rows[k].block * block_size;
-        down_end = list_bits(rows[k].mask & down[rows[k].block], first, down_end);
-        up_end = list_bits(rows[k].mask & ~down[rows[k].block], first, up_end);
+        const std::uint32_t place = rows[k].place;
+        down_end = list_bits(rows[k].mask & down[place], place * block_size, down_end);
+        up_end = list_bits(rows[k].mask & ~down[place], place * block_size, up_end);
     }
     sizes[0] = static_cast<std::size_t>(down_end - down_list);
     sizes[1] = static_cast<std::size_t>(up_end - up_list);
@@ -357,6 +368,7 @@ const BlockKernel kernel{CARVE_TEXT(CARVE_KERNEL),
                          quantise,
                          best_gain,
                          split_rows,
-                         list_rows};
+                         list_rows,
+                         unequal};
 
 } // namespace carve::CARVE_KERNEL

@@ -180,4 +180,35 @@ std::uint64_t BlockObjective::derivatives(std::size_t block, int output, const f
     return pushed_down;
 }
 
+double BlockObjective::loss(std::size_t block, const float* scores) const {
+    double sum = 0;
+    for (int i = 0; i < rows_.rows_in(block); ++i) {
+        const std::size_t place = block * block_size + static_cast<std::size_t>(i);
+        double own = 0;
+        if (task_ == Task::regression) {
+            const double target = numbers_[place];
+            const double distance = std::max(target - static_cast<double>(scores[i]),
+                                             static_cast<double>(scores[block_size + i]) - target);
+            own = distance * distance / 2;
+        } else if (task_ == Task::binary) {
+            const double score = scores[i];
+            const double margin = (down(block, 0) >> i & 1) != 0 ? score : -score;
+            own = std::max(-margin, 0.0) + std::log1p(std::exp(-std::abs(margin)));
+        } else {
+            double most = scores[i];
+            for (int k = 1; k < outputs_; ++k)
+                most = std::max(most, static_cast<double>(scores[k * block_size + i]));
+            double exponentials = 0;
+            for (int k = 0; k < outputs_; ++k) {
+                const double score = scores[k * block_size + i];
+                exponentials += std::exp(score - most);
+                own -= (down(block, k) >> i & 1) != 0 ? score : 0.0;
+            }
+            own += most + std::log(exponentials);
+        }
+        sum += weights_.empty() ? own : own * static_cast<double>(weights_[place]);
+    }
+    return sum;
+}
+
 } // namespace carve

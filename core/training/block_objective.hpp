@@ -54,6 +54,9 @@ class BlockObjective {
     std::uint64_t derivatives(std::size_t block, int output, const float* common, float* gradient,
                               float* hessian) const;
 
+    // The sum of the losses of a block's rows at these scores, times their weights.
+    double loss(std::size_t block, const float* scores) const;
+
   private:
     const RowBlocks& rows_;
     const BlockKernel& kernel_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <stdexcept>
 #include <utility>
 
 #include "running/thread_pool.hpp"
@@ -18,6 +17,7 @@ constexpr std::size_t slot_blocks = 8; // summed by one thread; the sums of slot
 constexpr std::size_t parts = 4;       // sums per leaf, so that additions need not wait for another
 constexpr double first_moment = 0.9;   // Adam's
 constexpr double second_moment = 0.999;
+constexpr float forgotten = 0.2F; // of the average of the iterates, per step
 
 // All blocks in random order, with the groups evenly mixed.
 std::vector<std::uint32_t> mixed_blocks(const RowBlocks& rows, std::uint64_t seed) {
@@ -42,14 +42,11 @@ std::vector<std::uint32_t> mixed_blocks(const RowBlocks& rows, std::uint64_t see
 class Refit {
   public:
     Refit(const RowBlocks& rows, const BlockObjective& objective, BlockForest forest,
-          std::span<const double> values, std::span<const double> bias,
-          std::span<const double> anchor, const RefitOptions& options, int threads)
+          std::span<const double> values, std::span<const double> bias, const RefitOptions& options,
+          int threads)
         : rows_(rows), objective_(objective), forest_(std::move(forest)), options_(options),
           pool_(threads), bias_(bias.begin(), bias.end()), values_(values.begin(), values.end()),
-          average_(values_), anchor_(anchor.begin(), anchor.end()), first_(values_.size()),
-          second_(values_.size()) {
-        anchor_.resize(values_.size());
-    }
+          average_(values_), first_(values_.size()), second_(values_.size()) {}
 
     std::vector<double> run(const std::function<bool()>& go_on) {
         const std::size_t batch = std::min(
@@ -104,7 +101,7 @@ class Refit {
         });
         const double progress =
             options_.steps > 1 ? static_cast<double>(step - 1) / (options_.steps - 1) : 0;
-        const double rate = options_.rate + (options_.end_rate - options_.rate) * progress;
+        const double rate = options_.rate * (1 - progress);
         const auto per_row = static_cast<float>(1 / weight);
         const auto scale = static_cast<float>(rate / (1 - std::pow(first_moment, step)));
         const auto correction = static_cast<float>(1 / (1 - std::pow(second_moment, step)));
@@ -164,14 +161,13 @@ class Refit {
         const std::size_t first = forest_.first_leaf(tree);
         const auto leaves = static_cast<std::size_t>(forest_.leaves_of(tree));
         const auto l2 = static_cast<float>(options_.l2);
-        const auto forgotten = static_cast<float>(1 - options_.averaging);
         for (std::size_t rank = 0; rank < leaves; ++rank) {
             float slope = 0;
             for (std::size_t s = 0; s < slots; ++s)
                 for (std::size_t part = 0; part < parts; ++part)
                     slope += slots_[s].sums[parts * first + part * leaves + rank];
             const std::size_t k = first + forest_.sorted_leaves(tree)[rank];
-            slope = slope * per_row + l2 * (values_[k] - anchor_[k]);
+            slope = slope * per_row + l2 * values_[k];
             first_[k] += static_cast<float>(1 - first_moment) * (slope - first_[k]);
             second_[k] += static_cast<float>(1 - second_moment) * (slope * slope - second_[k]);
             values_[k] -= scale * first_[k] / (std::sqrt(second_[k] * correction) + 1e-8F);
@@ -188,7 +184,6 @@ class Refit {
     std::vector<double> bias_;
     std::vector<float> values_; // per leaf, like the rest
     std::vector<float> average_;
-    std::vector<float> anchor_;
     std::vector<float> first_;
     std::vector<float> second_;
     std::vector<Slot> slots_;
@@ -198,13 +193,9 @@ class Refit {
 
 std::vector<double> refit_leaves(const RowBlocks& rows, const BlockObjective& objective,
                                  BlockForest forest, std::span<const double> values,
-                                 std::span<const double> bias, std::span<const double> anchor,
-                                 const RefitOptions& options, int threads,
-                                 const std::function<bool()>& go_on) {
-    if (!anchor.empty() && anchor.size() != values.size())
-        throw std::invalid_argument("anchor must have one number per leaf");
-    return Refit(rows, objective, std::move(forest), values, bias, anchor, options, threads)
-        .run(go_on);
+                                 std::span<const double> bias, const RefitOptions& options,
+                                 int threads, const std::function<bool()>& go_on) {
+    return Refit(rows, objective, std::move(forest), values, bias, options, threads).run(go_on);
 }
 
 bool find_score_bounds(const RowBlocks& rows, const BlockForest& forest,

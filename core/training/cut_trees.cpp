@@ -40,22 +40,25 @@ CutTrees::CutTrees(const Ensemble& ensemble, const Attacker& attacker) {
                                   : cell_of(node.feature, node.threshold),
                          !leaf && ensemble.missing[i] == Missing::left, by_set});
     }
+    for (int tree = 0; tree < ensemble.n_trees(); ++tree)
+        output.push_back(std::max(only_output(ensemble, tree), no_output));
+}
+
+std::int32_t only_output(const Ensemble& ensemble, int tree) {
     const auto outputs = static_cast<std::size_t>(ensemble.n_outputs());
-    for (int tree = 0; tree < ensemble.n_trees(); ++tree) {
-        std::int32_t only = outputs == 1 ? 0 : -1;
-        bool several = false;
-        for (auto n = ensemble.roots[static_cast<std::size_t>(tree)];
-             n < ensemble.roots[static_cast<std::size_t>(tree) + 1]; ++n) {
-            const auto& node = ensemble.nodes[static_cast<std::size_t>(n)];
-            for (std::size_t k = 0; node.is_leaf() && outputs > 1 && k < outputs; ++k) {
-                if (ensemble.scores[static_cast<std::size_t>(node.right) * outputs + k] == 0)
-                    continue;
-                several = several || (only >= 0 && only != static_cast<std::int32_t>(k));
-                only = static_cast<std::int32_t>(k);
-            }
+    std::int32_t only = outputs == 1 ? 0 : no_output;
+    const auto t = static_cast<std::size_t>(tree);
+    for (auto n = ensemble.roots[t]; n < ensemble.roots[t + 1]; ++n) {
+        const auto& node = ensemble.nodes[static_cast<std::size_t>(n)];
+        for (std::size_t k = 0; node.is_leaf() && outputs > 1 && k < outputs; ++k) {
+            if (ensemble.scores[static_cast<std::size_t>(node.right) * outputs + k] == 0)
+                continue;
+            if (only >= 0 && only != static_cast<std::int32_t>(k))
+                return several_outputs;
+            only = static_cast<std::int32_t>(k);
         }
-        output.push_back(several ? -1 : only);
     }
+    return only;
 }
 
 std::int32_t CutTrees::cell_of(std::int32_t feature, double value) const {

@@ -12,6 +12,11 @@
 
 namespace carve {
 
+// The output whose scores in the tree are not all 0.
+inline constexpr std::int32_t no_output = -1;
+inline constexpr std::int32_t several_outputs = -2;
+std::int32_t only_output(const Ensemble& ensemble, int tree);
+
 // An ensemble whose splits know the place of their threshold among those of the feature.
 class CutTrees {
   public:
@@ -34,6 +39,11 @@ class CutTrees {
         const auto f = static_cast<std::size_t>(feature);
         return {cuts_.data() + first_[f], static_cast<std::size_t>(first_[f + 1] - first_[f])};
     }
+    // Where the feature's cuts begin in an array of all cuts.
+    std::size_t first_cut(std::int32_t feature) const {
+        return static_cast<std::size_t>(first_[static_cast<std::size_t>(feature)]);
+    }
+    std::size_t cut_count() const { return cuts_.size(); }
     // Where the feature's cells begin in arrays that have one more place than cells per feature.
     std::size_t first_cell(std::int32_t feature) const {
         return static_cast<std::size_t>(first_[static_cast<std::size_t>(feature)]) +
@@ -42,7 +52,7 @@ class CutTrees {
     std::size_t cell_places() const { return cuts_.size() + 2 * first_.size(); }
 
     std::vector<Node> nodes;
-    std::vector<std::int32_t> output; // per tree: the only one it counts for, or -1
+    std::vector<std::int32_t> output; // per tree: the only one it counts for, or no_output
 
   private:
     std::vector<double> cuts_;

@@ -57,4 +57,13 @@ struct SumFormat {
     }
 };
 
+// Packed sums of the rows that the attacker pushes down, and of those it pushes up.
+struct SideSums {
+    std::uint64_t down = 0;
+    std::uint64_t up = 0;
+
+    friend SideSums operator+(SideSums a, SideSums b) { return {a.down + b.down, a.up + b.up}; }
+    friend SideSums operator-(SideSums a, SideSums b) { return {a.down - b.down, a.up - b.up}; }
+};
+
 } // namespace carve

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -38,19 +39,68 @@ template <class Work> void for_chunks(ThreadPool& pool, std::size_t n, const Wor
 RobustBooster::RobustBooster(const RowBlocks& rows, Task task, int outputs,
                              std::span<const double> targets, std::span<const double> weights,
                              const BoostingOptions& options, int threads)
-    : rows_(rows), options_(options), pool_((check(options), threads)),
+    : rows_(rows), task_(task), options_(options), pool_((check(options), threads)),
       objective_(rows, task, outputs, targets, weights), grower_(rows, options_, pool_),
-      bias_(objective_.start()), seen_(rows.blocks()), down_(rows.blocks()),
-      packed_(rows.padded_rows()) {
+      bias_(objective_.start()), seen_(rows.blocks()) {
     if (rows.rows() == 0)
         throw std::invalid_argument("training needs at least one row");
     if (rows.padded_rows() > std::size_t{1} << 29)
         throw std::invalid_argument("training takes at most 2^29 rows");
+    scores_ = start_scores(rows);
+}
+
+// The scores of rows without trees.
+std::vector<float> RobustBooster::start_scores(const RowBlocks& rows) const {
     const auto lanes = static_cast<std::size_t>(objective_.lanes());
-    scores_.resize(rows.padded_rows() * lanes);
-    for (std::size_t i = 0; i < scores_.size(); ++i)
-        scores_[i] =
+    std::vector<float> found(rows.padded_rows() * lanes);
+    for (std::size_t i = 0; i < found.size(); ++i)
+        found[i] =
             static_cast<float>(bias_[objective_.outputs() == 1 ? 0 : i / block_size % lanes]);
+    return found;
+}
+
+void RobustBooster::watch(const RowBlocks& rows, std::span<const double> targets,
+                          std::span<const double> weights) {
+    BlockObjective objective(rows, task_, objective_.outputs(), targets, weights);
+    double weight = 0;
+    for (std::size_t block = 0; block < rows.blocks(); ++block)
+        weight += objective.weight(block);
+    watched_.emplace(Watched{rows, std::move(objective), start_scores(rows), weight});
+}
+
+void RobustBooster::update_watched() {
+    if (!watched_)
+        return;
+    Watched& own = *watched_;
+    std::vector<double> sums(own.rows.blocks());
+    for_chunks(pool_, own.rows.blocks(), [&](std::size_t begin, std::size_t end) {
+        std::uint8_t ranks[2 * block_size];
+        for (std::size_t block = begin; block < end; ++block) {
+            float* const scores = own.scores.data() +
+                                  block * block_size * static_cast<std::size_t>(objective_.lanes());
+            for (std::size_t tree = own.seen; tree < forest_.size(); ++tree)
+                own.objective.add_tree(forest_, tree, block, scores, ranks);
+            sums[block] = own.objective.loss(block, scores);
+        }
+    });
+    own.seen = forest_.size();
+    loss_ = std::accumulate(sums.begin(), sums.end(), 0.0) / own.weight;
+}
+
+void RobustBooster::set_values(std::span<const double> values) {
+    if (values.size() != forest_.leaves())
+        throw std::invalid_argument("values must have one number per leaf of all trees");
+    for (std::size_t tree = 0; tree < trees_.size(); ++tree) {
+        const double* const own = values.data() + forest_.first_leaf(tree);
+        forest_.set_values(tree, own);
+        std::copy_n(own, trees_[tree].values.size(), trees_[tree].values.begin());
+    }
+    scores_ = start_scores(rows_);
+    std::ranges::fill(seen_, std::size_t{0});
+    if (watched_) {
+        watched_->scores = start_scores(watched_->rows);
+        watched_->seen = 0;
+    }
 }
 
 void RobustBooster::set_scores(std::span<const double> low, std::span<const double> high) {
@@ -99,8 +149,6 @@ void RobustBooster::update_scores(std::span<const std::uint32_t> blocks) {
     for_chunks(pool_, blocks.size(), [&](std::size_t begin, std::size_t end) {
         std::uint8_t ranks[2 * block_size];
         for (std::size_t j = begin; j < end; ++j) {
-            if (j + 1 < end)
-                rows_.prefetch(blocks[j + 1]);
             for (std::size_t& tree = seen_[blocks[j]]; tree < forest_.size(); ++tree)
                 objective_.add_tree(forest_, tree, blocks[j], scores(blocks[j]), ranks);
         }
@@ -116,6 +164,8 @@ SumFormat RobustBooster::find_gradients(std::span<const std::uint32_t> blocks, i
     };
     std::vector<Totals> totals((blocks.size() + chunk - 1) / chunk);
     gradients_.resize(blocks.size() * 2 * block_size);
+    down_.resize(blocks.size());
+    packed_.resize(blocks.size() * block_size);
     for_chunks(pool_, blocks.size(), [&](std::size_t begin, std::size_t end) {
         std::vector<float> common(block_size * static_cast<std::size_t>(objective_.lanes()));
         Totals& own = totals[begin / chunk];
@@ -124,7 +174,7 @@ SumFormat RobustBooster::find_gradients(std::span<const std::uint32_t> blocks, i
             float* const gradient = gradients_.data() + j * 2 * block_size;
             float* const hessian = gradient + block_size;
             objective_.prepare(block, scores(block), common.data());
-            down_[block] = objective_.derivatives(block, output, common.data(), gradient, hessian);
+            down_[j] = objective_.derivatives(block, output, common.data(), gradient, hessian);
             float g[8] = {}; // the same order of additions on every processor
             float h[8] = {};
             for (std::size_t i = 0; i < block_size; ++i) {
@@ -151,7 +201,7 @@ SumFormat RobustBooster::find_gradients(std::span<const std::uint32_t> blocks, i
             const float* const gradient = gradients_.data() + j * 2 * block_size;
             block_kernel().quantise(gradient, gradient + block_size, format,
                                     static_cast<std::uint32_t>(scrambled(seed, block)),
-                                    packed_.data() + block * block_size);
+                                    packed_.data() + j * block_size);
         }
     });
     return format;
@@ -182,6 +232,7 @@ bool RobustBooster::round(const std::function<bool()>& go_on) {
             forest_.add(rows_, grown[output], static_cast<int>(output), grown[output].values);
             trees_.push_back(std::move(grown[output]));
         }
+        update_watched();
         return true;
     }
     return false;

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +30,15 @@ class RobustBooster {
     // regression, the lowest in `low` and the highest in `high`. The next round grows at these.
     void set_scores(std::span<const double> low, std::span<const double> high);
 
+    // Replaces the leaf values of all trees so far, tree after tree, and with them all scores.
+    void set_values(std::span<const double> values);
+
+    // After every round, loss() is the mean loss of these rows at their worst scores, which must
+    // outlive this object; targets and weights are per row of their X.
+    void watch(const RowBlocks& rows, std::span<const double> targets,
+               std::span<const double> weights);
+    double loss() const { return loss_; } // NaN without watched rows or rounds
+
     const std::vector<double>& bias() const { return bias_; }
     const std::vector<CodedTree>& trees() const { return trees_; } // output after output, by rounds
     int outputs() const { return objective_.outputs(); }
@@ -37,8 +48,19 @@ class RobustBooster {
     void update_scores(std::span<const std::uint32_t> blocks);
     SumFormat find_gradients(std::span<const std::uint32_t> blocks, int output, std::uint64_t seed);
     float* scores(std::size_t block);
+    std::vector<float> start_scores(const RowBlocks& rows) const;
+    void update_watched();
+
+    struct Watched {
+        const RowBlocks& rows;
+        BlockObjective objective;
+        std::vector<float> scores;
+        double weight;        // of all rows
+        std::size_t seen = 0; // trees in the scores
+    };
 
     const RowBlocks& rows_;
+    Task task_;
     BoostingOptions options_;
     ThreadPool pool_;
     BlockObjective objective_;
@@ -48,10 +70,12 @@ class RobustBooster {
     BlockForest forest_;
     std::vector<float> scores_;         // per block, lane and row
     std::vector<std::size_t> seen_;     // per block: trees in its scores
-    std::vector<std::uint64_t> down_;   // per block, of the output that is grown
-    std::vector<std::uint64_t> packed_; // per padded row
-    std::vector<float> gradients_;      // per row of the drawn blocks: 64 gradients, 64 hessians
+    std::vector<std::uint64_t> down_;   // per drawn block, of the output that is grown
+    std::vector<std::uint64_t> packed_; // per row of the drawn blocks
+    std::vector<float> gradients_;      // per drawn block: 64 gradients, 64 hessians
     std::uint64_t rounds_ = 0;          // draws that were made
+    std::optional<Watched> watched_;
+    double loss_ = std::numeric_limits<double>::quiet_NaN();
 };
 
 } // namespace carve

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <numeric>
 #include <stdexcept>
 
 namespace carve {
@@ -74,12 +73,6 @@ RowBlocks::RowBlocks(const BinTable& table) : kinds_(table.kinds.begin(), table.
             must_left_.push_back(most_bounds);
         }
     }
-    features_.resize(d);
-    std::iota(features_.begin(), features_.end(), 0);
-    std::ranges::stable_sort(features_, std::greater<>(), [&](int f) { return bins(f); });
-    places_.resize(d);
-    for (std::size_t place = 0; place < d; ++place)
-        places_[static_cast<std::size_t>(features_[place])] = static_cast<int>(place);
 }
 
 int RowBlocks::rows_in(std::size_t block) const { return std::popcount(valid_[block]); }
@@ -129,12 +122,8 @@ void RowBlocks::encode_block(const T* X, std::size_t block, std::vector<double>&
             for (; missing != 0; missing &= missing - 1)
                 codes[std::countr_zero(missing)] = missing_code;
         std::int8_t* const column = columns_.data() + f * padded_rows() + block * block_size;
-        std::uint8_t* const lines =
-            lines_.data() + block * block_size * d + static_cast<std::size_t>(places_[f]);
-        for (std::size_t i = 0; i < block_size; ++i) {
+        for (std::size_t i = 0; i < block_size; ++i)
             column[i] = static_cast<std::int8_t>(codes[i] ^ bias);
-            lines[i * d] = codes[i];
-        }
     }
 }
 
@@ -146,7 +135,6 @@ bool RowBlocks::encode(const Rows& X, std::span<const std::int64_t> order,
     source_rows_ = X.count;
     lay_out(order, group_sizes);
     columns_.resize(padded_rows() * kinds_.size());
-    lines_.resize(padded_rows() * kinds_.size());
     constexpr std::int64_t chunk = 32; // blocks
     const auto n = static_cast<std::int64_t>(blocks());
     const auto work = [&](int, RowRange range, const std::atomic<bool>&) {
@@ -156,7 +144,25 @@ bool RowBlocks::encode(const Rows& X, std::span<const std::int64_t> order,
                 encode_block(first, static_cast<std::size_t>(b), buffer);
             });
     };
-    return parallel_rows(n, chunk, worker_count(threads, n, chunk), work, watch);
+    const bool finished = parallel_rows(n, chunk, worker_count(threads, n, chunk), work, watch);
+    if (finished)
+        find_usual_codes();
+    return finished;
+}
+
+void RowBlocks::find_usual_codes() {
+    constexpr std::size_t most_blocks = 64; // evenly spaced
+    const std::size_t step = blocks() / most_blocks + 1;
+    for (int f = 0; f < features(); ++f) {
+        int counts[256] = {};
+        int total = 0;
+        for (std::size_t block = 0; block < blocks(); block += step, total += block_size)
+            for (std::size_t i = 0; i < block_size; ++i)
+                ++counts[column(f)[block * block_size + i] + bias];
+        const int* const most = std::ranges::max_element(counts);
+        usual_codes_.push_back(static_cast<std::int8_t>(most - counts - bias));
+        is_sparse_.push_back(2 * *most > total);
+    }
 }
 
 } // namespace carve

@@ -89,17 +89,16 @@ class RowBlocks {
             __builtin_prefetch(column(f) + block * block_size);
 #endif
     }
-    // Codes of a row, for histograms: feature f is at place(f).
-    const std::uint8_t* line(std::size_t row) const { return lines_.data() + row * line_size(); }
-    std::size_t line_size() const { return kinds_.size(); }
-    int place(int f) const { return places_[static_cast<std::size_t>(f)]; }
-    int feature_at(int place) const { return features_[static_cast<std::size_t>(place)]; }
+    // A code that many rows have, biased, and whether more than half of them do.
+    std::int8_t usual_code(int f) const { return usual_codes_[static_cast<std::size_t>(f)]; }
+    bool is_sparse(int f) const { return is_sparse_[static_cast<std::size_t>(f)]; }
 
   private:
     std::size_t first_position(int f) const { return first_position_[static_cast<std::size_t>(f)]; }
     void lay_out(std::span<const std::int64_t> order, std::span<const std::int64_t> group_sizes);
     template <class T>
     void encode_block(const T* X, std::size_t block, std::vector<double>& buffer);
+    void find_usual_codes();
 
     std::vector<double> bounds_; // 256 per feature, filled up with infinity
     std::vector<FeatureKind> kinds_;
@@ -109,8 +108,8 @@ class RowBlocks {
     std::vector<std::uint8_t> can_left_; // per feature and position
     std::vector<std::uint8_t> must_left_;
     std::vector<int> bins_;
-    std::vector<int> places_;
-    std::vector<int> features_; // by place: those with many bins first
+    std::vector<std::int8_t> usual_codes_;
+    std::vector<bool> is_sparse_;
 
     std::int64_t source_rows_ = 0;
     std::vector<std::int64_t> order_;
@@ -118,7 +117,6 @@ class RowBlocks {
     std::vector<std::size_t> group_ends_;
     std::vector<std::uint64_t> valid_;
     std::vector<std::int8_t> columns_;
-    std::vector<std::uint8_t> lines_;
 };
 
 } // namespace carve

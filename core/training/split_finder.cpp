@@ -34,11 +34,12 @@ double SplitFinder::value(const SideSums& sums, const LeafSums& leaf) const {
     return weight > 0 ? std::clamp(-soft(gradient(sums)) / weight, leaf.low, leaf.high) : 0;
 }
 
-FeatureSplit SplitFinder::find(int feature, const LeafSums& leaf, const std::uint64_t* down,
-                               const std::uint64_t* up, std::uint64_t draw) const {
-    return rows_.kind(feature) == FeatureKind::categories
-               ? find_set(feature, leaf, down, up, draw)
-               : find_threshold(feature, leaf, down, up, draw);
+void SplitFinder::find(int feature, const LeafSums& leaf, const std::uint64_t* down,
+                       const std::uint64_t* up, std::uint64_t draw, FeatureSplit& best) const {
+    if (rows_.kind(feature) == FeatureKind::categories)
+        find_set(feature, leaf, down, up, draw, best);
+    else
+        find_threshold(feature, leaf, down, up, draw, best);
 }
 
 GainInput SplitFinder::input_of(const LeafSums& leaf, double extra_l2) const {
@@ -87,14 +88,10 @@ bool SplitFinder::improve(FeatureSplit& best, Candidates& left, GainInput& input
     return true;
 }
 
-FeatureSplit SplitFinder::find_threshold(int feature, const LeafSums& leaf,
-                                         const std::uint64_t* down, const std::uint64_t* up,
-                                         std::uint64_t draw) const {
-    FeatureSplit best;
-    best.feature = feature;
+void SplitFinder::find_threshold(int feature, const LeafSums& leaf, const std::uint64_t* down,
+                                 const std::uint64_t* up, std::uint64_t draw,
+                                 FeatureSplit& best) const {
     const int positions = rows_.positions(feature);
-    if (positions == 0)
-        return best;
     std::uint64_t down_below[256]; // sums of codes <= c
     std::uint64_t up_below[256];
     const int bins = rows_.bins(feature);
@@ -127,15 +124,15 @@ FeatureSplit SplitFinder::find_threshold(int feature, const LeafSums& leaf,
                 left.up[i] = base.up + up_below[by_up[first + i]];
             }
             if (improve(best, left, input, left_lower)) {
+                best.feature = feature;
                 best.position += first;
                 best.missing_left = missing_left;
             }
         }
-    return best;
 }
 
-FeatureSplit SplitFinder::find_set(int feature, const LeafSums& leaf, const std::uint64_t* down,
-                                   const std::uint64_t* up, std::uint64_t draw) const {
+void SplitFinder::find_set(int feature, const LeafSums& leaf, const std::uint64_t* down,
+                           const std::uint64_t* up, std::uint64_t draw, FeatureSplit& best) const {
     GainInput input = input_of(leaf, extra_weight);
     std::vector<Named> named;
     for (int code = 1; code < rows_.bins(feature); ++code) {
@@ -149,8 +146,6 @@ FeatureSplit SplitFinder::find_set(int feature, const LeafSums& leaf, const std:
     std::ranges::sort(named, [](const Named& a, const Named& b) {
         return a.order != b.order ? a.order < b.order : a.code < b.code;
     });
-    FeatureSplit best;
-    best.feature = feature;
     const std::size_t most = std::min(most_named, (named.size() + 1) / 2);
     for (const bool left_lower : {false, true}) { // the lowest gradients want the highest values
         if (left_lower)
@@ -170,11 +165,11 @@ FeatureSplit SplitFinder::find_set(int feature, const LeafSums& leaf, const std:
         }
         if (!improve(best, left, input, left_lower))
             continue;
+        best.feature = feature;
         best.set = {};
         for (std::size_t i = 0; i <= first + static_cast<std::size_t>(best.position); ++i)
             best.set.add(named[i].code);
     }
-    return best;
 }
 
 } // namespace carve

@@ -36,15 +36,6 @@ struct BoostingOptions { // named as in LightGBM
     std::uint64_t seed = 0;
 };
 
-// Packed sums of the rows that the attacker pushes down, and of those it pushes up.
-struct SideSums {
-    std::uint64_t down = 0;
-    std::uint64_t up = 0;
-
-    friend SideSums operator+(SideSums a, SideSums b) { return {a.down + b.down, a.up + b.up}; }
-    friend SideSums operator-(SideSums a, SideSums b) { return {a.down - b.down, a.up - b.up}; }
-};
-
 struct LeafSums {
     SideSums sums;
     std::int64_t rows = 0;
@@ -76,9 +67,10 @@ class SplitFinder {
     // The value that suits these rows best, within the leaf's bounds.
     double value(const SideSums& sums, const LeafSums& leaf) const;
 
-    // `down` and `up` are the histogram of the feature, `draw` a random number of leaf and feature.
-    FeatureSplit find(int feature, const LeafSums& leaf, const std::uint64_t* down,
-                      const std::uint64_t* up, std::uint64_t draw) const;
+    // Replaces `best` if the feature has a better split. `down` and `up` are the histogram of the
+    // feature, `draw` a random number of leaf and feature.
+    void find(int feature, const LeafSums& leaf, const std::uint64_t* down, const std::uint64_t* up,
+              std::uint64_t draw, FeatureSplit& best) const;
 
   private:
     struct Candidates { // sums of the left sides
@@ -90,10 +82,10 @@ class SplitFinder {
     double soft(double gradient) const;
     GainInput input_of(const LeafSums& leaf, double extra_l2) const;
     bool improve(FeatureSplit& best, Candidates& left, GainInput& input, bool left_lower) const;
-    FeatureSplit find_threshold(int feature, const LeafSums& leaf, const std::uint64_t* down,
-                                const std::uint64_t* up, std::uint64_t draw) const;
-    FeatureSplit find_set(int feature, const LeafSums& leaf, const std::uint64_t* down,
-                          const std::uint64_t* up, std::uint64_t draw) const;
+    void find_threshold(int feature, const LeafSums& leaf, const std::uint64_t* down,
+                        const std::uint64_t* up, std::uint64_t draw, FeatureSplit& best) const;
+    void find_set(int feature, const LeafSums& leaf, const std::uint64_t* down,
+                  const std::uint64_t* up, std::uint64_t draw, FeatureSplit& best) const;
 
     const RowBlocks& rows_;
     const BoostingOptions& options_;

@@ -1,6 +1,7 @@
 #include "training/witness_finder.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -30,15 +31,19 @@ WitnessFinder::WitnessFinder(const Ensemble& ensemble, const CutTrees& trees,
     : ensemble_(ensemble), trees_(trees), attacker_(attacker), costs_(ensemble, attacker),
       instance_(ensemble, attacker),
       has_states_(std::ranges::find(ensemble.grid, Grid::finite) != ensemble.grid.end()),
-      outputs_(static_cast<std::size_t>(ensemble.n_outputs())),
-      leaves_(static_cast<std::size_t>(ensemble.n_trees())), total_(outputs_),
-      effect_(trees.cell_places(), 0.0) {
+      outputs_(static_cast<std::size_t>(ensemble.n_outputs())), left_(trees.cut_count()),
+      can_left_(left_.size()), can_right_(left_.size()),
+      leaves_(most_rows * static_cast<std::size_t>(ensemble.n_trees())), reached_(most_rows),
+      total_(outputs_), effect_(trees.cell_places(), 0.0) {
     const auto n = static_cast<std::size_t>(ensemble.n_features);
-    at_.resize(n);
-    cell_.resize(n);
+    known_.resize(n);
+    ranges_.resize(n * most_rows);
+    cells_.resize(n * most_rows);
+    missing_.resize(n);
+    may_switch_.resize(n);
+    to_.resize(n);
     listed_.assign(n, 0);
-    range_.resize(n);
-    known_.assign(n, 0);
+    chosen_.resize(n);
     is_touched_.assign(n, 0);
     is_full_.assign(n, 0);
     // Costs have p factors each; what a pass leaves of the capacity is rounded once per feature
@@ -52,32 +57,60 @@ WitnessFinder::WitnessFinder(const Ensemble& ensemble, const CutTrees& trees,
     }
 }
 
-void WitnessFinder::load(const Rows& rows, std::int64_t row) {
-    with_row(rows, row, [&](const auto* values) { instance_.load(values); });
-    ++load_;
-    std::copy_n(instance_.routed, at_.size(), at_.begin());
-    for (const auto feature : moved_)
-        listed_[static_cast<std::size_t>(feature)] = 0;
-    moved_.clear();
-}
-
-void WitnessFinder::find_range(std::int32_t feature) {
-    const auto f = static_cast<std::size_t>(feature);
-    known_[f] = load_;
-    const std::int32_t home = trees_.cell_of(feature, instance_.routed[f]);
-    range_[f] = {home, home, home};
-    if (is_finite(feature)) {
-        if (instance_.may_switch(feature))
-            range_[f] = {0, static_cast<std::int32_t>(trees_.cuts(feature).size()), home};
-    } else if (instance_.x[f] == instance_.x[f]) {
-        const Limits& limits = instance_.limits(feature);
-        range_[f] = {trees_.cell_of(feature, limits.low), trees_.cell_of(feature, limits.high),
-                     home};
+void WitnessFinder::improve(const Rows& rows, std::span<Row> block, const double* scores,
+                            const Effort& effort) {
+    std::array<std::int64_t, most_rows> numbers{};
+    for (std::size_t i = 0; i < block.size(); ++i)
+        numbers[i] = block[i].number;
+    load(rows, {numbers.data(), block.size()});
+    scores_ = scores;
+    for (row_ = 0; row_ < rows_; ++row_)
+        for (const auto& [feature, cell] : block[row_].moves)
+            place(feature, cell);
+    const std::size_t trees = trees_.output.size();
+    for (int pass = 0; pass <= effort.passes; ++pass) {
+        const bool is_last = pass == effort.passes;
+        find_leaves(!is_last);
+        for (std::size_t i = 0; i < rows_; ++i) {
+            Row& row = block[i];
+            row_ = i;
+            const double margin = find_margin(row.label) / ensemble_.average;
+            if (margin < row.margin) {
+                row.margin = margin;
+                row.rival = static_cast<int>(minus_);
+                if (pass > 0)
+                    row.moves = moves();
+                const auto own = leaves_.begin() + static_cast<std::ptrdiff_t>(i * trees);
+                row.leaves.assign(own, own + static_cast<std::ptrdiff_t>(trees));
+            }
+            if (is_last)
+                continue;
+            select(rows, row.number, i);
+            add_effects();
+            choose_moves(effort.staying, moved_.empty(), row.seed);
+            place_moves();
+        }
     }
 }
 
-// The value that stands for a cell: the one nearest to the instance.
-double WitnessFinder::value_of(std::int32_t feature, std::int32_t cell) {
+void WitnessFinder::place_moves() {
+    for (const auto feature : moved_)
+        place(feature, chosen_[static_cast<std::size_t>(feature)]);
+}
+
+void WitnessFinder::select(const Rows& rows, std::int64_t number, std::size_t row) {
+    with_row(rows, number, [&](const auto* values) { instance_.load(values); });
+    row_ = row;
+    for (const auto feature : moved_)
+        listed_[static_cast<std::size_t>(feature)] = 0;
+    moved_.clear();
+    for (const auto feature : ensemble_.used_features)
+        if (const auto cell = cells_[at(feature, row)]; cell != range(feature).home)
+            move(feature, cell);
+}
+
+// The value that stands for a cell: the one nearest to the row.
+double WitnessFinder::value_of(std::int32_t feature, std::int32_t cell) const {
     const std::int32_t home = range(feature).home;
     if (cell == home)
         return instance_.routed[feature];
@@ -88,7 +121,7 @@ double WitnessFinder::value_of(std::int32_t feature, std::int32_t cell) {
                        : ensemble_.next_above(feature, cuts[static_cast<std::size_t>(cell) - 1]);
 }
 
-double WitnessFinder::cost(std::int32_t feature, std::int32_t cell) {
+double WitnessFinder::cost(std::int32_t feature, std::int32_t cell) const {
     if (cell == range(feature).home)
         return 0;
     return costs_.of(feature,
@@ -97,20 +130,17 @@ double WitnessFinder::cost(std::int32_t feature, std::int32_t cell) {
 
 void WitnessFinder::move(std::int32_t feature, std::int32_t cell) {
     const auto f = static_cast<std::size_t>(feature);
-    at_[f] = value_of(feature, cell);
-    cell_[f] = cell;
+    to_[f] = value_of(feature, cell);
+    chosen_[f] = cell;
     if (listed_[f] == 0) {
         listed_[f] = 1;
         moved_.push_back(feature);
     }
 }
 
-void WitnessFinder::stand_at(std::span<const CellMove> moves) {
-    for (const auto& [feature, cell] : moves)
-        move(feature, cell);
-}
-
-bool WitnessFinder::stand_at(const double* z) {
+std::vector<CellMove> WitnessFinder::moves_to(const Rows& rows, std::int64_t row, const double* z) {
+    load(rows, {&row, 1});
+    select(rows, row, 0);
     for (const auto feature : ensemble_.used_features) {
         const double value = z[feature];
         if (value == instance_.x[feature] || value != value)
@@ -119,59 +149,36 @@ bool WitnessFinder::stand_at(const double* z) {
             continue;
         const auto [low, high, home] = range(feature);
         const std::int32_t cell = std::clamp(trees_.cell_of(feature, value), low, high);
-        if (cell == home)
-            continue;
-        move(feature, cell);
+        if (cell != home)
+            move(feature, cell);
     }
-    if (is_affordable())
-        return true;
-    for (const auto feature : moved_)
-        move(feature, range(feature).home);
-    return false;
+    if (!is_affordable())
+        return {};
+    place_moves();
+    return moves();
 }
 
-double WitnessFinder::press(const double* scores, int label, const Effort& effort,
-                            std::uint64_t seed) {
-    scores_ = scores;
+// The margin at the current point against the best rival there, which the next moves then help.
+double WitnessFinder::find_margin(std::int32_t label) {
     sign_ = label == 1 ? 1 : -1;
     plus_ = static_cast<std::size_t>(label);
-    std::uint64_t random = seed;
-    double lowest = infinity;
-    bool at_home = moved_.empty();
-    for (int pass = 0;; ++pass) {
-        const double margin = margin_here(label);
-        if (margin < lowest) {
-            lowest = margin;
-            keep();
-        }
-        if (pass == effort.passes)
-            return lowest / ensemble_.average;
-        find_effects();
-        choose_moves(effort.staying, at_home, random);
-        at_home = false;
+    const std::size_t trees = trees_.output.size();
+    const std::int32_t* const leaves = leaves_.data() + row_ * trees;
+    if (outputs_ == 1) {
+        double total = ensemble_.base_score[0];
+        for (std::size_t t = 0; t < trees; ++t)
+            total += scores_[leaves[t]];
+        return sign_ * (total - ensemble_.threshold * ensemble_.average);
     }
-}
-
-// The margin where the finder stands, against the best rival there, which becomes the one to help.
-double WitnessFinder::margin_here(int label) {
     std::ranges::copy(ensemble_.base_score, total_.begin());
-    for (std::size_t t = 0; t < leaves_.size(); ++t) {
-        std::int32_t node = ensemble_.roots[t];
-        while (trees_.nodes[static_cast<std::size_t>(node)].feature >= 0) {
-            const auto& split = trees_.nodes[static_cast<std::size_t>(node)];
-            node = goes_left(split) ? node + 1 : split.right;
-        }
-        const std::int32_t leaf = trees_.nodes[static_cast<std::size_t>(node)].right;
-        leaves_[t] = leaf;
-        const double* const own = scores_ + static_cast<std::size_t>(leaf) * outputs_;
+    for (std::size_t t = 0; t < trees; ++t) {
+        const double* const own = scores_ + static_cast<std::size_t>(leaves[t]) * outputs_;
         if (const std::int32_t only = trees_.output[t]; only >= 0)
             total_[static_cast<std::size_t>(only)] += own[only];
         else
             for (std::size_t k = 0; k < outputs_; ++k)
                 total_[k] += own[k];
     }
-    if (outputs_ == 1)
-        return sign_ * (total_[0] - ensemble_.threshold * ensemble_.average);
     minus_ = label == 0 ? 1 : 0;
     for (std::size_t k = 0; k < outputs_; ++k)
         if (k != plus_ && total_[k] > total_[minus_])
@@ -179,32 +186,27 @@ double WitnessFinder::margin_here(int label) {
     return total_[plus_] - total_[minus_];
 }
 
-void WitnessFinder::keep() {
-    best_leaves_ = leaves_;
-    best_rival_ = static_cast<int>(minus_);
-    best_moves_ = standing();
-}
-
 // With steps and states, what is left of a budget often is nothing at all.
 bool WitnessFinder::is_affordable() {
     double spent = 0;
     changed_.clear();
     for (const auto feature : moved_)
-        if (const auto cell = cell_[static_cast<std::size_t>(feature)];
+        if (const auto cell = chosen_[static_cast<std::size_t>(feature)];
             cell != range(feature).home) {
             spent += cost(feature, cell);
             changed_.push_back(feature);
         }
     return spent <= sure_ ||
-           (spent <= capacity_ && attacker_.affords(changed_, instance_.x, at_.data()));
+           (spent <= capacity_ && attacker_.affords(changed_, instance_.x, to_.data()));
 }
 
-std::vector<CellMove> WitnessFinder::standing() {
-    std::vector<CellMove> moves;
-    for (const auto feature : moved_)
-        if (const auto cell = cell_[static_cast<std::size_t>(feature)]; cell != range(feature).home)
-            moves.push_back({feature, cell});
-    return moves;
+// From row `row_` to its current point.
+std::vector<CellMove> WitnessFinder::moves() const {
+    std::vector<CellMove> found;
+    for (const auto feature : ensemble_.used_features)
+        if (const auto cell = cells_[at(feature, row_)]; cell != range(feature).home)
+            found.push_back({feature, cell});
+    return found;
 }
 
 void WitnessFinder::choose_moves(double staying, bool at_home, std::uint64_t& random) {
@@ -214,7 +216,7 @@ void WitnessFinder::choose_moves(double staying, bool at_home, std::uint64_t& ra
         if (at_home || !draw(staying, random))
             return false;
         if (listed_[static_cast<std::size_t>(feature)] != 0)
-            left -= cost(feature, cell_[static_cast<std::size_t>(feature)]);
+            left -= cost(feature, chosen_[static_cast<std::size_t>(feature)]);
         return true;
     };
     for (const auto feature : moved_)
@@ -286,6 +288,13 @@ void WitnessFinder::add_segments(std::int32_t feature) {
     }
     const auto [low, high, home] = range(feature);
     const double* const effect = effect_.data() + trees_.first_cell(feature);
+    if (attacker_.norm == 0) { // all cells but the row's own cost the same
+        const auto best =
+            static_cast<std::int32_t>(std::min_element(effect + low, effect + high + 1) - effect);
+        if (effect[best] < effect[home] && capacity_ >= 1)
+            segments_.push_back({effect[home] - effect[best], 1, feature, best});
+        return;
+    }
     hull_.clear();
     hull_.push_back({0, effect[home], home});
     std::int32_t below = home - 1;
@@ -319,13 +328,16 @@ void WitnessFinder::add_segments(std::int32_t feature) {
                              feature, hull_[i].cell});
 }
 
-bool WitnessFinder::write(std::span<const CellMove> moves, double* z) {
-    std::vector<std::int32_t> changed;
+bool WitnessFinder::write(const Rows& rows, std::int64_t row, std::span<const CellMove> moves,
+                          double* z) {
+    load(rows, {&row, 1});
+    select(rows, row, 0);
+    changed_.clear();
     for (const auto& [feature, cell] : moves) {
         z[feature] = value_of(feature, cell);
-        changed.push_back(feature);
+        changed_.push_back(feature);
     }
-    return attacker_.affords(changed, instance_.x, z);
+    return attacker_.affords(changed_, instance_.x, z);
 }
 
 } // namespace carve

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 #include "numbers/units.hpp"
 #include "training/bits.hpp"
@@ -17,60 +18,67 @@ Witnesses::Witnesses(const Ensemble& ensemble, const Attacker& attacker, const R
 Witnesses::~Witnesses() = default;
 
 template <class Work>
-bool Witnesses::for_each(std::int64_t count, int threads, const WatchFunction& watch, Work&& work) {
+bool Witnesses::for_blocks(std::int64_t count, int threads, const WatchFunction& watch,
+                           Work&& work) {
     const int workers = worker_count(threads, count, block_size);
     if (finders_.size() < static_cast<std::size_t>(workers))
         finders_.resize(static_cast<std::size_t>(workers));
-    const auto block = [&](int number, RowRange range, const std::atomic<bool>& cancelled) {
+    const auto block = [&](int number, RowRange range, const std::atomic<bool>&) {
         auto& finder = finders_[static_cast<std::size_t>(number)];
         if (!finder)
             finder = std::make_unique<WitnessFinder>(ensemble_, trees_, attacker_);
-        for (std::int64_t i = range.begin; i < range.end && !cancelled; ++i)
-            work(*finder, number, i);
+        work(*finder, number, range);
     };
     return parallel_rows(count, block_size, workers, block, watch);
 }
 
-bool Witnesses::stand_at(const Rows& points, int threads, const WatchFunction& watch) {
-    return for_each(rows_.count, threads, watch, [&](WitnessFinder& finder, int, std::int64_t i) {
+bool Witnesses::start_at(const Rows& points, int threads, const WatchFunction& watch) {
+    const auto work = [&](WitnessFinder& finder, int, RowRange range) {
         std::vector<double> z(static_cast<std::size_t>(points.columns));
-        with_row(points, i, [&](const auto* row) { std::copy_n(row, z.size(), z.begin()); });
-        finder.load(rows_, i);
-        finder.stand_at(z.data());
-        moves_[static_cast<std::size_t>(i)] = finder.standing();
-    });
+        for (std::int64_t i = range.begin; i < range.end; ++i) {
+            with_row(points, i, [&](const auto* row) { std::copy_n(row, z.size(), z.begin()); });
+            moves_[static_cast<std::size_t>(i)] = finder.moves_to(rows_, i, z.data());
+        }
+    };
+    return for_blocks(rows_.count, threads, watch, work);
 }
 
-bool Witnesses::press(std::span<const std::int32_t> batch, const double* scores,
-                      const Effort& effort, bool keep_leaves, double* margin, int threads,
-                      const WatchFunction& watch) {
+bool Witnesses::improve(std::span<const std::int32_t> batch, const double* scores,
+                        const Effort& effort, bool keep_leaves, double* margin, int threads,
+                        const WatchFunction& watch) {
     const auto trees = static_cast<std::size_t>(ensemble_.n_trees());
-    pressed_.clear();
+    improved_.clear();
     if (keep_leaves) {
         leaves_.resize(batch.size() * trees);
         rival_.resize(batch.size());
     }
-    const auto work = [&](WitnessFinder& finder, int, std::int64_t position) {
-        const auto p = static_cast<std::size_t>(position);
-        const std::int32_t row = batch[p];
-        auto& kept = moves_[static_cast<std::size_t>(row)];
-        // A number of the row's own: it does not matter which worker takes the row, or when.
-        const std::uint64_t seed = scrambled(effort.seed, static_cast<std::uint64_t>(row));
-        finder.load(rows_, row);
-        if (static_cast<double>(seed >> 11) * 0x1p-53 >= effort.anew)
-            finder.stand_at(kept);
-        margin[p] = finder.press(scores, label_[static_cast<std::size_t>(row)], effort, seed);
-        kept = finder.moves();
-        if (!keep_leaves)
-            return;
-        std::ranges::copy(finder.leaves(),
-                          leaves_.begin() + static_cast<std::ptrdiff_t>(p * trees));
-        rival_[p] = finder.rival();
+    const auto work = [&](WitnessFinder& finder, int, RowRange range) {
+        std::vector<WitnessFinder::Row> block;
+        for (std::int64_t p = range.begin; p < range.end; ++p) {
+            const std::int32_t row = batch[static_cast<std::size_t>(p)];
+            const auto place = static_cast<std::size_t>(row);
+            // A number of the row's own: it does not matter which worker takes the row, or when.
+            const std::uint64_t seed = scrambled(effort.seed, place);
+            const bool anew = static_cast<double>(seed >> 11) * 0x1p-53 < effort.anew;
+            block.push_back({row, label_[place], seed,
+                             anew ? std::vector<CellMove>{} : std::move(moves_[place])});
+        }
+        finder.improve(rows_, block, scores, effort);
+        for (std::size_t i = 0; i < block.size(); ++i) {
+            const std::size_t p = static_cast<std::size_t>(range.begin) + i;
+            margin[p] = block[i].margin;
+            moves_[static_cast<std::size_t>(batch[p])] = std::move(block[i].moves);
+            if (!keep_leaves)
+                continue;
+            std::ranges::copy(block[i].leaves,
+                              leaves_.begin() + static_cast<std::ptrdiff_t>(p * trees));
+            rival_[p] = block[i].rival;
+        }
     };
-    if (!for_each(static_cast<std::int64_t>(batch.size()), threads, watch, work))
+    if (!for_blocks(static_cast<std::int64_t>(batch.size()), threads, watch, work))
         return false;
     if (keep_leaves)
-        pressed_.assign(batch.begin(), batch.end());
+        improved_.assign(batch.begin(), batch.end());
     return true;
 }
 
@@ -90,11 +98,8 @@ bool Witnesses::slope(std::span<const double> force, double* output, int threads
     const double unit = std::ldexp(units::slope_unit(count), std::max(exponent, -900));
     std::vector<std::vector<std::int64_t>> sums(
         static_cast<std::size_t>(worker_count(threads, count, block_size)));
-    const auto work = [&](WitnessFinder&, int worker, std::int64_t position) {
-        const auto p = static_cast<std::size_t>(position);
-        auto& own = sums[static_cast<std::size_t>(worker)];
-        own.resize(score_count(), 0);
-        const int label = label_[static_cast<std::size_t>(pressed_[p])];
+    const auto add = [&](std::size_t p, std::vector<std::int64_t>& own) {
+        const int label = label_[static_cast<std::size_t>(improved_[p])];
         const auto pull = static_cast<std::int64_t>(std::llround(force[p] / unit));
         for (std::size_t t = 0; t < trees; ++t) {
             const auto row = static_cast<std::size_t>(leaves_[p * trees + t]) * outputs;
@@ -109,7 +114,13 @@ bool Witnesses::slope(std::span<const double> force, double* output, int threads
                 own[row + static_cast<std::size_t>(rival_[p])] -= pull;
         }
     };
-    if (!for_each(count, threads, watch, work))
+    const auto work = [&](WitnessFinder&, int worker, RowRange range) {
+        auto& own = sums[static_cast<std::size_t>(worker)];
+        own.resize(score_count(), 0);
+        for (std::int64_t p = range.begin; p < range.end; ++p)
+            add(static_cast<std::size_t>(p), own);
+    };
+    if (!for_blocks(count, threads, watch, work))
         return false;
     for (std::size_t s = 0; s < score_count(); ++s) {
         std::int64_t sum = 0;
@@ -122,12 +133,14 @@ bool Witnesses::slope(std::span<const double> force, double* output, int threads
 
 bool Witnesses::points(double* output, int threads, const WatchFunction& watch) {
     const auto columns = static_cast<std::size_t>(rows_.columns);
-    return for_each(rows_.count, threads, watch, [&](WitnessFinder& finder, int, std::int64_t i) {
-        finder.load(rows_, i);
-        if (!finder.write(moves_[static_cast<std::size_t>(i)],
-                          output + static_cast<std::size_t>(i) * columns))
-            throw std::logic_error("a witness is not within the budget");
-    });
+    const auto work = [&](WitnessFinder& finder, int, RowRange range) {
+        for (std::int64_t i = range.begin; i < range.end; ++i) {
+            const auto row = static_cast<std::size_t>(i);
+            if (!finder.write(rows_, i, moves_[row], output + row * columns))
+                throw std::logic_error("a witness is not within the budget");
+        }
+    };
+    return for_blocks(rows_.count, threads, watch, work);
 }
 
 } // namespace carve

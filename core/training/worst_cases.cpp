@@ -16,16 +16,16 @@ namespace {
 
 constexpr double just_below_zero = -1e-300;
 
-LaneKind kind_of(const Ensemble& ensemble, const Attacker& attacker, bool numbers, bool single) {
+TermKind kind_of(const Ensemble& ensemble, const Attacker& attacker, bool numbers, bool single) {
     if (numbers)
-        return LaneKind::numbers;
+        return TermKind::numbers;
     if (ensemble.n_outputs() == 1)
-        return LaneKind::two_classes;
-    return single && attacker.norm == norm_inf ? LaneKind::by_output : LaneKind::by_rival;
+        return TermKind::two_classes;
+    return single && attacker.norm == norm_inf ? TermKind::by_output : TermKind::by_rival;
 }
 
-int lane_count(const Ensemble& ensemble, LaneKind kind) {
-    return kind == LaneKind::numbers ? 2 : ensemble.n_outputs();
+int term_count(const Ensemble& ensemble, TermKind kind) {
+    return kind == TermKind::numbers ? 2 : ensemble.n_outputs();
 }
 
 } // namespace
@@ -147,7 +147,7 @@ class WorstCases::Worker {
   public:
     Worker(const WorstCases& cases, std::span<const double> scores, double steepness)
         : cases_(cases), scores_(scores), steepness_(steepness),
-          lanes_{cases.kind_, lane_count(cases.ensemble_, cases.kind_)},
+          terms_{cases.kind_, term_count(cases.ensemble_, cases.kind_)},
           by_limits_(cases.numbers_, cases.plan_.output, cases.width_),
           by_costs_(cases.numbers_, cases.plan_.output, cases.width_, cases.costs_.capacity()),
           average_(cases.ensemble_.average) {}
@@ -156,18 +156,18 @@ class WorstCases::Worker {
         const auto& kept = cases_.kept_[static_cast<std::size_t>(block)];
         if (!kept)
             find(block);
-        lanes_.label = cases_.labels_of(block);
-        lanes_.rows = cases_.rows_of(block).size();
-        lanes_.total.clear();
-        for (int lane = 0; lane < lanes_.count; ++lane)
-            for (std::size_t row = 0; row < lanes_.rows; ++row)
-                lanes_.total.push_back(
-                    constant_of(cases_.ensemble_, lanes_.kind, lanes_.lane(lane, row)));
+        terms_.label = cases_.labels_of(block);
+        terms_.rows = cases_.rows_of(block).size();
+        terms_.total.clear();
+        for (int term = 0; term < terms_.count; ++term)
+            for (std::size_t row = 0; row < terms_.rows; ++row)
+                terms_.total.push_back(
+                    constant_of(cases_.ensemble_, terms_.kind, terms_.term(term, row)));
         const Reached& reached = kept ? *kept : found_;
         if (cases_.by_limits())
-            by_limits_.attack(scores_.data(), reached, lanes_);
+            by_limits_.attack(scores_.data(), reached, terms_);
         else
-            by_costs_.attack(scores_.data(), reached, lanes_);
+            by_costs_.attack(scores_.data(), reached, terms_);
     }
 
     // What is known of row `row` of the block attacked last, which is row `place` of all.
@@ -176,7 +176,7 @@ class WorstCases::Worker {
             if (column != nullptr)
                 column[place] = value;
         };
-        if (lanes_.kind == LaneKind::numbers) {
+        if (terms_.kind == TermKind::numbers) {
             put(outcomes.lowest, lowest(row));
             put(outcomes.highest, highest(row));
             const double distance = distance_of(row, place);
@@ -189,22 +189,22 @@ class WorstCases::Worker {
             put(outcomes.loss, logistic_loss());
     }
 
-    // The force of a row of weight `weight` on each of its lanes, in units.
+    // The force of a row of weight `weight` on each of its terms, in units.
     void push(std::size_t row, std::size_t place, double weight, double most_distance) {
         const double unit = cases_.force_unit_;
-        const auto force = [&](int lane) -> double& { return lanes_.force[lanes_.at(lane, row)]; };
-        if (lanes_.kind == LaneKind::numbers) {
+        const auto force = [&](int term) -> double& { return terms_.force[terms_.at(term, row)]; };
+        if (terms_.kind == TermKind::numbers) {
             const bool low = is_low_end(row, place);
             force(low ? 0 : 1) = -distance_of(row, place) / most_distance * weight / unit;
             return;
         }
         find_margins(row);
         find_shares();
-        if (lanes_.kind == LaneKind::two_classes) {
+        if (terms_.kind == TermKind::two_classes) {
             force(0) = -shares_[0] * weight / unit;
             return;
         }
-        const auto label = lanes_.label[row];
+        const auto label = terms_.label[row];
         double sum = 0;
         int rival = 0;
         for (const double share : shares_) {
@@ -212,18 +212,18 @@ class WorstCases::Worker {
             force(rival++) = -share * weight / unit;
             sum += share;
         }
-        if (lanes_.kind == LaneKind::by_output)
+        if (terms_.kind == TermKind::by_output)
             force(label) = -sum * weight / unit;
     }
 
-    void clear_forces() { lanes_.force.assign(lanes_.total.size(), 0.0); }
+    void clear_forces() { terms_.force.assign(terms_.total.size(), 0.0); }
 
     // Adds the forces to the slope.
     void descend() {
         if (cases_.by_limits())
-            by_limits_.descend(lanes_, slope.data());
+            by_limits_.descend(terms_, slope.data());
         else
-            by_costs_.descend(lanes_, slope.data());
+            by_costs_.descend(terms_, slope.data());
     }
 
     std::vector<std::int64_t> slope;
@@ -234,7 +234,7 @@ class WorstCases::Worker {
             finder_ = std::make_unique<Finder>(cases_);
         finder_->find(block, found_);
     }
-    double total(int lane, std::size_t row) const { return lanes_.total[lanes_.at(lane, row)]; }
+    double total(int term, std::size_t row) const { return terms_.total[terms_.at(term, row)]; }
 
     double lowest(std::size_t row) const { return total(0, row) / average_; }
     double highest(std::size_t row) const { return -total(1, row) / average_; }
@@ -251,16 +251,16 @@ class WorstCases::Worker {
     void find_margins(std::size_t row) {
         margins_.clear();
         const Ensemble& ensemble = cases_.ensemble_;
-        const auto label = lanes_.label[row];
+        const auto label = terms_.label[row];
         const auto add = [&](double margin, bool tie_wins) {
             margins_.push_back((margin == 0 && tie_wins ? just_below_zero : margin) / average_);
         };
-        if (lanes_.kind == LaneKind::two_classes) {
+        if (terms_.kind == TermKind::two_classes) {
             add(total(0, row), (label == 1) != ensemble.tie_positive);
             return;
         }
-        const double own = lanes_.kind == LaneKind::by_output ? total(label, row) : 0.0;
-        for (int rival = 0; rival < lanes_.count; ++rival)
+        const double own = terms_.kind == TermKind::by_output ? total(label, row) : 0.0;
+        for (int rival = 0; rival < terms_.count; ++rival)
             if (rival != label)
                 add(own + total(rival, row), rival < label);
     }
@@ -301,7 +301,7 @@ class WorstCases::Worker {
     double steepness_;
     std::unique_ptr<Finder> finder_; // once it is needed
     Reached found_;
-    Lanes lanes_;
+    MarginTerms terms_;
     AttackByLimits by_limits_;
     AttackByCosts by_costs_;
     double average_;

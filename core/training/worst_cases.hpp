@@ -24,7 +24,7 @@
 #include "model/ensemble.hpp"
 #include "model/rows.hpp"
 #include "running/parallel.hpp"
-#include "training/lanes.hpp"
+#include "training/margin_terms.hpp"
 #include "training/reach_by_limits.hpp"
 #include "training/reached.hpp"
 
@@ -81,7 +81,7 @@ class WorstCases {
     bool slope(const double* scores, double steepness, const Batch& batch, double* slope,
                int threads, const WatchFunction& watch) const;
 
-    bool has_classes() const { return kind_ != LaneKind::numbers; }
+    bool has_classes() const { return kind_ != TermKind::numbers; }
     std::int64_t rows() const { return rows_.count; }
     std::int64_t blocks() const { return (rows_.count + plan_.block - 1) / plan_.block; }
     std::size_t score_count() const { return numbers_.size() * width_; }
@@ -109,7 +109,7 @@ class WorstCases {
     LeafNumbers numbers_;
     std::optional<Cuts> cuts_; // by limits
     std::size_t width_;        // scores per leaf
-    LaneKind kind_;
+    TermKind kind_;
     double force_unit_;         // forces are added up in whole multiples of this, in any order
     double largest_number_ = 0; // of the |numbers|
     std::vector<std::int32_t> label_; // in the order of the plan

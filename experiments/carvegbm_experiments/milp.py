@@ -107,7 +107,7 @@ def verify(
         Labels; the model's own classes.
     attacker : Attacker
     timeout : float
-        Seconds per row; a row that takes longer is "unknown".
+        Seconds per row; a row that takes longer is "unknown". HiGHS may overrun it.
 
     Examples
     --------

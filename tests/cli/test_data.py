@@ -120,7 +120,7 @@ def test_absent_is_refused_where_nothing_is_left_out(cli, lightgbm_model, tmp_pa
     np.savez(tmp_path / "data.npz", X=X.toarray(), y=Y)
     code, _, err = cli("radius", lightgbm_model, tmp_path / "data.npz", "--absent", "missing")
     assert code == 2
-    assert "leaves nothing out, so --absent has no meaning" in err
+    assert "has no absent entries, so --absent has no meaning" in err
 
 
 def test_attack_writes_a_matrix_that_is_data_again(cli, lightgbm_model, matrix, tmp_path):
@@ -250,7 +250,7 @@ def test_label_that_cannot_be_one_is_refused(refuses, categories, tmp_path):
     table = frame.astype({"port": object}).assign(label=y)
     table.loc[4, "port"] = "ninety"
     table.to_csv(tmp_path / "data.csv", index=False)
-    words = ["column 'port'", "row 4", "unknown category 'ninety'", "21, 25, 80"]
+    words = ["row 4, port: unknown category 'ninety'", "21, 25, 80"]
     refuses("verify", model, tmp_path / "data.csv", "--budget", 1, words=words)
     table.assign(count="many").to_csv(tmp_path / "data.csv", index=False)
     words = ["data.csv: line 2, column 2 (count): 'many' is not a number"]

@@ -140,7 +140,7 @@ def test_a_wrong_answer_and_one_that_nothing_flips(cli: Any, saved: Any) -> None
     given = saved(ensemble(leaf(1.0)), "x,label\n0,0\n0,1\n")
     code, out, _ = cli(*given, "--row", "0")
     assert code == 0
-    assert "wrong without an attack" in out
+    assert "answer  1: wrong" in out
     assert "witness" not in out
     code, out, _ = cli(*given, "--row", "1")
     assert code == 0

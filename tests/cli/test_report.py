@@ -150,7 +150,7 @@ def test_ctrl_c_keeps_the_report_that_is_there_and_writes_an_unfinished_one_besi
 
     command = ("report", "sample", "--budget", "0.02", "--json", "-o", "report.html")
     with monkeypatch.context() as patch:
-        patch.setattr("carvegbm.reports.asking.decide", pressed_when_some_rows_are_known)
+        patch.setattr("carvegbm.reports.query.decide", pressed_when_some_rows_are_known)
         code, out, err = cli(*command)
     assert code == 130
     assert finished.read_text() == "earlier"

@@ -125,7 +125,7 @@ def test_axes_say_what_they_measure_and_names_are_shown_as_they_are():
 
 def test_estimator_is_measured_and_drawn():
     model = ensemble(stump(0, 0.5))
-    display = cg.RadiusDisplay.from_estimator(model, [[0.25], [0.75]], [0, 0], norm="inf")
+    display = cg.RadiusDisplay.from_estimator(model, [[0.25], [0.75]], [0, 0], cg.Attacker("inf"))
     assert display.counts() == {"wrong": 1, "finite": 1, "infinite": 0, "undecided": 0}
 
 

@@ -1,4 +1,4 @@
-"""What a report says follows from its results: every number is recomputed from the raw ones."""
+"""A report's document: every number is recomputed from raw results, and every option works."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from sklearn.datasets import load_digits, load_wine
 import carvegbm as cg
 import carvegbm_check
 from carvegbm import minimal
-from carvegbm.reports.distances import SHARES
+from carvegbm.engines import decide
+from carvegbm.reports import query
+from carvegbm.reports.document import SHARES
+from reports.documents import STUMP, leave_open, plain, stump
+from reports.documents import made as document_of
 
 ATTACKERS = (
     cg.Attacker("inf", 0.3),
@@ -45,7 +49,7 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def wine(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(tmp_path_factory.mktemp("wine"))
 
 
@@ -57,36 +61,36 @@ def bounds(distance: dict[str, Any]) -> tuple[list[float], list[float]]:
     )
 
 
-def test_the_document_is_that_of_the_report(made: Made) -> None:
-    assert made.document == json.loads(json.dumps(made.report.to_dict()))
+def test_the_document_is_that_of_the_report(wine: Made) -> None:
+    assert wine.document == json.loads(json.dumps(wine.report.to_dict()))
 
 
-def test_rows_are_a_sample_of_the_data(made: Made) -> None:
-    data, numbers = made.document["data"], made.rows["number"]
-    assert (data["rows"], data["judged"], data["seed"]) == (len(made.y), 90, 0)
-    assert len(set(numbers)) == 90 == len(made.rows["label"])
+def test_rows_are_a_sample_of_the_data(wine: Made) -> None:
+    data, numbers = wine.document["data"], wine.rows["number"]
+    assert (data["rows"], data["judged"], data["seed"]) == (len(wine.y), 90, 0)
+    assert len(set(numbers)) == 90 == len(wine.rows["label"])
     assert numbers == sorted(numbers)
-    assert made.rows["label"] == made.y[numbers].tolist()
-    assert made.rows["answer"] == made.model.predict(made.X[numbers]).tolist()
-    right = [a == b for a, b in zip(made.rows["label"], made.rows["answer"], strict=True)]
-    assert made.rows["right"] == right
+    assert wine.rows["label"] == wine.y[numbers].tolist()
+    assert wine.rows["answer"] == wine.model.predict(wine.X[numbers]).tolist()
+    right = [a == b for a, b in zip(wine.rows["label"], wine.rows["answer"], strict=True)]
+    assert wine.rows["right"] == right
     assert 0 < sum(right) < 90
 
 
-def test_shares_are_counted_from_statuses(made: Made) -> None:
-    assert [entry["budget"] for entry in made.document["attackers"]] == [0.3, 1.0, 2.0, 1.0]
-    for entry, attacker in zip(made.document["attackers"], ATTACKERS, strict=True):
-        numbers = made.rows["number"]
-        result = cg.verify(made.model, made.X[numbers], made.y[numbers], attacker)
+def test_shares_are_counted_from_statuses(wine: Made) -> None:
+    assert [entry["budget"] for entry in wine.document["attackers"]] == [0.3, 1.0, 2.0, 1.0]
+    for entry, attacker in zip(wine.document["attackers"], ATTACKERS, strict=True):
+        numbers = wine.rows["number"]
+        result = cg.verify(wine.model, wine.X[numbers], wine.y[numbers], attacker)
         assert entry["status"] == result.status.tolist()
-        check_shares(entry, entry["status"], made.rows["right"])
+        check_shares(entry, entry["status"], wine.rows["right"])
         for part in entry["classes"]:
-            here = [label == part["class"] for label in made.rows["label"]]
+            here = [label == part["class"] for label in wine.rows["label"]]
             assert part["instances"] == sum(here)
             some = [s for s, is_here in zip(entry["status"], here, strict=True) if is_here]
-            right = [r for r, is_here in zip(made.rows["right"], here, strict=True) if is_here]
+            right = [r for r, is_here in zip(wine.rows["right"], here, strict=True) if is_here]
             check_shares(part, some, right)
-        assert {part["class"] for part in entry["classes"]} == set(made.rows["label"])
+        assert {part["class"] for part in entry["classes"]} == set(wine.rows["label"])
 
 
 def check_shares(entry: dict[str, Any], status: list[str], right: list[bool]) -> None:
@@ -99,8 +103,8 @@ def check_shares(entry: dict[str, Any], status: list[str], right: list[bool]) ->
     assert entry["robustness"] == [robust / len(status), (robust + open_) / len(status)]
 
 
-def test_intervals_for_all_rows_are_those_of_clopper_and_pearson(made: Made) -> None:
-    for entry in made.document["attackers"]:
+def test_intervals_for_all_rows_are_those_of_clopper_and_pearson(wine: Made) -> None:
+    for entry in wine.document["attackers"]:
         n = len(entry["status"])
         low, high = (round(share * n) for share in entry["robustness"])
         found = entry["population"]
@@ -113,20 +117,20 @@ def test_intervals_for_all_rows_are_those_of_clopper_and_pearson(made: Made) -> 
         assert found["accuracy"][0] < entry["accuracy"] < found["accuracy"][1]
 
 
-def test_distances_agree_with_statuses_and_are_counted_right(made: Made) -> None:
-    assert [entry["distance"] for entry in made.document["attackers"]] == [0, 0, 1, 2]
-    for entry in made.document["attackers"]:
-        lower, upper = bounds(made.document["distances"][entry["distance"]])
+def test_distances_agree_with_statuses_and_are_counted_right(wine: Made) -> None:
+    assert [entry["distance"] for entry in wine.document["attackers"]] == [0, 0, 1, 2]
+    for entry in wine.document["attackers"]:
+        lower, upper = bounds(wine.document["distances"][entry["distance"]])
         for status, low, high, right in zip(
-            entry["status"], lower, upper, made.rows["right"], strict=True
+            entry["status"], lower, upper, wine.rows["right"], strict=True
         ):
             assert (low == high == 0) == (not right)
             if status in ("robust", "fragile"):
                 assert (status == "robust") == (low > entry["budget"])
-    for found in made.document["distances"]:
+    for found in wine.document["distances"]:
         lower, upper = bounds(found)
         known = [r for r, u in zip(lower, upper, strict=True) if r == u and 0 < r < math.inf]
-        assert found["wrong"] == made.rows["right"].count(False)
+        assert found["wrong"] == wine.rows["right"].count(False)
         assert found["never"] == lower.count(math.inf)
         assert found["undecided"] == sum(r != u for r, u in zip(lower, upper, strict=True))
         assert found["smallest"] == min(known)
@@ -134,18 +138,18 @@ def test_distances_agree_with_statuses_and_are_counted_right(made: Made) -> None
         assert found["median"] == np.median(known)
 
 
-def test_the_curve_is_the_share_of_radii_beyond_each_budget(made: Made) -> None:
-    for place, found in enumerate(made.document["distances"]):
+def test_the_curve_is_the_share_of_radii_beyond_each_budget(wine: Made) -> None:
+    for place, found in enumerate(wine.document["distances"]):
         (lower, upper), curve = bounds(found), found["curve"]
-        asked = {e["budget"] for e in made.document["attackers"] if e["distance"] == place}
+        asked = {e["budget"] for e in wine.document["attackers"] if e["distance"] == place}
         assert {0.0, *asked} <= set(curve["budgets"])
         for budget, low, high in zip(*curve.values(), strict=True):
             assert low == sum(r > budget for r in lower) / len(lower)
             assert high == sum(r > budget for r in upper) / len(upper)
 
 
-def test_the_histogram_counts_every_known_radius_once(made: Made) -> None:
-    for found in made.document["distances"]:
+def test_the_histogram_counts_every_known_radius_once(wine: Made) -> None:
+    for found in wine.document["distances"]:
         lower, upper = bounds(found)
         known = [r for r, u in zip(lower, upper, strict=True) if r == u and 0 < r < math.inf]
         bars = found["histogram"]
@@ -160,8 +164,8 @@ def test_the_histogram_counts_every_known_radius_once(made: Made) -> None:
             assert last or bar["to"] == bars[i + 1]["from"]
 
 
-def test_a_share_of_the_right_rows_stays_robust_below_its_budget_and_not_beyond(made: Made) -> None:
-    for found in made.document["distances"]:
+def test_a_share_of_the_right_rows_stays_robust_below_its_budget_and_not_beyond(wine: Made) -> None:
+    for found in wine.document["distances"]:
         lower, upper = bounds(found)
         right = [r for r, u in zip(lower, upper, strict=True) if u > 0]
         for share, entry in zip(SHARES, found["stays"], strict=True):
@@ -172,10 +176,10 @@ def test_a_share_of_the_right_rows_stays_robust_below_its_budget_and_not_beyond(
             assert Fraction(sum(r > b for r in right), len(right)) < share
 
 
-def test_witnesses_flip_and_weak_features_are_counted_from_them(made: Made) -> None:
-    for place, found in enumerate(made.document["distances"]):
+def test_witnesses_flip_and_weak_features_are_counted_from_them(wine: Made) -> None:
+    for place, found in enumerate(wine.document["distances"]):
         lower, upper = bounds(found)
-        asked = [e["budget"] for e in made.document["attackers"] if e["distance"] == place]
+        asked = [e["budget"] for e in wine.document["attackers"] if e["distance"] == place]
         within = [w for w in found["witnesses"] if w["distance"] <= max(asked)]
         assert found["weak_budget"] == max(asked)
         assert found["weak_witnesses"] == len(within) > 0
@@ -187,7 +191,7 @@ def test_witnesses_flip_and_weak_features_are_counted_from_them(made: Made) -> N
         sizes: dict[int, list[float]] = {}
         for witness in found["witnesses"]:
             assert witness["distance"] == lower[witness["row"]]
-            x = made.X[made.rows["number"][witness["row"]]]
+            x = wine.X[wine.rows["number"][witness["row"]]]
             z = x.copy()
             for change in witness["changes"]:
                 f = change["feature"]
@@ -198,9 +202,9 @@ def test_witnesses_flip_and_weak_features_are_counted_from_them(made: Made) -> N
                     sizes.setdefault(f, []).append(change["after"] - change["before"])
             if len(witness["changes"]) == 1 and witness in within:
                 alone[witness["changes"][0]["feature"]] += 1
-            told = made.model.predict([z]).item()
+            told = wine.model.predict([z]).item()
             assert witness["borderline"] or told == witness["answer"]
-            assert witness["answer"] != made.rows["label"][witness["row"]] or witness["borderline"]
+            assert witness["answer"] != wine.rows["label"][witness["row"]] or witness["borderline"]
         assert {w["feature"]: w["rows"] for w in found["weak"]} == counts
         assert [w["rows"] for w in found["weak"]] == sorted(counts.values(), reverse=True)
         for weak in found["weak"]:
@@ -221,112 +225,110 @@ def test_witnesses_flip_and_weak_features_are_counted_from_them(made: Made) -> N
         assert shown[0] == found["first"][0]
 
 
-def test_crowds_are_the_rows_that_can_cross_a_threshold(made: Made) -> None:
-    ensemble = cg.load(made.model)
-    nodes = ensemble.nodes[ensemble.nodes["feature"] >= 0]
-    pairs = set(zip(nodes["feature"].tolist(), nodes["threshold"].tolist(), strict=True))
-    for entry, attacker in zip(made.document["attackers"], ATTACKERS, strict=True):
-        crowds = entry["crowds"]
-        if attacker.norm == 0:
-            assert crowds is None
-            continue
-        assert crowds["thresholds"] == len(pairs)
-        counts = {}
-        for feature, threshold in pairs:
-            x = made.X[made.rows["number"], feature]
-            counts[feature, threshold] = sum(crosses(v, threshold, attacker.budget) for v in x)
-        found = {(c["feature"], c["threshold"]): c["rows"] for c in crowds["near"]}
-        assert found == {pair: counts[pair] for pair in found}
-        assert sorted(found.values()) == sorted(counts.values())[-len(found) :]
-        beside = {pair for pair in pairs if abs(pair[1]) < 1e-30}
-        at_zero = (made.X[made.rows["number"]][:, [f for f, _ in beside]] == 0).any(axis=1)
-        assert crowds["zeros"] == {
-            "thresholds": len(beside),
-            "features": len({f for f, _ in beside}),
-            "rows": int(at_zero.sum()),
-        }
+def test_the_trap_beside_zero_counts_rows_with_zero_at_thresholds_beside_it(wine: Made) -> None:
+    nodes = cg.load(wine.model).nodes
+    beside = (nodes["feature"] >= 0) & (np.abs(nodes["threshold"]) < 1e-30)
+    features = np.unique(nodes["feature"][beside])
+    rows = wine.X[wine.rows["number"]]
+    expected = {
+        "thresholds": len(features),
+        "features": len(features),
+        "rows": int((rows[:, features] == 0).any(axis=1).sum()),
+    }
+    assert expected["rows"] > 0
+    for entry in wine.document["attackers"]:
+        assert entry["zero_trap"] == (None if entry["norm"] == 0 else expected)
 
 
-@pytest.mark.parametrize("step", ["1/8", 1])
-def test_with_a_step_rows_cross_to_the_next_multiple(step: Any) -> None:
-    def stump(threshold: float) -> dict[str, Any]:
-        return {**STUMP, "threshold": threshold}
-
-    model = cg.Ensemble.from_trees([stump(0.3), stump(0.25), stump(5.5)], n_features=1)
-    X = [[0.0], [1.0], [2.0], [5.0], [4.0], [-3.0]]
-    attacker = cg.Attacker("inf", 0.25, scale={0: (2, 4)}, step=step, bounds=(-3, 5.5))
-    found = small(X, None, attacker, model=model)["attackers"][0]["crowds"]
-    expected = {}
-    for threshold in (0.3, 0.25, 5.5):
-        last = math.floor(threshold / Fraction(step)) * Fraction(step)
-        moves = [(x, last + Fraction(step) if x <= last else last) for (x,) in X]
-        crossed = [
-            abs(z - Fraction(x)) / (4 if z > x else 2) <= attacker.budget and -3 <= z <= 5.5
-            for x, z in moves
-        ]
-        if any(crossed):
-            expected[threshold] = sum(crossed)
-    assert {crowd["threshold"]: crowd["rows"] for crowd in found["near"]} == expected
-    assert found["thresholds"] == 3
-    assert found["zeros"] is None
+@pytest.mark.parametrize(
+    ("threshold", "options", "is_trap"),
+    [
+        (1.0000000180025095e-35, {}, True),
+        (-1.0000000180025095e-35, {}, True),
+        (1.0000000180025095e-35, {"scale": {0: (1.0, 0)}}, False),
+        (1.0000000180025095e-35, {"bounds": (-1, 0)}, False),
+        (1.0000000180025095e-35, {"step": 1}, False),
+        (1.0000000180025095e-35, {"features": [1]}, False),
+        (0.0, {}, False),
+        (1e-30, {}, False),
+    ],
+)
+def test_only_a_threshold_beside_zero_that_the_attacker_can_cross_is_a_trap(
+    threshold: float, options: Any, is_trap: bool
+) -> None:
+    model = cg.Ensemble.from_trees([{**STUMP, "threshold": threshold}], n_features=2)
+    found = document_of(model, [[0.0, 0.0]], None, cg.Attacker("inf", 0.1, **options))
+    trap = {"thresholds": 1, "features": 1, "rows": 1} if is_trap else None
+    assert found["attackers"][0]["zero_trap"] == trap
 
 
-def crosses(x: float, threshold: float, budget: float) -> bool:
-    other = math.nextafter(threshold, math.inf) if x <= threshold else threshold
-    return abs(Fraction(other) - Fraction(x)) <= Fraction(budget)
-
-
-def test_a_report_of_the_same_inputs_differs_in_times_only(made: Made, tmp_path: Path) -> None:
+def test_a_report_of_the_same_inputs_differs_in_times_only(wine: Made, tmp_path: Path) -> None:
     again = Made(tmp_path).document
-    assert again.pop("times").keys() == made.document["times"].keys()
-    assert again == {name: value for name, value in made.document.items() if name != "times"}
+    assert again.pop("times").keys() == wine.document["times"].keys()
+    assert again == {name: value for name, value in wine.document.items() if name != "times"}
 
 
 # ── what can be asked ────────────────────────────────────────────────────────────────────────
 
-STUMP = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
-
-
-def small(X: Any, y: Any = None, attackers: Any = None, **options: Any) -> dict[str, Any]:
-    model = options.pop("model", cg.Ensemble.from_trees([STUMP], n_features=len(X[0])))
-    attackers = cg.Attacker("inf", 0.1) if attackers is None else attackers
-    return cg.report(model, X, y, attackers, progress=False, **options).to_dict()
+ATTACKER = cg.Attacker("inf", 0.1)
 
 
 def test_without_labels_the_models_own_answers_are_right() -> None:
-    found = small([[0.45], [0.9]])
+    found = plain([0.05, 0.5], [ATTACKER], own=True)
     assert found["data"]["labels"] == "own"
     assert found["attackers"][0]["counts"]["robust"] == 1
     assert found["attackers"][0]["accuracy"] == 1
 
 
-def test_all_wrong_all_robust_one_row_and_missing_values_make_sound_documents() -> None:
-    wrong = small([[0.1], [0.2]], [1, 1])
+def test_all_wrong_all_robust_and_missing_values_make_sound_documents() -> None:
+    wrong = plain([0, 0])
     assert wrong["attackers"][0]["robustness"] == [0, 0]
     assert wrong["distances"][0]["stays"] == []
     assert wrong["distances"][0]["witnesses"] == []
-    robust = small([[0.1], [0.9]], [0, 1])
-    assert robust["attackers"][0]["robustness"] == [1, 1]
-    assert small([[0.1]], [0])["data"]["judged"] == 1
-    tree = {**STUMP, "missing": "left"}
-    holes = cg.Ensemble.from_trees([tree], n_features=2)
-    found = small([[math.nan, 1.0], [math.nan, 2.0]], [0, 0], model=holes)
-    assert found["data"]["missing"] == 2
-    assert found["distances"][0]["never"] == 2
+    assert plain([0.3, 0.5])["attackers"][0]["robustness"] == [1, 1]
+    found = plain([math.inf, math.inf])
+    assert found["data"]["missing"] == found["distances"][0]["never"] == 2
     assert found["distances"][0]["stays"][0] == {"share": 0.99, "lower": None, "upper": None}
 
 
 def test_names_and_classes_are_those_given() -> None:
-    model = cg.Ensemble.from_trees([STUMP], n_features=1, classes=["ham", "spam"])
-    found = small([[0.45]], ["ham"], model=model, names=["<b>"])
-    assert found["distances"][0]["witnesses"][0]["answer"] == "spam"
-    assert found["distances"][0]["weak"][0]["name"] == "<b>"
+    found = plain([0.1], classes=["ham", "spam"], names=["<b>", "c"])["distances"][0]
+    assert found["witnesses"][0]["answer"] == "ham"
+    assert found["weak"][0]["name"] == "<b>"
 
 
-def test_sparse_rows_say_what_dense_ones_say(made: Made) -> None:
-    X, y = sparse.csr_matrix(made.X[:40]), made.y[:40]
-    thin = cg.report(made.model, X, y, ATTACKERS, progress=False).to_dict()
-    dense = cg.report(made.model, made.X[:40], y, ATTACKERS, progress=False).to_dict()
+def test_radii_that_are_the_smallest_double_have_a_bar() -> None:
+    found = document_of(stump(), [[0.0, 1.0]] * 2, None, ATTACKER)["distances"][0]
+    assert found["largest"] == 5e-324
+    assert found["histogram"] == [{"from": 0.0, "to": 5e-324, "count": 2}]
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        (np.array(["a,b", "c"], dtype=object), ["a,b", "c"]),
+        (np.array([np.int64(-3), np.int64(4)], dtype=object), [-3, 4]),
+        (np.array([False, True], dtype=object), [False, True]),
+        (np.array([b"a", b"b"]), ["b'a'", "b'b'"]),
+        ([0.5, np.inf], [0.5, "inf"]),
+    ],
+)
+def test_classes_of_any_kind_are_written_as_json_can_hold_them(
+    classes: Any, expected: list[Any]
+) -> None:
+    model = stump(n_features=1, classes=classes)
+    y = model.decide([[-0.01], [0.5]])
+    found = document_of(model, [[-0.01], [0.5]], y, ATTACKER)
+    assert found["model"]["classes"] == found["rows"]["label"] == found["rows"]["answer"]
+    assert found["model"]["classes"] == expected
+    assert [one["class"] for one in found["attackers"][0]["classes"]] == expected
+    assert found["distances"][0]["witnesses"][0]["answer"] == expected[1]
+
+
+def test_sparse_rows_say_what_dense_ones_say(wine: Made) -> None:
+    X, y = sparse.csr_matrix(wine.X[:40]), wine.y[:40]
+    thin = cg.report(wine.model, X, y, ATTACKERS, progress=False).to_dict()
+    dense = cg.report(wine.model, wine.X[:40], y, ATTACKERS, progress=False).to_dict()
     for one, other in zip(thin["attackers"], dense["attackers"], strict=True):
         assert one == other
     for one, other in zip(thin["distances"], dense["distances"], strict=True):
@@ -334,21 +336,21 @@ def test_sparse_rows_say_what_dense_ones_say(made: Made) -> None:
         assert one["histogram"] == other["histogram"]
 
 
-def test_bounds_of_rows_go_with_the_rows_that_are_drawn(made: Made) -> None:
-    X, y = made.X[:60], made.y[:60]
+def test_bounds_of_rows_go_with_the_rows_that_are_drawn(wine: Made) -> None:
+    X, y = wine.X[:60], wine.y[:60]
     bounded = cg.Attacker("inf", 1.0, bounds=(X - 0.25, X + 0.25))
     plain = cg.Attacker("inf", 0.25)
     for rows in (X, sparse.csr_matrix(X)):
-        found = cg.report(made.model, rows, y, [bounded, plain], sample=25, progress=False)
+        found = cg.report(wine.model, rows, y, [bounded, plain], sample=25, progress=False)
         one, other = found.to_dict()["attackers"]
         assert one["status"] == other["status"]
-        assert one["crowds"] == other["crowds"]
+        assert one["zero_trap"] == other["zero_trap"]
 
 
-def test_units_say_what_a_budget_is_beside_the_range_of_features(made: Made) -> None:
-    used = {s["feature"] for s in cg.load(made.model).nodes if s["feature"] >= 0}
-    X = made.X[made.rows["number"]]
-    for entry in made.document["attackers"]:
+def test_units_say_what_a_budget_is_beside_the_range_of_features(wine: Made) -> None:
+    used = {s["feature"] for s in cg.load(wine.model).nodes if s["feature"] >= 0}
+    X = wine.X[wine.rows["number"]]
+    for entry in wine.document["attackers"]:
         if entry["norm"] == 0:
             assert entry["units"] is None
             continue
@@ -362,7 +364,7 @@ def test_units_say_what_a_budget_is_beside_the_range_of_features(made: Made) -> 
 
 
 def test_where_no_witness_is_within_the_budget_weak_features_are_those_of_all() -> None:
-    found = small([[0.1], [0.9]], [0, 1])["distances"][0]
+    found = plain([0.3, 0.5])["distances"][0]
     assert (found["weak_budget"], found["weak_witnesses"]) == (None, 2)
     assert found["weak"][0]["rows"] == 2
 
@@ -426,29 +428,8 @@ def test_proofs_are_written_and_checked(tmp_path: Path) -> None:
 
 
 def test_proofs_without_labels_are_checked_too(tmp_path: Path) -> None:
-    found = small([[0.45], [0.9]], proof=tmp_path / "own.proof")
+    found = plain([0.05, 0.5], own=True, proof=tmp_path / "own.proof")
     assert found["attackers"][0]["proof"]["checked"] is True
-
-
-def test_retraining_measures_three_models_on_the_same_rows() -> None:
-    X, y = load_wine(return_X_y=True)
-    model = LGBMClassifier(n_estimators=5, num_leaves=4, verbose=-1).fit(X, y)
-    attacker = cg.Attacker("inf", 0.1)
-    report = cg.report(model, X, y, attacker, retrain=True, sample=20, progress=False)
-    (entry,) = report.to_dict()["attackers"]
-    trained = entry["retraining"]
-    assert sum(trained["rows"].values()) == len(y)
-    assert [line["name"] for line in trained["models"]] == [
-        "plain LightGBM",
-        "robust training",
-        "this model",
-    ]
-    assert [line["note"] is None for line in trained["models"]] == [True, True, False]
-    for line in trained["models"]:
-        assert line["robust"] == round(line["robustness"][0] * trained["rows"]["test"])
-        assert line["interval"][0] <= line["robustness"][0] <= line["interval"][1]
-        assert 0 <= line["robustness"][0] <= line["robustness"][1] <= line["accuracy"] <= 1
-        assert line["trees"] > 0
 
 
 @pytest.mark.parametrize(
@@ -460,12 +441,19 @@ def test_retraining_measures_three_models_on_the_same_rows() -> None:
         ({"names": ["a", "b"]}, "names has 2 entries, the model has 1 features"),
         ({"images": (2, 2)}, "images of 2 x 2 have 4 pixels, the model has 1 features"),
         ({"images": 28}, "images must be (height, width), got 28"),
-        ({"sample": 0}, "sample must be a whole number of rows from 1 on, or None, got 0"),
+        ({"sample": 0}, "sample must be a whole number >= 1, or None, got 0"),
+        ({"sample": float("nan")}, "sample must be a whole number"),
+        ({"sample": True}, "sample must be a whole number"),
+        ({"seed": -1}, "seed must be a whole number from 0 to 2**31 - 1, got -1"),
+        ({"seed": None}, "seed must be a whole number"),
+        ({"names": 5}, "names must be one per feature, got 5"),
+        ({"images": (float("inf"), 1)}, "images must be (height, width)"),
+        ({"X": None, "proof": "x.proof"}, "X must have two dimensions"),
         ({"timeout": 0}, "timeout must be > 0"),
-        ({"retrain": True, "y": None}, "retrain needs labels"),
-        ({"retrain": True}, "retrain needs 50 rows"),
-        ({"retrain": True, "y": [1, 1]}, "retrain needs two classes"),
-        ({"proof": "x.proof", "sample": 1}, "proof is of all rows, and of 2 rows a sample of 1"),
+        (
+            {"proof": "x.proof", "sample": 1},
+            "proof needs every row, but sample selects only 1 of 2",
+        ),
         ({"path": "report.pdf"}, "end the name in .html or .json"),
         ({"path": "nowhere/report.html"}, "there is no folder nowhere"),
         ({"X": np.empty((0, 1)), "y": []}, "row"),
@@ -475,10 +463,9 @@ def test_bad_input_is_one_line_that_names_it(
     options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    model = cg.Ensemble.from_trees([STUMP], n_features=1)
-    given: dict[str, Any] = {"X": [[0.1], [0.9]], "y": [0, 1], "attackers": cg.Attacker("inf", 0.1)}
+    given: dict[str, Any] = {"X": [[0.1], [0.9]], "y": [0, 1], "attackers": ATTACKER}
     with pytest.raises(cg.CarveError) as caught:
-        cg.report(model, **{**given, **options}, progress=False)
+        cg.report(stump(n_features=1), **{**given, **options}, progress=False)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -534,3 +521,81 @@ def test_cut_short_while_witnesses_are_sought_those_found_stay(
     flips = sum(upper is not None and upper > 0 for upper in distance["radius"]["upper"])
     assert distance["missed"] == flips - len(found) > 0
     assert "The work was cut short" in report.html()
+
+
+@pytest.mark.parametrize("norm", [0, "inf"])
+def test_undecided_radii_lie_where_the_statuses_say(
+    norm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stumps = [{**STUMP, "threshold": threshold} for threshold in (0.0, 0.25, 1.0)]
+    model = cg.Ensemble.from_trees(stumps, n_features=1)
+    X, y = [[-5.0], [3.0], [0.1], [2.0]], [0, 1, 0, 0]
+    against = [cg.Attacker(norm, budget) for budget in (0, 1, 2, 4)]
+    exact = document_of(model, X, y, against)["distances"][0]["radius"]
+
+    def without_radii(task: Any, rows: Any, listen: Any) -> Any:
+        found = decide(task, rows, listen)
+        if task.asks == "radius":
+            found["radius_lower"][:] = 0
+            found["radius_upper"][:] = np.where(found["radius_upper"] > 0, np.inf, 0)
+        return found
+
+    monkeypatch.setattr(query, "decide", without_radii)
+    made = document_of(model, X, y, against)
+    found = made["distances"][0]
+    for row, right in enumerate(made["rows"]["right"]):
+        low, high = (found["radius"][side][row] for side in ("lower", "upper"))
+        assert low <= exact["lower"][row]
+        assert high is None or exact["upper"][row] <= high
+        assert (low > 0) == right
+    for entry in made["attackers"]:
+        at = found["curve"]["budgets"].index(entry["budget"])
+        assert [found["curve"][side][at] for side in ("lower", "upper")] == entry["robustness"]
+
+
+def test_what_is_not_decided_is_unknown_and_has_no_weakest_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leave_open(monkeypatch, [2])
+    (entry,) = plain([0, 0.01, 0.3, 0.7])["attackers"]
+    assert entry["status"][2] == "unknown"
+    assert (entry["undecided"], entry["engines"][""]) == (1, 1)
+    assert entry["robustness"] == [0.25, 0.5]
+
+
+# ── Ctrl-C when all is decided ───────────────────────────────────────────────────────────────
+
+
+def interrupt(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_proving_leaves_the_page_and_no_proof(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("carvegbm.proofs.proving._records", interrupt)
+    found = plain([0.5], proof=tmp_path / "p")
+    assert found["interrupted"]
+    assert found["attackers"][0]["proof"] is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_while_checking_says_that_proofs_are_not_checked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("carvegbm_check.check", interrupt)
+    found = plain([0.5], [ATTACKER, cg.Attacker(1, 0.1)], proof=tmp_path / "p")
+    first, second = (entry["proof"] for entry in found["attackers"])
+    assert found["interrupted"]
+    assert (first["checked"], first["said"]) == (False, "the check was interrupted")
+    assert second is None
+    assert [path.name for path in tmp_path.iterdir()] == ["p"]
+
+
+def test_a_name_that_is_no_unicode_can_be_written(tmp_path: Path) -> None:
+    name = "a\udcffb\u202e\n"
+    for ending in ("html", "json"):
+        plain([0.5], path=tmp_path / f"page.{ending}", names=[name, name], model_name=name)
+    assert "\u202e" not in (tmp_path / "page.html").read_text("utf-8")
+    written = json.loads((tmp_path / "page.json").read_text("utf-8"))
+    assert written["model"]["name"] == name

@@ -41,6 +41,6 @@ def same_report(one, other):
         found = report.to_dict()
         for trial in found["trials"]:
             del trial["seconds"]
-        return found, [trial.text for trial in report.trials]
+        return found, [trial.ensemble for trial in report.trials]
 
     return plain(one) == plain(other)

@@ -1,4 +1,4 @@
-"""The attacker that training is told of: every parameter arrives, by position."""
+"""The attacker of an estimator: every parameter arrives, with features by position or name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import carvegbm as cg
-from carvegbm.training.inputs import resolve_attacker
+from carvegbm.training.validation import resolve_attacker
 from plain_trees import ensemble, leaf, refused
 from training.estimators import classifier, regressor, robust_classifier, robust_regressor
 
@@ -48,9 +48,12 @@ def test_bounds_of_every_row_are_refused_in_training():
     "make", [classifier, regressor, robust_classifier, robust_regressor], ids=lambda f: f.__name__
 )
 def test_estimators_take_every_option_of_an_attacker(make):
-    options = {**GIVEN, "categories": {"service": ["http"]}}
-    model = clone(make(**options))
-    assert {name: model.get_params()[name] for name in options} == options
-    model.n_features_in_ = 4
-    model.set_params(categories=None)
-    assert model._attacker(NAMES).step == {0: Fraction(1, 2)}
+    rng = np.random.default_rng(0)
+    group = np.eye(2)[rng.integers(0, 2, 80)]
+    X = np.column_stack([rng.integers(0, 50, 80) / 2, rng.integers(0, 9, 80), group])
+    model = clone(make(norm=1, budget=2, **GIVEN)).fit(X, X[:, 0] > 12, feature_names=NAMES)
+    found = model.attacker_
+    assert found.step == {"bytes": Fraction(1, 2)}
+    assert found.one_hot == (("own", "rent"),)
+    assert set(found.features) == {"bytes", "own", "rent"}
+    assert found.scale["bytes"] == (0, 100)

@@ -185,7 +185,6 @@ def test_score_bounds_equal_those_of_leaves_found_one_by_one(task, options):
     p, rows, booster = grown(task, **options)
     trees, outputs, values = booster.trees, p.outputs(booster), leaf_values(booster)
     assert len(trees) == booster.n_trees == 4 * p.n_outputs
-    assert booster.trees_from(1)[0].values.tolist() == trees[1].values.tolist()
     expected = p.bounds(trees, outputs, values, booster.bias)
     found = _core.score_bounds(rows, trees, outputs, values, booster.bias, 2)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
@@ -341,10 +340,10 @@ def test_refit_finds_the_minimum_of_a_single_leaf():
     rows = p.encode()
     leaf = _core.CodedTree(*(np.empty(0, np.int32) for _ in range(4)), np.zeros(1))
     args = rows, p.targets, p.weights, "regression", [leaf], [0], np.zeros(1), np.zeros(1)
-    l2, anchor = 0.5, np.array([7.0])
-    fitted = _core.refit_leaves(*args, _core.RefitOptions(steps=4000, l2=l2), anchor)
+    l2 = 0.5
+    fitted = _core.refit_leaves(*args, _core.RefitOptions(steps=4000, l2=l2))
     mean = np.average(p.targets, weights=p.weights)
-    np.testing.assert_allclose(fitted, (mean + l2 * 7) / (1 + l2), rtol=1e-3)
+    np.testing.assert_allclose(fitted, mean / (1 + l2), rtol=1e-3)
 
 
 def test_codes_count_the_bounds_below_a_value():

@@ -42,16 +42,31 @@ def test_multiclass_metrics_see_the_scores_of_all_classes():
     assert history["multi_logloss"][-1] == pytest.approx(-np.log(chosen).mean())
 
 
-def test_early_stopping_keeps_the_best_round():
+@pytest.mark.parametrize("n_estimators", [300, 25])
+@pytest.mark.parametrize("patience", [5, 10, 200])
+@pytest.mark.parametrize("options", [{}, {"learning_rate": 1.0, "budget": 0.2}], ids=str)
+def test_early_stopping_keeps_the_best_round_as_lightgbms_callback_does(
+    n_estimators, patience, options
+):
     X, y = problems.two_classes()
-    model = classifier(n_estimators=300, learning_rate=0.5).fit(
-        X[:250], y[:250], eval_set=[(X[250:], y[250:])], early_stopping_rounds=10
+    own, callback = (
+        classifier(**{"n_estimators": n_estimators, "learning_rate": 0.5, **options}).fit(
+            X[:250], y[:250], eval_set=[(X[250:], y[250:])], **how
+        )
+        for how in (
+            {"early_stopping_rounds": patience},
+            {"callbacks": [lightgbm.early_stopping(patience, verbose=False)]},
+        )
     )
-    losses = model.evals_result_["valid_0"]["binary_logloss"]
-    assert model.stopped_because_ == "early stopping"
-    assert model.best_iteration_ == model.ensemble_.n_trees == int(np.argmin(losses)) + 1
-    assert model.best_score_ == min(losses)
-    assert len(losses) == model.best_iteration_ + 10
+    losses = own.evals_result_["valid_0"]["binary_logloss"]
+    assert own.best_iteration_ == own.ensemble_.n_trees == int(np.argmin(losses)) + 1
+    assert own.best_score_ == min(losses)
+    if own.stopped_because_ == "early stopping":
+        assert len(losses) == own.best_iteration_ + patience < n_estimators
+    elif own.stopped_because_ == "rounds":
+        assert len(losses) == n_estimators
+    for name in ("ensemble_", "best_score_", "n_iter_", "stopped_because_"):
+        assert getattr(own, name) == getattr(callback, name)
 
 
 def test_early_stopping_on_proven_robustness():
@@ -88,70 +103,6 @@ def test_callbacks_see_every_round_and_may_change_the_learning_rate():
     trees = model.booster_.trees_to_dataframe()
     later = trees[(trees["tree_index"] == 5) & trees["split_feature"].isna()]["value"]
     assert later.abs().max() < 1e-4
-
-
-def test_lightgbms_early_stopping_callback_works():
-    X, y = problems.two_classes()
-    model = classifier(n_estimators=300, learning_rate=0.5).fit(
-        X[:250],
-        y[:250],
-        eval_set=(X[250:], y[250:]),
-        callbacks=[lightgbm.early_stopping(8, verbose=False)],
-    )
-    losses = model.evals_result_["valid_0"]["binary_logloss"]
-    assert model.stopped_because_ == "early stopping"
-    assert model.n_iter_ == int(np.argmin(losses)) + 1
-
-
-def test_lightgbms_early_stopping_callback_that_never_fires_stopped_nothing():
-    X, y = problems.two_classes()
-    model = classifier(n_estimators=25, learning_rate=0.5).fit(
-        X[:250],
-        y[:250],
-        eval_set=(X[250:], y[250:]),
-        callbacks=[lightgbm.early_stopping(100, verbose=False)],
-    )
-    losses = model.evals_result_["valid_0"]["binary_logloss"]
-    assert model.stopped_because_ == "rounds"
-    assert len(losses) == 25
-    assert model.n_iter_ == int(np.argmin(losses)) + 1 < 25
-    assert model.best_score_ == min(losses)
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_early_stopping_that_is_due_in_the_last_round_stopped_nothing(own):
-    X, y = problems.two_classes()
-
-    def fit(n_estimators):
-        how = {"early_stopping_rounds": 5}
-        if not own:
-            how = {"callbacks": [lightgbm.early_stopping(5, verbose=False)]}
-        model = classifier(n_estimators=n_estimators, learning_rate=0.5)
-        return model.fit(X[:250], y[:250], eval_set=(X[250:], y[250:]), **how)
-
-    stopped = fit(300)
-    done = len(stopped.evals_result_["valid_0"]["binary_logloss"])
-    last = fit(done)
-    assert (stopped.stopped_because_, last.stopped_because_) == ("early stopping", "rounds")
-    assert last.ensemble_ == stopped.ensemble_
-
-
-def test_lightgbms_early_stopping_keeps_the_best_round_where_no_thresholds_are_left():
-    X, y = problems.two_classes()
-    fit = {"eval_set": (X[250:], y[250:])}
-    own, theirs = (
-        classifier(n_estimators=300, learning_rate=1.0, budget=0.2).fit(
-            X[:250], y[:250], **fit, **how
-        )
-        for how in (
-            {"early_stopping_rounds": 200},
-            {"callbacks": [lightgbm.early_stopping(200, verbose=False)]},
-        )
-    )
-    assert own.stopped_because_ == theirs.stopped_because_ == "no thresholds left"
-    assert own.n_iter_ < len(own.evals_result_["valid_0"]["binary_logloss"])
-    assert own.ensemble_ == theirs.ensemble_
-    assert own.best_score_ == theirs.best_score_
 
 
 @pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])

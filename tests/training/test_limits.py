@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from training import problems
 from training.estimators import classifier, robust_classifier
 
 
@@ -59,24 +58,6 @@ def test_the_model_is_large_spread_and_its_witnesses_obey_the_attackers_limits(a
         assert (moved[:, 0] >= 0).all()
     if "step" in attacker:
         assert (moved[:, 0] == np.rint(moved[:, 0])).all()
-
-
-def test_one_direction_leaves_more_thresholds_open():
-    X, y = problems.two_classes()
-    both, one = (
-        classifier(norm="inf", budget=0.02, n_estimators=5, scale=scale).fit(X, y)
-        for scale in (None, dict.fromkeys(range(8), (0, 1)))
-    )
-    assert one.n_open_thresholds_ > both.n_open_thresholds_
-
-
-def test_steps_leave_more_thresholds_of_pixels_open():
-    X, y = problems.pixels()
-    plain, stepped = (
-        classifier(norm="inf", budget=0.01, n_estimators=5, step=step).fit(X, y)
-        for step in (None, "1/255")
-    )
-    assert stepped.n_open_thresholds_ > plain.n_open_thresholds_
 
 
 def test_thresholds_lie_between_the_points_of_a_lattice_that_the_rows_do_not_show():

@@ -114,11 +114,3 @@ def test_a_feature_without_gaps_in_training_takes_a_missing_value_for_0():
     rows[:, 0] = np.nan
     zeros = np.where(np.isnan(rows), 0.0, rows)
     assert np.array_equal(model.decision_function(rows), model.decision_function(zeros))
-
-
-def test_pickles_and_tuning_know_missing_values():
-    from carvegbm.training.tuning import tune
-
-    X, y = problems.with_gaps()
-    tuning = tune(X, y, grid={"num_leaves": [4, 8]}, n_estimators=10, n_jobs=1)
-    assert tuning.estimator.score(X, y) > 0.6

@@ -1,12 +1,12 @@
-"""`tune`: scikit-learn's searches over the estimators, judged on validation data."""
+"""`tune` chooses parameters of the estimators on validation data."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse
 from sklearn.base import clone
+from sklearn.model_selection import ParameterSampler
 
 import carvegbm as cg
 from carvegbm import LargeSpreadClassifier, RobustClassifier, tune
@@ -21,7 +21,7 @@ OPTIONS = {
     "n_jobs": 1,
 }
 ROBUST = {"robust": True, "leaf_l2": 0.001, "n_members": 1, "max_crowding": None}
-KINDS = {"large-spread": {}, "certified": {"certified": True}, "robust": ROBUST}
+METHODS = {"large-spread": {}, "certified": {"certified": True}, "robust": ROBUST}
 
 
 @pytest.fixture(scope="module", name="data")
@@ -30,11 +30,11 @@ def make_data():
     return X[:200], y[:200], (X[200:], y[200:])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_chosen_estimator_is_that_of_a_direct_fit(data, kind):
+@pytest.mark.parametrize("method", METHODS)
+def test_the_chosen_estimator_is_that_of_a_direct_fit(data, method):
     X, y, valid = data
-    result = tune(X, y, valid=valid, **OPTIONS, **KINDS[kind])
-    criterion = "accuracy" if kind == "large-spread" else "robustness"
+    result = tune(X, y, valid=valid, **OPTIONS, **METHODS[method])
+    criterion = "accuracy" if method == "large-spread" else "robustness"
     assert result.criterion == criterion
     assert [t.parameters for t in result.trials] == [{"num_leaves": n} for n in (3, 6, 12)]
     best = max(t.measures[criterion] for t in result.trials)
@@ -54,33 +54,12 @@ def test_robust_training_has_its_own_sizes(data):
     assert isinstance(result.estimator, RobustClassifier)
 
 
-def test_each_kind_of_training_has_its_own_rounds(monkeypatch):
-    told = []
-
-    def stop(self, *_, **options):
-        told.append((self.n_estimators, options["early_stopping_rounds"]))
-        raise KeyboardInterrupt
-
-    for kind in (LargeSpreadClassifier, RobustClassifier):
-        monkeypatch.setattr(kind, "fit", stop)
-    data = problems.two_classes(60)
-    for options in KINDS.values():
-        with pytest.raises(KeyboardInterrupt):
-            tune(*data, grid={"num_leaves": [3]}, n_jobs=1, **options)
-    assert told == [(500, 50), (500, 50), (None, None)]
-
-
-def test_random_and_halving_searches_are_those_of_scikit_learn(data):
+def test_random_candidates_are_those_that_scikit_learn_draws(data):
     X, y, valid = data
     grid = {"num_leaves": [3, 4, 6, 8, 12, 16], "learning_rate": [0.05, 0.1]}
-    options = {**OPTIONS, "grid": grid, "valid": valid}
-    found = tune(X, y, search="random", n_candidates=3, **options)
-    assert len(found.trials) == 3
-    found = tune(X, y, search="halving", **options)
-    rounds = [t.parameters["n_estimators"] for t in found.trials]
-    assert rounds == sorted(rounds)
-    assert len(set(rounds)) > 1
-    assert sum(n == max(rounds) for n in rounds) < len(grid["num_leaves"])
+    found = tune(X, y, n_candidates=3, **{**OPTIONS, "grid": grid, "valid": valid})
+    drawn = list(ParameterSampler(grid, 3, random_state=0))
+    assert [trial.parameters for trial in found.trials] == drawn
 
 
 def test_validation_data_is_split_off_and_frames_keep_names_and_categories():
@@ -92,14 +71,6 @@ def test_validation_data_is_split_off_and_frames_keep_names_and_categories():
     assert result.estimator.booster_.feature_name()[0] == "f0"
     assert set(result.estimator.predict(frame)) == {"no", "yes"}
     assert len(result.estimator.ensemble_.categories) == 1
-
-
-def test_sparse_rows_give_the_model_of_dense_ones(data):
-    X, y, (X_valid, y_valid) = data
-    dense = tune(X, y, valid=(X_valid, y_valid), **OPTIONS)
-    valid = sparse.csr_matrix(X_valid), y_valid
-    found = tune(sparse.csr_matrix(X), y, valid=valid, **OPTIONS)
-    assert found.estimator.ensemble_ == dense.estimator.ensemble_
 
 
 @pytest.mark.parametrize("returns", [True, False], ids=["in a fit", "between fits"])
@@ -141,12 +112,10 @@ def test_the_table_lists_every_trial_and_marks_the_chosen_one(data):
     ("options", "message"),
     [
         ({"criterion": "beauty"}, "criterion must be"),
-        ({"search": "luck"}, "search must be"),
-        ({"search": "random", "n_candidates": 0}, "n_candidates must be a whole number >= 1"),
-        ({"search": "halving", "n_estimators": None, **ROBUST}, "needs n_estimators"),
+        ({"n_candidates": 0}, "n_candidates must be a whole number >= 1"),
         ({"certified": True, "robust": True}, "certified and robust exclude each other"),
         ({"robust": True, "grid": {"path_smooth": [1.0]}}, "path_smooth cannot be honoured: rob"),
-        ({"robust": True, "clean_loss": 2}, "clean_loss must be None or from 0 to 1, got 2"),
+        ({"robust": True, "clean_loss": 2}, "clean_loss must be .* got 2"),
         ({"grid": {"num_leaves": 3}}, "grid: .*num_leaves"),
         ({"grid": {"num_leaves": []}}, "grid: .*num_leaves"),
         ({"grid": {"num_leafs": [3]}}, "no parameter 'num_leafs'"),

@@ -114,12 +114,13 @@ def _certified(cell: Cell, bench: Bench) -> Result:
 
 def _why(tuned: Trials) -> str:
     """Why certified training chose its model, in a sentence."""
-    from carvegbm.training.search import describe_robust_choice
+    from carvegbm.training.search import describe_choice
 
     robustness = tuned.best.validation_robustness
     assert robustness is not None  # tuning proves it of every trial
     accuracies = [trial.validation_accuracy for trial in tuned.all]
-    return describe_robust_choice(robustness, accuracies, tuned.floor, tuned.plain_accuracy)
+    measures = {"robustness": robustness}
+    return describe_choice(measures, accuracies, tuned.floor, tuned.plain_accuracy)
 
 
 def _tuned(cell: Cell, bench: Bench, tuned: Trials) -> Result:

@@ -15,7 +15,7 @@ import joblib
 
 import carvegbm as cg
 from carvegbm.keeping.processes import in_processes
-from carvegbm.training.parameters import check_max_crowding
+from carvegbm.training.params import check_max_crowding
 from carvegbm.training.search import accuracy_floor
 from carvegbm_experiments.compute import large_spread, plain
 from carvegbm_experiments.compute.data import Data, Parts

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
-from carvegbm.reports.page.pictures import LEGEND, pair
+from markupsafe import Markup
+
+from carvegbm.reports.charts import image_pair
 from carvegbm_experiments.report.lookup import Record, class_text
 from carvegbm_experiments.store.pixels import original_pixels
 
 __all__ = ["gallery"]
+
+_LEGEND = (
+    '<p class="legend"><span class="swatch brighter"></span> made brighter '
+    '<span class="swatch darker"></span> made darker</p>'
+)
 
 
 def gallery(cell: Record) -> str:
@@ -23,17 +29,17 @@ def gallery(cell: Record) -> str:
     pairs = [
         _pair(number, image, shape, dataset) for number, image in enumerate(result["images"], 1)
     ]
-    return f'{LEGEND}<div class="gallery">{"".join(pairs)}</div>'
+    return f'{_LEGEND}<div class="gallery">{"".join(pairs)}</div>'
 
 
 def _pair(number: int, image: Mapping[str, Any], shape: Sequence[int], dataset: str) -> str:
     label, taken = (class_text(dataset, image[name]) for name in ("label", "predicted"))
     changed = dict(image["changed"])
     said = f"taken for {taken}; {len(changed)} changed pixels outlined"
-    return pair(
+    return image_pair(
         original_pixels(image),
         changed,
         shape,
         (f"Image {number}: original, class {label}", f"Image {number}: changed, {said}"),
-        f"<b>{number}</b> {escape(label)} → {escape(taken)}",
+        Markup("<b>{}</b> {} → {}").format(number, label, taken),
     )

@@ -7,10 +7,14 @@ or dark look, scrolls wide tables in their own box, and has the data of every fi
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable
+from html import escape
+from importlib import resources
 
-from carvegbm.reports.page.frame import base_style, page_of, resource
-from carvegbm.reports.page.text import said
+from markupsafe import Markup
+
+from carvegbm.reports.page import base_style, page_of
 from carvegbm_experiments.report.comparison import highlights
 from carvegbm_experiments.report.figures import Figure, figures
 from carvegbm_experiments.report.gallery import gallery
@@ -74,8 +78,17 @@ def html(cells: Iterable[Record] | Cells) -> str:
         "</main>",
         _footer(found, missing(chapters)),
     ]
-    style = base_style() + resource("carvegbm_experiments.report", "page.css")
-    return page_of(title, style, "\n".join(filter(None, body)))
+    own = resources.files("carvegbm_experiments.report").joinpath("page.css").read_text("utf-8")
+    return page_of(title, base_style() + Markup(own), Markup("\n".join(filter(None, body))))
+
+
+# Spaces at which no line breaks: before a percent sign, around ±, between norm, number and unit.
+_TIED = re.compile(r"(?<=±) | (?=[×%])|(?<=L[∞012]) (?=\d)|(?<=\d) (?=m?s\b)")
+
+
+def said(text: str) -> str:
+    """A sentence, escaped, with spaces that do not break a line."""
+    return escape(_TIED.sub("\u00a0", text))
 
 
 def _glance(cells: Cells) -> str:

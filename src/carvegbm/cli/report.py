@@ -1,4 +1,4 @@
-"""The command report: a model, data and attackers on one page."""
+"""The command report: analyse a model, data and attackers on one page."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Sample = Annotated[
     str,
     typer.Option(
         metavar="N|all",
-        help="Of more rows than this, so many are drawn and judged, and the page says so.",
+        help="Analyse a random sample of this many rows if there are more.",
     ),
 ]
 Seed = Annotated[
@@ -73,19 +73,12 @@ Timeout = Annotated[
         metavar="SECONDS", parser=options.number, help="Time limit per instance and question."
     ),
 ]
-Retrain = Annotated[
-    bool,
-    typer.Option(
-        "--retrain",
-        help="Measure what robust training would give, on a split of the data; takes a while.",
-    ),
-]
 Proof = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Write proofs of all statuses, check them, and say so on the page; needs all rows. "
-        "For further attackers -2, -3, … is added to the name.",
+        help="Write proofs of all statuses, check them, and state the outcome on the page; needs "
+        "all rows. For further attackers -2, -3, … is added to the name.",
     ),
 ]
 
@@ -119,18 +112,17 @@ def report(
     threads: options.Threads = None,
     images: Images = None,
     proof: Proof = None,
-    retrain: Retrain = False,
     json: options.Json = False,
 ) -> None:
-    """Write a page that says what attackers can do to a model, and how it is known.
+    """Write a page that states what attackers can do to a model, and how this is known.
 
-    The answer first, then how far instances are from being flipped, where the model is weak, what
-    attacks look like, and what to do about it. The page is one file that needs no other, and no
-    network. Ctrl-C ends the work early: an unfinished page, with the results so far, is then
+    The answer comes first, then how far rows are from being flipped, where the model is weak, what
+    attacks look like, and what to do about it. The page is one file that needs no other file and
+    no network. Ctrl-C ends the work early: an unfinished page, with the results so far, is then
     written to FILE.partial.
     """
     import carvegbm
-    from carvegbm.reports.result import FORMATS
+    from carvegbm.reports import FORMATS
 
     if out is None and not json:
         out = Path("report.html")
@@ -146,7 +138,7 @@ def report(
     given = inputs.load_inputs(model, data, reading, against)
     if proof is not None and most is not None and len(given.y) > most:
         raise CarveError(
-            f"--proof is of all rows, and of {len(given.y)} rows {most} would be drawn; give "
+            f"--proof needs every row, but --sample selects only {most} of {len(given.y)}; give "
             "--sample all, or fewer --rows"
         )
     found = carvegbm.report(
@@ -163,7 +155,6 @@ def report(
         timeout=timeout,
         threads=threads,
         proof=proof,
-        retrain=retrain,
         files={"model": read["MODEL"], "data": read["DATA"]},
     )
     if json:

@@ -402,7 +402,7 @@ class Reading:
 def warn_if_unscaled(table: Table, attacker: Attacker) -> None:
     """Warn if the attacker has one budget for columns of very different ranges."""
     from carvegbm.data.rows import ObjectTable
-    from carvegbm.training.inputs import blank_ensemble
+    from carvegbm.training.validation import blank_ensemble
 
     X = table.X
     if isinstance(X, ObjectTable):
@@ -428,7 +428,7 @@ def with_validation(
         return table, held_out
     from dataclasses import replace
 
-    from carvegbm.training.inputs import split_off
+    from carvegbm.training.validation import split_off
 
     rows, rest = split_off(np.asarray(table.y), seed, stratify)
     return (

@@ -186,11 +186,11 @@ class TrainingDisplay:
 
 def _labels(report: TrainingReport) -> list[str]:
     """Return per trial the parameters that distinguish it from the others."""
-    telling = report.telling()
+    varied = report.varied()
     return [
         "plain model"
         if trial.is_plain
-        else ", ".join(f"{name} {row[name]}" for name in telling if name in row) or f"trial {i}"
+        else ", ".join(f"{name} {row[name]}" for name in varied if name in row) or f"trial {i}"
         for i, trial in enumerate(report.trials)
         for row in [trial.columns()]
     ]

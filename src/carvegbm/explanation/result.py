@@ -1,4 +1,4 @@
-"""What an explanation consists of: the instance, its witness by features, the score by trees."""
+"""The explanation of one row: the row, its witness by feature, its score by tree."""
 
 from __future__ import annotations
 
@@ -27,76 +27,66 @@ class ChangedFeature:
 
     name: str
     features: tuple[int, ...]
-    """The feature's position; of a group, those of the member that was 1 and of the one that is."""
+    """Position of the feature; of a group, of its members that were 1 before and after."""
     kind: Literal["number", "category", "one-hot"]
     before: Any
-    """A number, or the label of a category (None: no category that the model knows), or the name
-    of the member that is 1."""
+    """A number, the label of a category (None: unknown to the model), or the name of the member of
+    the group that is 1."""
     after: Any
     distance: float
-    """The smallest budget that affords this change alone."""
+    """The smallest budget that allows this change alone."""
     alone: bool
-    """Whether it flips the answer alone, without the others."""
+    """Whether this change flips the answer without the others."""
     thresholds: tuple[float, ...] = ()
-    """Of numbers: the thresholds of the model that it crosses, in the order in which it does."""
+    """Of numbers: the thresholds of the model between before and after, in this order."""
     trees: int = 0
-    """In how many trees the witness would fall into another leaf without it."""
+    """Number of trees in which the witness would reach another leaf without this change."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        found: dict[str, Any] = {
-            "name": self.name,
-            "features": list(self.features),
-            "kind": self.kind,
-            "before": self.before,
-            "after": self.after,
-        }
+        """All fields as plain values, and the change of a number."""
+        lists = {"features": list(self.features), "thresholds": list(self.thresholds)}
+        found = {**vars(self), **lists}
         if self.kind == "number":
             found["change"] = float(Fraction(self.after) - Fraction(self.before))
-        return found | {
-            "distance": self.distance,
-            "alone": self.alone,
-            "thresholds": list(self.thresholds),
-            "trees": self.trees,
-        }
+        return found
 
 
 @dataclass(frozen=True)
 class CrossedSplit:
-    """A split that sends the witness another way than the instance."""
+    """A split that sends the witness to the other side than the row."""
 
     feature: str
     threshold: float | None
-    """None where the split asks for categories."""
+    """None if the split tests categories."""
     categories: tuple[Any, ...] | None
-    """The labels of those that go left; None where there is a threshold."""
+    """Labels of the categories that go left; None if there is a threshold."""
     side: Literal["left", "right"]
-    """Where the witness goes: left iff its value <= threshold, or its category is listed."""
+    """The witness's side: left iff its value <= threshold, or its category is listed."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        what: dict[str, Any] = {"threshold": self.threshold}
+        """The feature, its threshold or categories, and the side, as plain values."""
+        test: dict[str, Any] = {"threshold": self.threshold}
         if self.categories is not None:
-            what = {"categories": list(self.categories)}
-        return {"feature": self.feature, **what, "side": self.side}
+            test = {"categories": list(self.categories)}
+        return {"feature": self.feature, **test, "side": self.side}
 
 
 @dataclass(frozen=True)
 class ChangedTree:
-    """A tree that sends the witness to another leaf than the instance."""
+    """A tree in which the witness reaches another leaf than the row."""
 
     tree: int
     before: tuple[float, ...]
-    """The score of the instance's leaf; of many classes: those for the label and for the rival."""
+    """Score of the row's leaf; for many classes: the scores of the label and of the rival."""
     after: tuple[float, ...]
-    """The same of the witness's leaf."""
+    """Score of the witness's leaf, in the same form."""
     contribution: Fraction
-    """What the change of leaf takes from the margin, exactly; it may be negative."""
+    """Exact loss of margin by the change of leaf; may be negative."""
     crossed: tuple[CrossedSplit, ...]
-    """The splits on the way of the witness that send the instance elsewhere, from the root on."""
+    """The splits on the witness's path that send the row to the other side, from the root on."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values; the contribution is rounded, the leaf scores are not."""
+        """All fields as plain values; the contribution is rounded, the leaf scores are not."""
         return {
             "tree": self.tree,
             "before": list(self.before),
@@ -108,15 +98,15 @@ class ChangedTree:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(OfModel):
-    """One instance: what the model says of it, how far from a flip it is, and why.
+    """One row: the model's answer, how far the row is from a flip, and why.
 
     With many classes, the margin is the score of the label less that of the best rival. The best
-    rival of the witness may be another one than that of the instance, `first_rival`, so that
+    rival of the witness (`rival`) may differ from that of the row (`first_rival`), so that
 
         margin - witness_margin = sum of all contributions - lead
 
-    exactly, where lead is by how much `first_rival` was ahead of `rival`; 0 if they are the same,
-    and with two classes.
+    exactly, where lead is by how much `first_rival` was ahead of `rival` for the row; 0 if they
+    are the same class, and with two classes.
 
     Examples
     --------
@@ -138,7 +128,8 @@ class Explanation(OfModel):
     nearest witness: answer 0, distance 0.25, 1 change
       feature    before  after  change  crosses
       feature 0    0.75    0.5   -0.25  ≤ 0.5
-      this change alone is enough
+      undo any one change, and the answer is 1 again
+      enough alone, without the others: feature 0
     <BLANKLINE>
     leaves: 1 of 1 tree with another one
       tree  before  after  margin  crosses
@@ -147,17 +138,17 @@ class Explanation(OfModel):
     """
 
     row: int
-    """Which instance, counted from 0."""
+    """Number of the row, counted from 0."""
     label: Any
     """The right answer."""
     is_own: bool
-    """No label was given: the model's own answer is the right one."""
+    """No label was given: the model's own answer counts as right."""
     answer: Any
-    """What the model says: the class that the exact sum of leaf scores decides for."""
+    """The model's answer: the class that the exact sum of leaf scores decides for."""
     margin: float
     """How far the raw score is on the right side of the decision threshold."""
     scores: tuple[float, ...]
-    """The raw score; of many classes, one of each."""
+    """The raw score, or one per class."""
     radius: float
     """The smallest budget that flips the answer: 0 if it is wrong already, infinite if none does,
     NaN where it was not decided in time."""
@@ -168,32 +159,32 @@ class Explanation(OfModel):
     attacker: Attacker
     """Its budget is 0 if none was given."""
     status: str | None
-    """Against the attacker with its budget, as `verify` gives it; None if no budget was given."""
+    """Status against the attacker, as from `verify`; None if no budget was given."""
     instance: Row
-    """As it was given, as numbers; a row of CSR if it was sparse."""
+    """The row as given, in numbers; in CSR if it was sparse."""
     witness: Row | None = None
-    """The nearest instance of which the model says something else; None: there is none, the answer
-    is wrong already, or none was found in time."""
+    """The nearest row with another answer; None if there is none, if the answer is wrong already,
+    or if none was found in time."""
     distance: float = math.nan
-    """The smallest budget that affords the witness: the radius, where that is known and a budget
+    """The smallest budget that allows the witness: the radius, if that is known and a valid budget
     (1e-100 or more)."""
     witness_answer: Any = None
     witness_margin: float = math.nan
     witness_scores: tuple[float, ...] = ()
     borderline: bool = False
-    """The witness is closer to the decision threshold than the source library's rounding: it flips
-    the exact sum, and the library's own label may differ."""
+    """Whether the witness is closer to the decision threshold than the source library's rounding:
+    it flips the exact sum, and the library's own answer may differ."""
     changes: tuple[ChangedFeature, ...] = ()
-    """What the witness changes. None of it can be taken back without losing the flip."""
+    """The changes of the witness; without any one of them the answer does not flip."""
     trees: tuple[ChangedTree, ...] = ()
-    """The trees whose leaf changes; what takes most from the margin comes first."""
+    """The trees whose leaf changes, the largest loss of margin first."""
     unchanged_trees: int = 0
     rival: Any = None
-    """Of many classes: the best but the label, for the witness, if there is one."""
+    """With many classes: the best class other than the label, for the witness."""
     first_rival: Any = None
-    """The same for the instance."""
+    """The same for the row."""
     lead: Fraction = Fraction(0)
-    """By how much the first rival's score was above that of the rival."""
+    """By how much the first rival's score exceeds that of the rival, for the row."""
     classes: tuple[Any, ...] = ()
     feature_names: tuple[str, ...] | None = None
 
@@ -270,7 +261,7 @@ def _finite(number: float) -> float | None:
 
 
 def _plain_row(row: Row) -> list[Any] | Mapping[str, Any]:
-    """The values of a row; of a sparse one those that are stored, by their position."""
+    """The values of a row; of a sparse row the stored ones by position."""
     if is_sparse(row):
         stored = plain_column(np.asarray(row.data, dtype=np.float64))
         return dict(zip(map(str, row.indices.tolist()), stored, strict=True))

@@ -1,7 +1,6 @@
-"""An explanation in words and tables.
+"""An explanation as text: blocks of a title, a table and notes.
 
-Comes in: an `Explanation`. Goes out: blocks of a title, a table and notes, for a terminal or as one
-text. Names come from strangers' files: what could steer a terminal is shown as its escape.
+Control characters in names from models and data are shown as escapes.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from carvegbm.statuses import MEANINGS
 from carvegbm.wording.hidden import on_one_line
 
 if TYPE_CHECKING:
-    from carvegbm.explanation.result import ChangedFeature, ChangedTree, CrossedSplit, Explanation
+    from carvegbm.explanation.result import ChangedFeature, CrossedSplit, Explanation
 
-__all__ = ["TREES", "Block", "as_text", "blocks_of", "in_short", "told_apart"]
+__all__ = ["TREES", "Block", "as_text", "blocks_of", "in_short", "number_pair"]
 
 TREES = 20
-"""Trees that are shown one by one, unless more are asked for."""
+"""Default number of trees shown one by one."""
 _CATEGORIES = 4
 _THRESHOLDS = 3
 _SPLITS = 3
@@ -46,26 +45,26 @@ class Block(NamedTuple):
         return [*found, *(f"  {note}" for note in self.notes)]
 
 
-def as_text(told: Explanation) -> str:
+def as_text(found: Explanation) -> str:
     """The whole explanation as plain text."""
-    return "\n\n".join("\n".join(block.lines()) for block in blocks_of(told))
+    return "\n\n".join("\n".join(block.lines()) for block in blocks_of(found))
 
 
-def in_short(told: Explanation) -> str:
+def in_short(found: Explanation) -> str:
     """The explanation in one line."""
-    bounds = "radius unknown" if not told.is_exact else f"radius {_number(told.radius)}"
-    parts = [f"row {told.row}", "right" if told.right else "wrong", bounds]
-    parts += [] if told.status is None else [told.status]
-    if told.witness is not None:
-        parts.append(f"{len(told.changes)} change{'s' * (len(told.changes) != 1)}")
+    radius = f"radius {found.radius:.6g}" if found.is_exact else "radius unknown"
+    parts = [f"row {found.row}", "right" if found.right else "wrong", radius]
+    parts += [] if found.status is None else [found.status]
+    if found.witness is not None:
+        parts.append(f"{len(found.changes)} change{'s' * (len(found.changes) != 1)}")
     return ", ".join(parts)
 
 
-def blocks_of(told: Explanation, where: str = "", trees: int = TREES) -> list[Block]:
-    """What is to be shown; `where` is said of the row, and so many `trees` are shown one by one."""
-    blocks = [_verdict(told, where)]
-    if told.witness is not None:
-        blocks += [_changes(told), _trees(told, trees)]
+def blocks_of(found: Explanation, where: str = "", trees: int = TREES) -> list[Block]:
+    """The blocks; `where` follows the row's number, and `trees` are shown one by one."""
+    blocks = [_row(found, where)]
+    if found.witness is not None:
+        blocks += [_changes(found), _trees(found, trees)]
     return [
         Block(
             on_one_line(title),
@@ -77,69 +76,58 @@ def blocks_of(told: Explanation, where: str = "", trees: int = TREES) -> list[Bl
     ]
 
 
-# ── the instance ─────────────────────────────────────────────────────────────────────────────
-
-
-def _verdict(told: Explanation, where: str) -> Block:
-    right = "right" if told.right else "wrong"
+def _row(found: Explanation, where: str) -> Block:
+    right = "right" if found.right else "wrong"
     rows: list[tuple[str, ...]] = [
-        ("label", f"{told.label}" + ", the model's own answer: none was given" * told.is_own),
-        ("answer", f"{told.answer}: {right}"),
-        ("margin", _number(told.margin)),
+        ("label", f"{found.label}" + ", the model's own answer: none was given" * found.is_own),
+        ("answer", f"{found.answer}: {right}"),
+        ("margin", f"{found.margin:.6g}"),
     ]
-    if len(told.scores) > 1:
-        pairs = zip(told.classes, told.scores, strict=True)
+    if len(found.scores) > 1:
+        pairs = zip(found.classes, found.scores, strict=True)
         best = sorted(pairs, key=lambda pair: -pair[1])[:3]
-        shown = ", ".join(f"{name}: {_number(score)}" for name, score in best)
-        rows.append(("scores", shown + ", …" * (len(told.scores) > 3)))
-    rows.append(("radius", _radius(told)))
-    if told.status is not None:
-        rows.append(("status", f"{told.status}: {MEANINGS[told.status]}"))
-        rows.append(("", f"against {told.attacker}"))
-    notes = []
-    if told.witness is None and told.upper > 0 and math.isfinite(told.upper):
-        notes.append("no witness was found in time")
-    return Block(f"row {told.row}{where}", rows, "<<", notes)
+        shown = ", ".join(f"{name}: {score:.6g}" for name, score in best)
+        rows.append(("scores", shown + ", …" * (len(found.scores) > 3)))
+    rows.append(("radius", _radius(found)))
+    if found.status is not None:
+        rows.append(("status", f"{found.status}: {MEANINGS[found.status]}"))
+        rows.append(("", f"against {found.attacker}"))
+    is_missing = found.witness is None and found.upper > 0 and math.isfinite(found.upper)
+    return Block(
+        f"row {found.row}{where}", rows, "<<", ["no witness was found in time"] * is_missing
+    )
 
 
-def _radius(told: Explanation) -> str:
-    if not told.right:
-        return "0: the answer is wrong without an attack"
-    norm = f"norm {told.attacker.norm}"
-    if math.isinf(told.lower):
+def _radius(found: Explanation) -> str:
+    norm = f"norm {found.attacker.norm}"
+    if math.isinf(found.lower):
         return f"infinite, {norm}: no budget flips the answer"
-    if told.is_exact:
-        return f"{_number(told.radius)}, {norm}"
-    if math.isinf(told.upper):
-        return f"≥ {_bound(told.lower, ROUND_FLOOR)}, {norm}: time ran out"
-    lower, upper = _bound(told.lower, ROUND_FLOOR), _bound(told.upper, ROUND_CEILING)
+    if found.is_exact:
+        return f"{found.radius:.6g}, {norm}"
+    ends = ((found.lower, ROUND_FLOOR), (found.upper, ROUND_CEILING))
+    lower, upper = (  # rounded outward
+        f"{float(Context(prec=6, rounding=rounding).create_decimal(end)):.6g}"
+        for end, rounding in ends
+    )
     return f"between {lower} and {upper}, {norm}: time ran out"
 
 
-# ── the witness ──────────────────────────────────────────────────────────────────────────────
-
-
-def _changes(told: Explanation) -> Block:
-    count = len(told.changes)
-    nearest = "nearest witness" if told.distance == told.radius else "witness"
+def _changes(found: Explanation) -> Block:
+    count = len(found.changes)
     title = (
-        f"{nearest}: answer {told.witness_answer}, distance {_number(told.distance)}, "
-        f"{count} change{'s' * (count != 1)}"
+        f"{'nearest ' * (found.distance == found.radius)}witness: answer {found.witness_answer}, "
+        f"distance {found.distance:.6g}, {count} change{'s' * (count != 1)}"
     )
     rows: list[tuple[str, ...]] = [("feature", "before", "after", "change", "crosses")]
-    rows += [_change(change) for change in told.changes]
-    notes = []
-    if count == 1:
-        notes.append("this change alone is enough")
-    elif count > 1:
-        alone = [change.name for change in told.changes if change.alone]
-        again = f"take one back, and the answer is {told.label} again"
-        notes.append(f"each of the {count} changes is needed: {again}")
-        if alone:
-            notes.append(f"alone, without all others, enough would be: {', '.join(alone)}")
-    if told.witness_margin == 0:
-        notes.append(f"the witness is at a tie, which {told.witness_answer} wins")
-    if told.borderline:
+    rows += [_change(change) for change in found.changes]
+    alone = ", ".join(change.name for change in found.changes if change.alone) or "none"
+    notes = [
+        f"undo any one change, and the answer is {found.label} again",
+        f"enough alone, without the others: {alone}",
+    ]
+    if found.witness_margin == 0:
+        notes.append(f"the witness is at a tie, which {found.witness_answer} wins")
+    if found.borderline:
         notes.append("borderline: the exact sum flips, by less than the model's own library rounds")
     return Block(title, rows, "<>>><", notes)
 
@@ -151,45 +139,41 @@ def _change(change: ChangedFeature) -> tuple[str, ...]:
             for value in (change.before, change.after)
         )
         return change.name, before, after, "", ""
-    before, after = told_apart(change.before, change.after)
-    if any(t < change.after and float(after) <= float(_number(t)) for t in change.thresholds):
-        # Rounded to the threshold that it is just above; more digits take a negative number down.
+    before, after = number_pair(change.before, change.after)
+    if any(t < change.after and float(after) <= float(f"{t:.6g}") for t in change.thresholds):
+        # A value just above a threshold must not look like the threshold.
         after = f"{after}…" if change.after > 0 else repr(change.after)
     by = float(Fraction(change.after) - Fraction(change.before))
-    return change.name, before, after, f"{by:+.6g}", _crossed(change)
-
-
-def _crossed(change: ChangedFeature) -> str:
     sign = ">" if change.after > change.before else "≤"
-    shown = [f"{sign} {_number(t)}" for t in change.thresholds]
-    if len(shown) <= _THRESHOLDS:
-        return ", ".join(shown)
-    return f"{shown[0]}, …, {shown[-1]} ({len(shown)} thresholds)"
+    crossed = [f"{sign} {t:.6g}" for t in change.thresholds]
+    if len(crossed) > _THRESHOLDS:
+        crossed = [crossed[0], "…", f"{crossed[-1]} ({len(crossed)} thresholds)"]
+    return change.name, before, after, f"{by:+.6g}", ", ".join(crossed)
 
 
-# ── the trees ────────────────────────────────────────────────────────────────────────────────
-
-
-def _trees(told: Explanation, most: int) -> Block:
-    changed, total = len(told.trees), len(told.trees) + told.unchanged_trees
+def _trees(found: Explanation, most: int) -> Block:
+    changed, total = len(found.trees), len(found.trees) + found.unchanged_trees
     title = f"leaves: {changed} of {total} tree{'s' * (total != 1)} with another one"
-    if told.rival is not None:
-        title += f"; scores of {told.label} less those of {told.rival}"
+    if found.rival is not None:
+        title += f"; scores of {found.label} less those of {found.rival}"
     rows: list[tuple[str, ...]] = [("tree", "before", "after", "margin", "crosses")]
-    for tree in told.trees[:most]:
-        before, after = told_apart(_leaf(tree.before), _leaf(tree.after))
+    for tree in found.trees[:most]:
+        before, after = number_pair(_leaf(tree.before), _leaf(tree.after))
+        splits = [_split(split) for split in tree.crossed[:_SPLITS]]
+        splits += ["…"] * (len(tree.crossed) > _SPLITS)
         loss = _signed(-tree.contribution)
-        rows.append((str(tree.tree), before, after, loss, _way(tree)))
-    if rest := told.trees[most:]:
+        rows.append((str(tree.tree), before, after, loss, ", ".join(splits)))
+    if rest := found.trees[most:]:
         loss = _signed(-sum((tree.contribution for tree in rest), Fraction(0)))
         rows.append((_others(len(rest)), "", "", loss, "together"))
-    if told.unchanged_trees:
-        rows.append((_others(told.unchanged_trees), "", "", "0", "no other leaf than before"))
-    if told.lead:
-        rows.append(("", "", "", _signed(told.lead), f"{told.first_rival} was ahead of it before"))
-    taken = told.lead - sum((tree.contribution for tree in told.trees), Fraction(0))
-    before, after = _number(told.margin), _number(told.witness_margin)
-    rows.append(("all", "", "", _signed(taken), f"from {before} to {after}"))
+    if found.unchanged_trees:
+        rows.append((_others(found.unchanged_trees), "", "", "0", "no other leaf than before"))
+    if found.lead:
+        ahead = f"{found.first_rival} was ahead of it before"
+        rows.append(("", "", "", _signed(found.lead), ahead))
+    taken = found.lead - sum((tree.contribution for tree in found.trees), Fraction(0))
+    ends = f"from {found.margin:.6g} to {found.witness_margin:.6g}"
+    rows.append(("all", "", "", _signed(taken), ends))
     return Block(title, rows, ">>>><", [])
 
 
@@ -198,36 +182,27 @@ def _others(count: int) -> str:
 
 
 def _leaf(scores: tuple[float, ...]) -> float:
-    """The score; of many classes, that for the label less that for the rival."""
+    """The score of a leaf; with many classes, the label's less the rival's."""
     return scores[0] if len(scores) == 1 else float(Fraction(scores[0]) - Fraction(scores[1]))
-
-
-def _way(tree: ChangedTree) -> str:
-    shown = [_split(split) for split in tree.crossed[:_SPLITS]]
-    return ", ".join(shown) + ", …" * (len(tree.crossed) > _SPLITS)
 
 
 def _split(split: CrossedSplit) -> str:
     is_left = split.side == "left"
     if split.categories is None:
-        assert split.threshold is not None
-        return f"{split.feature} {'≤' if is_left else '>'} {_number(split.threshold)}"
+        return f"{split.feature} {'≤' if is_left else '>'} {split.threshold:.6g}"
     shown = ", ".join(map(str, split.categories[:_CATEGORIES]))
     more = ", …" * (len(split.categories) > _CATEGORIES)
     return f"{split.feature} {'in' if is_left else 'not in'} {{{shown}{more}}}"
 
 
-# ── numbers and names ────────────────────────────────────────────────────────────────────────
-
-
-def told_apart(one: float, other: float) -> tuple[str, str]:
-    """Two numbers with six digits, or with as many more as it takes to tell them apart.
+def number_pair(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with six digits, or with as many more as tell them apart.
 
     Examples
     --------
-    >>> told_apart(1.5, 2.25), told_apart(1032.0, 1031.9996)
+    >>> number_pair(1.5, 2.25), number_pair(1032.0, 1031.9996)
     (('1.5', '2.25'), ('1032', '1031.9996'))
-    >>> told_apart(0.5, 0.5000000000000001)
+    >>> number_pair(0.5, 0.5000000000000001)
     ('0.5', '0.5000000000000001')
     """
     for digits in range(6, 18):
@@ -237,14 +212,5 @@ def told_apart(one: float, other: float) -> tuple[str, str]:
     return texts
 
 
-def _number(value: float) -> str:
-    return f"{value:.6g}"
-
-
 def _signed(value: Fraction) -> str:
     return f"{float(value):+.6g}" if value else "0"
-
-
-def _bound(value: float, rounding: str) -> str:
-    """Six digits, rounded the way that keeps a bound a bound."""
-    return f"{float(Context(prec=6, rounding=rounding).create_decimal(value)):.6g}"

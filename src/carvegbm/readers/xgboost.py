@@ -44,7 +44,7 @@ from carvegbm.readers.xgboost_categories import known_categories, listed_codes
 from carvegbm.trees.iterations import IterationRange, Iterations
 from carvegbm.trees.sets import Categories
 
-__all__ = ["build", "chosen_iterations", "from_document", "from_estimator", "translate"]
+__all__ = ["from_document", "from_estimator"]
 
 _LOGIT = ("binary:logistic", "reg:logistic")
 _LOG = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox")

@@ -1,7 +1,6 @@
 """Training of robust and of large-spread ensembles.
 
-- estimators, estimator, classifier, regressor, large_spread_estimator, parameterised, parameters,
-  inputs, columns: the scikit-learn interface
+- estimators, base, params, validation, categorical: the scikit-learn interface
 - dataset, spec: labelled rows; the interface of the training methods
 - binning: candidate thresholds, codes, crowding
 - model: trees as arrays, ensembles, LightGBM's text

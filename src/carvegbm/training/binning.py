@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.encoding import StepGrid
-from carvegbm.training.columns import category_numbers
+from carvegbm.training.categorical import category_numbers
 from carvegbm.training.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -391,7 +391,7 @@ def reach_bins(rows: Dataset, rule: ExclusionRule, threads: int = 1) -> ReachBin
     Examples
     --------
     >>> from carvegbm import Attacker
-    >>> from carvegbm.training.inputs import blank_ensemble
+    >>> from carvegbm.training.validation import blank_ensemble
     >>> from carvegbm.training.large_spread.exclusion import ExclusionRule
     >>> rows = Dataset(np.array([[1.0], [2.0], [2.0], [4.0]]), np.array([0, 0, 1, 1]))
     >>> rule = ExclusionRule.against(Attacker("inf", 0.25), blank_ensemble(1))

@@ -1,21 +1,349 @@
 """The public estimators, with scikit-learn's interface.
 
-`Robust*` grow trees against the attacker. `LargeSpread*` grow large-spread ensembles, which are
-verified without a search.
+`LargeSpread*` grow large-spread ensembles, which are verified without a search. `Robust*` grow
+trees of any shape against the attacker.
 """
 
 from __future__ import annotations
 
-from carvegbm.errors import CarveError
-from carvegbm.training.classifier import Classifier
-from carvegbm.training.large_spread_estimator import LargeSpread
-from carvegbm.training.regressor import Regressor
-from carvegbm.training.robust.estimator import Robust
+import time
+import warnings
+from dataclasses import replace
+from math import isinf
+from typing import Any
+
+from carvegbm.attackers.spread import require_large_spread
+from carvegbm.errors import CarveError, DataError
+from carvegbm.progress import is_shown
+from carvegbm.training.base import BaseClassifier, BaseGBDT, BaseRegressor
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.large_spread.trainer import MAX_CROWDING, Certified, LargeSpreadTrainer
+from carvegbm.training.params import (
+    AUTO,
+    LEARNING_PARAMETERS,
+    RobustSettings,
+    check_max_crowding,
+    check_number,
+    check_numbers,
+    main_name,
+    refusal_of,
+)
+from carvegbm.training.report import TrainingReport
+from carvegbm.training.robust.bounds import BoundTrainer
+from carvegbm.training.robust.trainer import FEW_ROWS, MANY_FEATURES
+from carvegbm.training.robust.witnesses import StagedWitnessTrainer, WitnessTrainer
+from carvegbm.training.search import Search, plain_accuracy_of
+from carvegbm.training.spec import FitResult, Trainer, TrainSpec
+from carvegbm.training.validation import check_instances
 
 __all__ = ["LargeSpreadClassifier", "LargeSpreadRegressor", "RobustClassifier", "RobustRegressor"]
 
+_CROWDING_OF_MANY_ROWS = (0.06, 0.25)  # tried in certified training
+_MAX_VALIDATION_ROWS = 10_000
+_ROBUST_DEFAULTS = {
+    "n_estimators": 120,
+    "num_leaves": 32,
+    "learning_rate": 0.15,
+    "min_child_samples": 10,
+    "reg_lambda": 1.0,
+}
+_MULTICLASS_ROUNDS = 24  # with a tree per class in every round
+_SMALL_TREES = {"num_leaves": 8, "learning_rate": 0.1}
+"""Defaults with three times the rounds, for trees that are grown at witnesses."""
 
-class LargeSpreadClassifier(LargeSpread, Classifier):
+
+class _LargeSpread(BaseGBDT):
+    """Parameters and training of the large-spread estimators."""
+
+    def __init__(
+        self,
+        *,
+        norm: int | float | str = "inf",
+        budget: float = 0.01,
+        scale: Any = None,
+        features: Any = None,
+        bounds: Any = None,
+        step: Any = None,
+        categories: Any = None,
+        one_hot: Any = None,
+        n_estimators: int = 100,
+        num_leaves: int = 31,
+        max_depth: int = -1,
+        learning_rate: float = 0.1,
+        min_child_samples: int = 20,
+        min_child_weight: float = 1e-3,
+        min_split_gain: float = 0.0,
+        subsample: float = 1.0,
+        subsample_freq: int = 0,
+        colsample_bytree: float = 1.0,
+        reg_alpha: float = 0.0,
+        reg_lambda: float = 0.0,
+        max_bin: int = 255,
+        objective: str | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        certified: bool = False,
+        max_crowding: Any = MAX_CROWDING,
+        clean_loss: float | None = 0.01,
+        **lightgbm_parameters: Any,
+    ) -> None:
+        self._set_parameters(locals())
+
+    def _learning_parameters(self) -> dict[str, Any]:
+        extra = self._extra_parameters()
+        replaced = {main_name(name) for name in extra}
+        named = {
+            name: getattr(self, name)
+            for name in (*LEARNING_PARAMETERS, "max_bin")
+            if main_name(name) not in replaced or not self._is_default(name)
+        }
+        return {**named, **extra}
+
+    def _train(
+        self, spec: TrainSpec, data: Dataset, plain_accuracy: float | None
+    ) -> tuple[FitResult, TrainingReport | None]:
+        if self.certified:
+            result, report = self._train_certified(spec, data, plain_accuracy)
+        else:
+            spec.evaluation.require_sets()
+            self._check_unused(plain_accuracy)
+            ((_, result),) = LargeSpreadTrainer(spec).fit_path({}, data, None)
+            report = None
+        require_large_spread(result.model.ensemble, spec.attacker)
+        return result, report
+
+    def _check_unused(self, plain_accuracy: float | None) -> None:
+        """Refuse `plain_accuracy` without certified training; warn of parameters without effect."""
+        if plain_accuracy is not None:
+            raise CarveError("plain_accuracy has no meaning without certified=True; drop it")
+        for name in ("max_crowding", "clean_loss"):
+            if not self._is_default(name):
+                warnings.warn(
+                    f"{name}={getattr(self, name)!r} has no effect without certified=True",
+                    UserWarning,
+                    stacklevel=4,
+                )
+
+    def _train_certified(
+        self, spec: TrainSpec, data: Dataset, plain_accuracy: float | None
+    ) -> tuple[FitResult, TrainingReport]:
+        if spec.model.task == "regression":
+            raise CarveError("certified=True has no meaning for regression; drop it")
+        for name in ("scale_pos_weight", "is_unbalance"):
+            if name in spec.params:
+                raise CarveError(
+                    f"certified training cannot honour {name}; use class_weight instead"
+                )
+        max_crowding = check_max_crowding(self.max_crowding, spec.attacker.norm)
+        clean_loss = check_number("clean_loss", self.clean_loss, 0, 1, optional=True)
+        _check_attackable(spec, data)
+        if not spec.evaluation.sets:
+            data, valid = data.split(spec.params.get("seed"))
+            spec = replace(spec, evaluation=replace(spec.evaluation, sets=[valid]))
+        valid = spec.evaluation.sets[0]
+        if clean_loss is not None and plain_accuracy is None:
+            plain_accuracy = plain_accuracy_of(
+                data,
+                valid,
+                spec.params,
+                n_rounds=spec.n_rounds,
+                early_stopping_rounds=spec.evaluation.early_stopping_rounds,
+                threads=spec.threads,
+                categorical=spec.model.categories.keys(),
+            )
+        certified = Certified(max_crowding, plain_accuracy, clean_loss)
+        quiet = replace(spec, verbose=0) if is_shown() else spec  # one bar is enough
+        trainer = LargeSpreadTrainer(quiet, certified)
+        search = Search(spec, [trainer], clean_loss=clean_loss, plain_accuracy=plain_accuracy)
+        report, result = search.on_validation_rows(data, valid)
+        return result, report
+
+    def _why_no_split(self) -> str:
+        if self.stopped_because_ == "no thresholds left":
+            return "no feature separates the labels"
+        return (
+            "no sample of rows or features had a split worth keeping; raise subsample or "
+            "colsample_bytree"
+        )
+
+
+class _Robust(BaseGBDT):
+    """Parameters and training of the robust estimators."""
+
+    def __init__(
+        self,
+        *,
+        norm: int | float | str = "inf",
+        budget: float = 0.01,
+        scale: Any = None,
+        features: Any = None,
+        bounds: Any = None,
+        step: Any = None,
+        categories: Any = None,
+        one_hot: Any = None,
+        n_estimators: int | None = None,
+        num_leaves: int | None = None,
+        max_depth: int = -1,
+        learning_rate: float | None = None,
+        min_child_samples: int | None = None,
+        min_child_weight: float = 1e-3,
+        min_split_gain: float = 0.0,
+        subsample: float = 1.0,
+        subsample_freq: int = 0,
+        colsample_bytree: float = 1.0,
+        colsample_bynode: float | None = None,
+        reg_alpha: float = 0.0,
+        reg_lambda: float | None = None,
+        max_bin: int | None = None,
+        n_members: int | None = None,
+        leaf_l2: Any = None,
+        max_crowding: Any = AUTO,
+        clean_loss: Any = AUTO,
+        class_weight: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        time_limit: float | None = None,
+        **lightgbm_parameters: Any,
+    ) -> None:
+        self._set_parameters(locals())
+
+    def _learning_parameters(self) -> dict[str, Any]:
+        for name in self._extra_parameters():
+            raise CarveError(refusal_of(name, type(self).__name__, self._get_param_names()))
+        check_number("num_leaves", self._value("num_leaves"), 2, 256, whole=True)
+        return {name: self._value(name) for name in LEARNING_PARAMETERS}
+
+    def _value(self, name: str) -> Any:
+        value = getattr(self, name)
+        if value is None and name == "n_estimators" and len(getattr(self, "classes_", ())) > 2:
+            return _MULTICLASS_ROUNDS
+        return _ROBUST_DEFAULTS.get(name) if value is None else value
+
+    def _settings(self, norm: float) -> RobustSettings:
+        l2, crowding, loss = self.leaf_l2, self.max_crowding, self.clean_loss
+        optional: dict[str, Any] = {"optional": True}
+        whole = {"whole": True, **optional}
+        return RobustSettings(
+            colsample_bynode=check_number(
+                "colsample_bynode", self.colsample_bynode, 0, 1, is_open=True, **optional
+            ),
+            # A byte distinguishes the two ends of the attacker's reach at every threshold.
+            max_bin=check_number("max_bin", self.max_bin, 1, 127, **whole),
+            n_members=check_number("n_members", self.n_members, 1, **whole),
+            leaf_l2=None if l2 is None else check_numbers("leaf_l2", l2, 0),
+            max_crowding=None if _is_auto(crowding) else check_max_crowding(crowding, norm),
+            min_child_samples=self.min_child_samples,
+            clean_loss=None
+            if _is_auto(loss)
+            else check_number("clean_loss", loss, 0, 1, **optional),
+        )
+
+    def _train(
+        self, spec: TrainSpec, data: Dataset, plain_accuracy: float | None
+    ) -> tuple[FitResult, TrainingReport]:
+        if spec.evaluation.metrics:
+            raise CarveError(
+                "eval_metric cannot be honoured: robust training watches worst cases, and chooses "
+                "by proven robustness; drop it, or use LargeSpreadClassifier(certified=True)"
+            )
+        limit = check_number("time_limit", self.time_limit, 0, is_open=True, optional=True)
+        data, sets = data.dense(), [rows.dense() for rows in spec.evaluation.sets]
+        spec = replace(
+            spec,
+            evaluation=replace(spec.evaluation, sets=sets),
+            deadline=None if limit is None else time.monotonic() + limit,
+        )
+        _check_attackable(spec, data)
+        settings, seed = self._settings(spec.attacker.norm), spec.params.get("seed", 0)
+        stratify = spec.model.task != "regression"
+        if not stratify and (settings.clean_loss is not None or plain_accuracy is not None):
+            raise CarveError(
+                "clean_loss and plain_accuracy have no meaning for regression; drop them"
+            )
+        folds = not sets and len(data) < FEW_ROWS and data.has_rows_for_folds(stratify)
+        train = valid = data
+        if sets:
+            valid = sets[0]
+        elif not folds:
+            train, valid = _split_off(data, seed, stratify)
+        evaluation = spec.evaluation
+        if evaluation.early_stopping_rounds is not None or evaluation.callbacks:
+            evaluation = replace(evaluation, sets=sets or [valid])
+            spec = replace(spec, evaluation=evaluation)
+        plain, trainers = self._trainers(spec, settings, len(data), folds)
+        search = Search(spec, trainers, (plain, plain.plain_params()))
+        search.clean_loss, search.plain_accuracy = settings.clean_loss, plain_accuracy
+        if folds:
+            report, result = search.by_folds(data, seed)
+        else:
+            was_split = not sets and train is not data
+            report, result = search.on_validation_rows(train, valid, data if was_split else None)
+        counted = result.model.with_counts(data.X, spec.threads)
+        return replace(result, model=counted), report.with_model(counted)
+
+    def _trainers(
+        self, spec: TrainSpec, settings: RobustSettings, n_rows: int, folds: bool
+    ) -> tuple[BoundTrainer, list[Trainer]]:
+        """Return the trainer of the plain model, and those that the search compares."""
+        plain, norm = BoundTrainer(spec, settings), spec.attacker.norm
+        if isinf(norm):
+            return plain, [plain]
+        trainers: list[Trainer]
+        if n_rows < FEW_ROWS or norm == 0 or self.n_features_in_ > MANY_FEATURES:
+            trainers = [StagedWitnessTrainer(self._with_small_trees(spec), settings)]
+        else:
+            trainers = [WitnessTrainer(spec, settings)]
+        if spec.model.task != "regression" and not folds:
+            default = MAX_CROWDING if n_rows < FEW_ROWS else _CROWDING_OF_MANY_ROWS
+            tried = settings.max_crowding or check_max_crowding(default, norm)
+            certified = Certified(tried, None, None)
+            trainers.append(LargeSpreadTrainer(replace(spec, verbose=0), certified))
+        return plain, trainers
+
+    def _with_small_trees(self, spec: TrainSpec) -> TrainSpec:
+        """Return the specification with more and smaller trees, unless the user chose a size."""
+        unset = {n: value for n, value in _SMALL_TREES.items() if getattr(self, n) is None}
+        factor = 3 if self.n_estimators is None else 1
+        return replace(spec, params={**spec.params, **unset}, n_rounds=factor * spec.n_rounds)
+
+    def _why_no_split(self) -> str:
+        return (
+            f"no split helps against an attacker of norm {self.norm} and budget {self.budget:g}; "
+            "lower the budget, scale the data, name the features it can change, or, if you gave "
+            "max_crowding, raise it"
+        )
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO
+
+
+def _check_attackable(spec: TrainSpec, data: Dataset) -> None:
+    """Refuse training or validation rows that do not fit the attacker's bounds and steps."""
+    blank = spec.model.blank()
+    check_instances(spec.attacker, blank, data.X)
+    for rows in spec.evaluation.sets[:1]:
+        check_instances(spec.attacker, blank, rows.X, "eval_set 0")
+
+
+def _split_off(data: Dataset, seed: int, stratify: bool) -> tuple[Dataset, Dataset]:
+    """Return training and validation rows; too few rows serve as both."""
+    try:
+        return data.split(seed, stratify, most=_MAX_VALIDATION_ROWS)
+    except DataError:
+        warnings.warn(
+            f"{len(data)} rows are too few to split validation data off: trials are judged on the "
+            "rows they were trained on; give eval_set",
+            UserWarning,
+            stacklevel=4,
+        )
+        return data, replace(data, name="valid_0")
+
+
+class LargeSpreadClassifier(_LargeSpread, BaseClassifier):
     """A gradient-boosted classifier whose robustness can be verified exactly and fast.
 
     Trees are grown by LightGBM. After every tree, thresholds too close to its own are closed to
@@ -90,10 +418,10 @@ class LargeSpreadClassifier(LargeSpread, Classifier):
     True
     """
 
-    _for_numbers = "LargeSpreadRegressor"
+    _regressor = "LargeSpreadRegressor"
 
 
-class LargeSpreadRegressor(LargeSpread, Regressor):
+class LargeSpreadRegressor(_LargeSpread, BaseRegressor):
     """A gradient-boosted regressor whose reachable outputs can be computed exactly and fast.
 
     The parameters and attributes are those of `LargeSpreadClassifier`; `objective` is one of
@@ -110,12 +438,8 @@ class LargeSpreadRegressor(LargeSpread, Regressor):
     [True, True, True]
     """
 
-    def _check_regression(self) -> None:
-        if self.certified:
-            raise CarveError("certified training defends classes; a regressor has none to defend")
 
-
-class RobustClassifier(Robust, Classifier):
+class RobustClassifier(_Robust, BaseClassifier):
     """A gradient-boosted classifier that is trained to be robust, with proven robustness.
 
     Trees are grown against the attacker: a split counts each row on the side where the attacker
@@ -125,19 +449,24 @@ class RobustClassifier(Robust, Classifier):
 
     The search depends on the number of training rows and on the norm:
 
-    - Fewer than 2,000 rows, without `eval_set`: five-fold cross-validation, twice, with half and
-      all of the rounds. The best configuration is fitted on all rows.
-    - More rows: every configuration is first fitted with a sixth of the rounds. The two best are
-      fitted in full, and the best of them is refitted with further strengths of `leaf_l2`. With at
-      least 2,000 validation rows, another configuration has to be better than the default by more
-      than a standard error. Up to 100,000 rows, the chosen configuration is fitted once more on
-      all rows, unless `eval_set` is given.
+    - Fewer than 2,000 rows, without `eval_set`: five-fold cross-validation (below 1,000 rows
+      twice) with half and all of the rounds. The best configuration is fitted on all rows.
+    - More rows: every configuration is first fitted with a sixth of the rounds (a scout). The best
+      one is fitted in full, and so is the second unless it is clearly less robust. The better of
+      them is refitted with further strengths of `leaf_l2`. With at least 2,000 validation rows,
+      another configuration has to be better than the default by more than a standard error.
+      Unless `eval_set` is given, and up to 100,000 rows, the chosen configuration is fitted once
+      more to all rows (not for norm 0).
     - More than two classes: all leaf scores are refitted after every four rounds, and the models
       after each refit are compared.
     - Norms other than inf: trees are grown and refitted against norm inf with a share of the
-      budget, and several shares are compared; norm 0 grows them without an attacker. Then the leaf
-      scores are refitted at witnesses, the worst changes found for every row. For classes and at
-      least 2,000 rows, certified large-spread training is a further candidate.
+      budget, and several shares are compared. Then the leaf scores are refitted at witnesses, the
+      worst changes found for every row. For norm 0, below 2,000 rows and with more than 100
+      features, trees are grown at witnesses instead, 120 (few rows: 20) at a time. For classes and
+      at least 2,000 rows, certified large-spread training is a further candidate.
+
+    Robustness on validation rows is weighted by `eval_sample_weight`, or by the weights of the rows
+    that were split off.
 
     Parameters
     ----------
@@ -148,12 +477,12 @@ class RobustClassifier(Robust, Classifier):
         classes, where a round grows a tree per class.
     num_leaves, learning_rate, min_child_samples, reg_lambda : optional
         As in LightGBM, by default 32, 0.15, 10 and 1; `num_leaves` is at most 256. For norm 0, and
-        for other norms than inf below 2,000 rows, trees are grown at witnesses by default with 8
-        leaves, a rate of 0.1 and three times the rounds. With fewer than
-        2,000 rows, `min_child_samples` is 5 or 20 unless given.
+        for norms other than inf with fewer than 2,000 rows, the defaults are 8 leaves, a rate of
+        0.1 and three times the rounds. With fewer than 2,000 rows, `min_child_samples` is 5 or 20.
     max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \
     reg_alpha
-        As in LightGBM, with its defaults.
+        As in LightGBM, with its defaults. `subsample` draws blocks of 64 rows of one class, so that
+        few rows are drawn coarsely: at least one block of every class.
     colsample_bynode : float, optional
         Share of the features that every split chooses from; 0.5 by default.
     max_bin : int, optional
@@ -183,8 +512,6 @@ class RobustClassifier(Robust, Classifier):
         terminal.
     time_limit : float, optional
         Seconds after which `fit` returns the best model so far.
-    **lightgbm_parameters
-        Other parameters of LightGBM are refused by name.
 
     Attributes
     ----------
@@ -201,10 +528,9 @@ class RobustClassifier(Robust, Classifier):
         Number of rounds of every member, up to the last with a split; 0 for a constant.
     best_score_ : float or None
         The loss at the worst cases of the validation rows after these rounds. None after
-        cross-validation.
+        cross-validation, and if no `eval_set`, `early_stopping_rounds` or `callbacks` are given.
     evals_result_ : dict
-        The same after every round of the first member, by evaluation set: ``"worst_loss"``. If the
-        large-spread candidate was chosen (norms other than inf), both are those of its training.
+        The same after every round of the first member, by evaluation set: ``"worst_loss"``.
 
     Examples
     --------
@@ -218,10 +544,10 @@ class RobustClassifier(Robust, Classifier):
     True
     """
 
-    _for_numbers = "RobustRegressor"
+    _regressor = "RobustRegressor"
 
 
-class RobustRegressor(Robust, Regressor):
+class RobustRegressor(_Robust, BaseRegressor):
     """A gradient-boosted regressor that is trained against an attacker.
 
     Its loss is the squared error at the lowest or the highest prediction within the attacker's

@@ -1,7 +1,7 @@
 """Evaluation during training: data sets, metrics per round, early stopping, proofs.
 
-LightGBM computes its own metrics from the raw scores that are kept here; the metric "robustness" is
-the share of rows that the verifier proves robust.
+LightGBM computes its metrics from the raw scores of a round; the metric "robustness" is the share
+of rows that the verifier proves robust.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from carvegbm.attackers.attacker import Attacker
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
 from carvegbm.totals import VerificationTotals
-from carvegbm.training import inputs
 from carvegbm.training.dataset import Dataset
+from carvegbm.training.validation import check_data, check_weight, evaluation_pairs
 from carvegbm.verifier import Verifier
 
-__all__ = ["ROBUSTNESS", "EarlyStopping", "EvalArguments", "EvalResult", "Evaluation", "Metric"]
-__all__ += ["Metrics", "is_early_stopping", "metric_list", "prove"]
+__all__ = ["ROBUSTNESS", "EarlyStopping", "EvalResult", "Evaluation", "Metric", "Metrics"]
+__all__ += ["callback_list", "evaluation_sets", "is_early_stopping", "metric_list", "prove"]
 
 ROBUSTNESS = "robustness"
 """Name of the metric that is proven."""
@@ -56,8 +56,8 @@ class Evaluation:
     callbacks: Sequence[Callback] = ()
     transform: Callable[[Floats], Floats] = field(default=lambda raw: raw)
 
-    def __post_init__(self) -> None:
-        """Refuse options that need an evaluation set without one."""
+    def require_sets(self) -> None:
+        """Refuse options that need an evaluation set if there is none."""
         given = {
             "eval_metric": bool(self.metrics),
             "early_stopping_rounds": self.early_stopping_rounds is not None,
@@ -69,59 +69,38 @@ class Evaluation:
                 raise CarveError(f"{name} needs eval_set; give validation data to fit")
 
 
-@dataclass(frozen=True)
-class EvalArguments:
-    """The arguments of `fit` that concern evaluation, as the user gave them."""
-
-    eval_set: Any = None
-    eval_names: Any = None
-    eval_sample_weight: Any = None
-    eval_metric: Metric | Sequence[Metric] | None = None
-    early_stopping_rounds: int | None = None
-    callbacks: Any = None
-
-    def __post_init__(self) -> None:
-        if self.early_stopping_rounds is not None:
-            inputs.whole_number("early_stopping_rounds", self.early_stopping_rounds)
-
-    def sets(self, estimator: Any, encode: Callable[[Any, str], npt.NDArray[Any]]) -> list[Dataset]:
-        """Return the validated evaluation sets; `encode` encodes their labels."""
-        pairs = inputs.evaluation_pairs(self.eval_set)
-        names = [self.eval_names] if isinstance(self.eval_names, str) else self.eval_names
-        weights = self.eval_sample_weight
-        for given, what in ((names, "eval_names"), (weights, "eval_sample_weight")):
-            if given is not None and not pairs:
-                raise DataError(f"{what} needs eval_set; give validation data to fit")
-            if given is not None and not isinstance(given, Sized):
-                raise DataError(f"{what} must be a list, got {given!r}")
-            if given is not None and len(given) != len(pairs):
-                raise DataError(
-                    f"{what} has {len(given)} entries, eval_set has {len(pairs)} pairs (X, y); "
-                    "give a list with one entry per pair"
-                )
-        found = []
-        for i, (X, y) in enumerate(pairs):
-            what = f"eval_set {i}"
-            X, y = inputs.check_pair(estimator, X, y, what=what)
-            weight = None if weights is None else inputs.check_weight(weights[i], len(y), what)
-            name = f"valid_{i}" if names is None else str(names[i])
-            found.append(Dataset(X, encode(y, what), weight, name))
-        if len({rows.name for rows in found}) < len(found):
-            raise DataError("eval_names must be different from one another")
-        return found
-
-    def evaluation(
-        self, sets: Sequence[Dataset], transform: Callable[[Floats], Floats]
-    ) -> Evaluation:
-        """Return what to evaluate on these sets."""
-        given = self.callbacks
-        callbacks = given if isinstance(given, Iterable) else () if given is None else (given,)
-        callbacks = tuple(callbacks)
-        for callback in callbacks:
-            if not callable(callback):
-                raise CarveError(f"callbacks must be a list of functions, got {callback!r}")
-        metrics = metric_list(self.eval_metric)
-        return Evaluation(sets, metrics, self.early_stopping_rounds, callbacks, transform)
+def evaluation_sets(
+    estimator: Any,
+    encode: Callable[[Any, str], npt.NDArray[Any]],
+    eval_set: Any,
+    eval_names: Any,
+    eval_sample_weight: Any,
+) -> list[Dataset]:
+    """Return the validated evaluation sets; `encode` encodes their labels."""
+    pairs = evaluation_pairs(eval_set)
+    names = [eval_names] if isinstance(eval_names, str) else eval_names
+    for what, given in (("eval_names", names), ("eval_sample_weight", eval_sample_weight)):
+        if given is None:
+            continue
+        if eval_set is None:
+            raise CarveError(f"{what} needs eval_set; give validation data to fit")
+        if not isinstance(given, Sized):
+            raise DataError(f"{what} must be a list, got {given!r}")
+        if len(given) != len(pairs):
+            raise DataError(
+                f"{what} has {len(given)} entries, eval_set has {len(pairs)} pairs (X, y); "
+                "give a list with one entry per pair"
+            )
+    found = []
+    for i, (X, y) in enumerate(pairs):
+        what = f"eval_set {i}"
+        X, y = check_data(estimator, X, y, what=what)
+        weight = None if eval_sample_weight is None else eval_sample_weight[i]
+        name = f"valid_{i}" if names is None else str(names[i])
+        found.append(Dataset(X, encode(y, what), check_weight(weight, len(y), what), name))
+    if len({rows.name for rows in found}) < len(found):
+        raise DataError(f"eval_names must be different from one another, got {list(names)!r}")
+    return found
 
 
 def metric_list(given: Metric | Sequence[Metric] | None) -> list[Metric]:
@@ -135,6 +114,15 @@ def metric_list(given: Metric | Sequence[Metric] | None) -> list[Metric]:
                 f"eval_metric must be a name, a function, or a list of these, got {metric!r}"
             )
     return metrics
+
+
+def callback_list(given: Any) -> list[Callback]:
+    """Return one callback, several or none as a list."""
+    callbacks = [*given] if isinstance(given, Iterable) else [] if given is None else [given]
+    for callback in callbacks:
+        if not callable(callback):
+            raise CarveError(f"callbacks must be a list of functions, got {callback!r}")
+    return callbacks
 
 
 def is_early_stopping(callback: Callback) -> bool:

@@ -25,8 +25,8 @@ from carvegbm.readers.lightgbm import from_text
 from carvegbm.readers.trees import Tree, assemble
 from carvegbm.training.binning import ZERO_ZONE, BinMapper
 from carvegbm.training.dataset import spaced_rows
-from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.large_spread.exclusion import OpenThresholds
+from carvegbm.training.validation import blank_ensemble
 
 if TYPE_CHECKING:
     from carvegbm import _core
@@ -154,15 +154,9 @@ class GrownTree:
         nan_types = _NAN_IS_MISSING + _MISSING_LEFT * (tree.missing_left > 0)
         types = np.where(np.isin(feature, list(bins.missing)), nan_types, _MISSING_LEFT)
         types[list(sets)] = _CATEGORICAL + _NAN_IS_MISSING
-        hessian = np.asarray(tree.hessians, dtype=np.float64)
-        statistics = {
-            "split_gain": np.asarray(tree.gain, dtype=np.float64),
-            "leaf_weight": hessian,
-            "internal_weight": _sums_below(left, right, hessian),
-        }
+        statistics = {"split_gain": tree.gain, "leaf_weight": tree.hessians, "leaf_count": rows}
         threshold = _thresholds(feature, position, sets, bins.thresholds)
-        found = cls(feature, position, threshold, left, right, values, types, statistics, sets)
-        return found.with_counts(rows)
+        return cls(feature, position, threshold, left, right, values, types, statistics, sets)
 
     @classmethod
     def constant(cls, value: float, n_rows: int) -> GrownTree:
@@ -196,6 +190,8 @@ class GrownTree:
         if self.n_leaves > 1:
             below = _sums_below(self.left, self.right, count)
             total = _sums_below(self.left, self.right, count * self.value)
+            weight = self.statistics["leaf_weight"]
+            statistics.setdefault("internal_weight", _sums_below(self.left, self.right, weight))
             statistics["internal_count"] = below.astype(_INTEGER)
             statistics["internal_value"] = total / np.maximum(below, 1)
         return replace(self, statistics=statistics)
@@ -247,6 +243,9 @@ class GrownTree:
 
     def text(self, index: int) -> str:
         """Return LightGBM's text of the tree as number `index` of its model."""
+        statistics = self.statistics
+        if "internal_count" not in statistics:
+            statistics = self.with_counts(statistics["leaf_count"]).statistics
         words = [_bit_words(self.sets[split].categories) for split in sorted(self.sets)]
         fields = {
             "Tree": str(index),
@@ -260,7 +259,7 @@ class GrownTree:
             "right_child": _joined(self.right),
             "leaf_value": _joined(self.value, ".17g"),
         }
-        fields |= {key: _joined(self.statistics[key], form) for key, form in _STATISTICS.items()}
+        fields |= {key: _joined(statistics[key], form) for key, form in _STATISTICS.items()}
         if self.sets:
             fields["cat_boundaries"] = _joined(np.cumsum([0, *map(len, words)]))
             fields["cat_threshold"] = _joined(np.concatenate(words))

@@ -1,4 +1,4 @@
-"""Training reports: the trials and the chosen one, as values and as a table; progress output."""
+"""Trials of training and the chosen one, as values and as a table; progress output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from carvegbm.ensemble import Ensemble
@@ -17,10 +16,9 @@ from carvegbm.training.model import GBDTModel
 if TYPE_CHECKING:
     from carvegbm.displays import TrainingDisplay
 
-__all__ = ["Reporter", "TrainingReport", "Trial", "aligned", "print_line", "shown"]
+__all__ = ["Reporter", "TrainingReport", "Trial", "print_line", "shown"]
 
 _ROUNDS_PER_LINE = 50
-
 _WIDTH = 80  # of a table of trials, in characters
 _HEADINGS = {
     "n_members": "members",
@@ -34,7 +32,6 @@ _HEADINGS = {
     "worst error": "worst",
     "seconds": "sec",
 }
-_SIZES = ("leaves", "sec", "trees")  # columns that a table which is too wide does without
 _WORDS = {
     "n_members": "{} models averaged",
     "rounds": "{} rounds",
@@ -44,11 +41,11 @@ _WORDS = {
     "learning_rate": "learning rate {}",
     "budget_share": "{:.0%} of the budget",
     "radius": "{:.1%} of the budget per feature",
-    "leaf_l2": "leaf_l2 {}",
-    "max_crowding": "max_crowding {}",
+    "ordered": "ordered splits",
+    "refit": "refitted leaf scores",
 }
-_UNSAID = {("n_members", 1), ("budget_share", 1.0), ("budget_share", 0.0)}
-_SWITCHES = {"ordered": "ordered splits", "refit": "refitted leaf scores"}
+_OMITTED = (("n_members", 1), ("budget_share", 1.0), ("budget_share", 0.0))  # the usual values
+_OPTIONAL = ("leaves", "seconds", "trees")  # left out, in this order, of a table that is too wide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +83,7 @@ class Trial:
 
     @property
     def worst_error(self) -> float:
-        """The same at the worse end of the range within reach."""
+        """Root mean squared error at the worse end of the range within reach."""
         return self.measures["worst error"]
 
     @property
@@ -105,12 +102,6 @@ class Trial:
         assert self.model is not None
         return self.model.ensemble
 
-    @property
-    def text(self) -> str:
-        """The model as LightGBM's text."""
-        assert self.model is not None
-        return self.model.text()
-
     def to_dict(self) -> dict[str, Any]:
         """Return the trial as plain values, without the model."""
         size = {"trees": self.trees, "leaves": self.leaves, "seconds": self.seconds}
@@ -127,15 +118,13 @@ class Trial:
         """
         words = ["plain model"] if self.is_plain else []
         for name, value in self.parameters.items():
-            if name in _SWITCHES:
-                words += [_SWITCHES[name]] * bool(value)
-            elif value is not None and (name, value) not in _UNSAID:
+            if value is not None and value is not False and (name, value) not in _OMITTED:
                 text = _WORDS.get(name, f"{name} {{}}")
                 words.append(text.format(value if "%" in text else shown(value)))
         return ", ".join(words) or "the only one"
 
     def columns(self) -> dict[str, str]:
-        """Return the trial as text, by heading."""
+        """Return the trial as text, by name of the column."""
         return {
             **{name: shown(value) for name, value in self.parameters.items()},
             "trees": str(self.trees),
@@ -181,58 +170,47 @@ class TrainingReport:
         """The plain model of the same size that the others are compared with, if there is one."""
         return next((trial for trial in self.trials if trial.is_plain), None)
 
-    def telling(self) -> list[str]:
-        """Return the names of the parameters in which trials differ, the plain model aside."""
+    def _values(self) -> dict[str, set[str]]:
+        """Return the values of every parameter as text, the plain model aside."""
         values: dict[str, set[str]] = {}
         for trial in self.trials:
             for name, value in {} if trial.is_plain else trial.parameters.items():
                 values.setdefault(name, set()).add(shown(value))
-        return [name for name, found in values.items() if len(found) > 1]
+        return values
+
+    def varied(self) -> list[str]:
+        """Return the names of the parameters in which trials differ, the plain model aside."""
+        return [name for name, values in self._values().items() if len(values) > 1]
 
     def common(self) -> str:
-        """Return the parameters that are no columns of the table, with their values."""
-        telling = self.telling()
-        found: dict[str, str] = {}
-        for trial in self.trials:
-            if not trial.is_plain:
-                found |= {n: shown(v) for n, v in trial.parameters.items() if n not in telling}
-        return ", ".join(f"{name} {value}" for name, value in found.items())
+        """Return the parameters that all trials share, with their values."""
+        return ", ".join(f"{n} {min(v)}" for n, v in self._values().items() if len(v) == 1)
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return a table of text with a heading, at most 80 characters wide where that is possible.
 
-        Parameters in which trials differ are columns, with empty cells for trials without them; the
-        others are in `common`. The last column marks the chosen and the plain model.
+        Parameters in which trials differ are columns, with empty cells for trials without them. The
+        last column marks the chosen and the plain model.
         """
-        telling = self.telling()
-        found = [trial.columns() for trial in self.trials]
-        for trial, columns in zip(self.trials, found, strict=True):
-            for name in trial.parameters:
-                if name not in telling:
-                    del columns[name]
-        headings: list[str] = []
-        for columns in found:  # a new heading comes after its predecessor
-            place = 0
-            for name in columns:
-                if name not in headings:
-                    headings.insert(place, name)
-                place = headings.index(name) + 1
-        marks = [
-            ", ".join(["chosen"] * (trial is self.chosen) + [trial.mark] * (trial.mark != ""))
+        varied = self.varied()
+        found = [
+            {
+                n: text
+                for n, text in trial.columns().items()
+                if n in varied or n not in trial.parameters
+            }
             for trial in self.trials
         ]
-        table = [
-            [*(_HEADINGS.get(name, name) for name in headings), ""],
-            *(
-                [*(columns.get(name, "") for name in headings), mark]
-                for columns, mark in zip(found, marks, strict=True)
-            ),
-        ]
-        for name in _SIZES:
-            if name in table[0] and max(map(len, aligned(table))) > _WIDTH:
-                place = table[0].index(name)
-                table = [row[:place] + row[place + 1 :] for row in table]
-        return [tuple(row) for row in table]
+        names = [*varied, *(name for name in found[0] if name not in varied)]
+        for optional in ("", *_OPTIONAL):
+            names = [name for name in names if name != optional]
+            table = [(*(_HEADINGS.get(name, name) for name in names), "")]
+            for trial, columns in zip(self.trials, found, strict=True):
+                marks = ["chosen"] * (trial is self.chosen) + [trial.mark] * (trial.mark != "")
+                table.append((*(columns.get(name, "") for name in names), ", ".join(marks)))
+            if max(map(len, _aligned(table))) <= _WIDTH:
+                break
+        return table
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the chosen trial in a few lines, with the figures of the plain model beside it."""
@@ -262,7 +240,7 @@ class TrainingReport:
 
     def __str__(self) -> str:
         common = textwrap.wrap(self.common(), _WIDTH, break_long_words=False)
-        return "\n".join([*common, *aligned(self.rows()), self.why])
+        return "\n".join([*common, *_aligned(self.rows()), self.why])
 
 
 def print_line(text: str) -> None:
@@ -270,9 +248,9 @@ def print_line(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the rows of a table as lines, every column aligned on its right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
@@ -290,15 +268,14 @@ class Reporter:
     """Shows round, first metric and share of open thresholds: a bar on a terminal, or lines."""
 
     def __init__(self, n_rounds: int, n_open: int, verbose: int) -> None:
-        self._n_rounds = n_rounds
         self._n_open = max(1, n_open)
         self._verbose = verbose
-        self._bar: Bar | None = None
+        self._bar = Bar(n_rounds) if verbose and is_shown() else None
         self._last = ""
 
     def __enter__(self) -> Reporter:
-        if self._verbose and is_shown():
-            self._bar = Bar(self._n_rounds).start()
+        if self._bar is not None:
+            self._bar.start()
         return self
 
     def show(self, done: int, results: Sequence[EvalResult], n_open: int) -> None:
@@ -314,21 +291,12 @@ class Reporter:
             print_line(f"round {done}: {self._last}")
 
     def finish(self, reason: str, done: int, kept: int) -> None:
-        """Report how training ended; on a terminal, remove the bar."""
-        if not self._verbose:
-            return
-        if self._bar is not None:
-            self._bar.stop()
-            return
-        kept_text = f", kept the first {kept}" if kept != done else ""
-        last = f"; {self._last}" if self._last else ""
-        print_line(f"stopped after {done} rounds ({reason}){kept_text}{last}")
+        """Report how training ended, unless a bar was shown."""
+        if self._verbose and self._bar is None:
+            kept_text = f", kept the first {kept}" if kept != done else ""
+            last = f"; {self._last}" if self._last else ""
+            print_line(f"stopped after {done} rounds ({reason}){kept_text}{last}")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()

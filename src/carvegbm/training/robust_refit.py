@@ -20,11 +20,12 @@ from carvegbm.progress import Progress
 from carvegbm.queries import output_range
 from carvegbm.readers import load
 from carvegbm.readers.checks import Classes
-from carvegbm.training import inputs
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import prove
 from carvegbm.training.leaf_refit import LeafRefit, RefitProblem, RefitSettings, refit_leaves
+from carvegbm.training.params import check_number
 from carvegbm.training.score_writer import writer_of
+from carvegbm.training.validation import check_targets, check_weight, evaluation_pairs, seed_from
 
 __all__ = ["ProvenRefit", "prove_refit", "robust_refit", "worst_errors"]
 
@@ -117,10 +118,10 @@ def robust_refit(
     ensemble = load(model, classes=classes)
     floor = None if accuracy_floor is None else _number("accuracy_floor", accuracy_floor, most=1)
     settings = RefitSettings(
-        steps=inputs.whole_number("steps", steps),
+        steps=check_number("steps", steps, 1, whole=True),
         rate=_number("learning_rate", learning_rate, above=0),
         l2=_number("l2", l2) / max(1, ensemble.n_trees),
-        seed=inputs.seed_from(random_state) or 0,
+        seed=seed_from(random_state) or 0,
         floor=floor,
         threads=check_threads(threads),
         progress=progress,
@@ -252,17 +253,16 @@ def _data(
     def checked(X: npt.ArrayLike, y: npt.ArrayLike, weight: Any = None) -> Dataset:
         rows = ensemble.check_data(X)
         attacker.limits(ensemble).check_rows(ensemble, rows)
-        inputs.require_labels(y)
         if ensemble.task != "regression":
             labels: npt.NDArray[Any] = ensemble.check_labels(y, len(rows))
-        elif (labels := inputs.check_targets(y)).shape != (len(rows),):
+        elif (labels := check_targets(y)).shape != (len(rows),):
             raise DataError(
                 f"y must have one number per row ({len(rows)}), got shape {labels.shape}"
             )
-        return Dataset(rows, labels, inputs.check_weight(weight, len(rows)))
+        return Dataset(rows, labels, check_weight(weight, len(rows)))
 
     train = checked(*given)
-    pairs = inputs.evaluation_pairs(eval_set)
+    pairs = evaluation_pairs(eval_set)
     if len(pairs) > 1:
         raise DataError(f"eval_set must be one pair (X, y), got {len(pairs)}")
     if pairs:

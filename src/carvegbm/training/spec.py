@@ -61,12 +61,13 @@ class FitResult:
         Every metric after every round, by evaluation set.
     n_open_thresholds : int, optional
         Candidate thresholds that large-spread training left open.
-    measures : mapping, optional
-        Accuracy and proven robustness on the validation rows (regression: error and worst error),
-        if the trainer measured them.
+    is_scout : bool
+        A fit of few rounds that only serves to compare configurations.
     margins : array, optional
         Lower bound on the worst margin of every validation row, if the trainer knows one. Of a
         regression, minus an upper bound on the distance of the worse end from the target.
+    refit_on : callable, optional
+        Fits the same configuration to the rows it is given.
     """
 
     model: GBDTModel
@@ -75,24 +76,22 @@ class FitResult:
     best_score: float | None = None
     evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     n_open_thresholds: int | None = None
-    measures: Mapping[str, float] | None = None
+    is_scout: bool = False
     margins: npt.NDArray[np.float64] | None = None
+    refit_on: Callable[[Dataset], FitResult] | None = None
 
 
 class Trainer(Protocol):
     """A training method."""
 
     spec: TrainSpec
-    n_first: int | None
-    """How many models of every path the search judges at first; None: all."""
+    finalists: int
+    """How many configurations are fitted beyond the first model of their path."""
 
     def search_space(self, n_rows: int) -> Sequence[Params]:
-        """Return the parameters to try on `n_rows` training rows, cheapest first."""
+        """Return the parameters to try on `n_rows` training rows, the default first."""
 
     def fit_path(
         self, params: Params, train: Dataset, valid: Dataset | None
     ) -> Iterator[tuple[Params, FitResult]]:
-        """Yield the models of one fit with the parameters of each, for example refitted ones."""
-
-    def full_params(self, params: Params) -> Params | None:
-        """Return the parameters of the full fit that a small trial stands for; None: it is one."""
+        """Yield the models of one fit with the parameters of each: scouts, full and refitted."""

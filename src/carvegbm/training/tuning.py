@@ -1,8 +1,8 @@
-"""Choose parameters with scikit-learn's searches, on held-out validation data.
+"""Choose parameters on held-out validation data.
 
-Candidates are fitted one after the other, each with all threads, so that Ctrl-C keeps the best
-finished one and no worker process is left behind. For cross-validation, or for candidates in
-parallel, use scikit-learn's searches on the estimators, with their `robust_score` as `scoring`.
+Candidates are fitted one after the other, each with all threads; Ctrl-C keeps the best finished
+one. For cross-validation, or for candidates in parallel, use scikit-learn's searches on the
+estimators, with their `robust_score` as `scoring`.
 """
 
 from __future__ import annotations
@@ -12,25 +12,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid, ParameterSampler, train_test_split
 
 from carvegbm.errors import CarveError, DataError
-from carvegbm.training import inputs
-from carvegbm.training.columns import AUTO
 from carvegbm.training.estimators import LargeSpreadClassifier, RobustClassifier
+from carvegbm.training.params import AUTO, check_number
 from carvegbm.training.report import TrainingReport, Trial
+from carvegbm.training.validation import check_data
 
 __all__ = ["CERTIFIED_LEAVES", "LEAVES", "ROBUST_LEAVES", "Tuning", "tune"]
 
 LEAVES = (16, 32, 64, 128, 256)
-"""The paper's grid of `num_leaves`."""
+"""Default grid of `num_leaves`, as in the paper."""
 
 CERTIFIED_LEAVES = (8, 16, 32)
 """Larger trees did worse for norms 0 and 1 on image data, and about as well for norm inf."""
 
 ROBUST_LEAVES = (8, 16, 32, 64)
-
-_ROUNDS, _PATIENCE = 500, 50  # of large-spread training
 
 
 @dataclass(frozen=True)
@@ -51,59 +50,13 @@ class Tuning(TrainingReport):
 
     @property
     def plain(self) -> Trial | None:
-        """The plain model that the chosen candidate was compared with, if it was."""
+        """The plain model that the chosen candidate was compared with, if there is one."""
         report = getattr(self.estimator, "training_report_", None)
         return None if report is None else report.plain
 
     def to_dict(self) -> dict[str, Any]:
-        """The table as plain values."""
+        """Return the report as plain values, without the models."""
         return {"criterion": self.criterion, **super().to_dict()}
-
-
-class _Scorer:
-    """Scores fitted estimators on the validation data, and keeps the best one."""
-
-    def __init__(
-        self,
-        names: Sequence[str],
-        valid: tuple[Any, Any],
-        criterion: str,
-        on_trial: Callable[[Trial], object] | None,
-    ) -> None:
-        self._names, self._valid, self._criterion = names, valid, criterion
-        self._on_trial = on_trial
-        self._started = time.monotonic()
-        self.trials: list[Trial] = []
-        self.chosen: Trial | None = None
-        self.estimator: Any = None
-
-    def __call__(self, estimator: Any, _X: Any, _y: Any) -> float:
-        if estimator.stopped_because_ == "interrupted":
-            raise KeyboardInterrupt
-        result = estimator.verify(*self._valid)
-        now = time.monotonic()
-        trial = Trial(
-            parameters={name: getattr(estimator, name) for name in self._names},
-            measures={
-                "accuracy": result.accuracy,
-                "robustness": float(result.robustness[0]),
-            },
-            trees=estimator.ensemble_.n_trees,
-            leaves=estimator.ensemble_.n_leaves,
-            seconds=round(now - self._started, 3),
-        )
-        self._started = now
-        self.trials.append(trial)
-        if self.chosen is None or self._rank(trial) > self._rank(self.chosen):
-            self.chosen, self.estimator = trial, estimator
-        if self._on_trial is not None:
-            self._on_trial(trial)
-        return trial.measures[self._criterion]
-
-    def _rank(self, trial: Trial) -> tuple[float, float, int]:
-        """On a tie the better of the other measure, then the smaller model."""
-        measures = trial.measures
-        return measures[self._criterion], sum(measures.values()), -trial.leaves
 
 
 def tune(
@@ -113,8 +66,7 @@ def tune(
     valid: tuple[Any, Any] | None = None,
     grid: Mapping[str, Sequence[Any]] | None = None,
     criterion: Literal["accuracy", "robustness"] | None = None,
-    search: Literal["grid", "random", "halving"] = "grid",
-    n_candidates: int = 20,
+    n_candidates: int | None = None,
     certified: bool = False,
     robust: bool = False,
     n_estimators: int | None = None,
@@ -136,22 +88,20 @@ def tune(
         candidate gets it as its `eval_set`.
     grid : mapping from parameter to values, optional
         Default: ``{"num_leaves": (16, 32, 64, 128, 256)}``, as in the paper; ``(8, 16, 32)`` with
-        `certified` and ``(8, 16, 32, 64)`` with `robust`. With "random", also distributions.
+        `certified` and ``(8, 16, 32, 64)`` with `robust`.
     criterion : {"accuracy", "robustness"}, optional
         What to maximise on the validation data. Default: proven robustness with `robust` and
         `certified`, else accuracy.
-    search : {"grid", "random", "halving"}
-        scikit-learn's `GridSearchCV`, `RandomizedSearchCV` with `n_candidates`, or
-        `HalvingGridSearchCV`, which fits all candidates with a few rounds and the best with more.
-    n_candidates : int, default 20
-        Of the random search.
+    n_candidates : int, optional
+        Number of random candidates, drawn by scikit-learn's `ParameterSampler`; `grid` may then
+        hold distributions. Default: every combination of the values in `grid`.
     certified, robust : bool
         `LargeSpreadClassifier(certified=True)`, or `RobustClassifier`.
     n_estimators, early_stopping_rounds
         By default at most 500 rounds, and early stopping after 50 without a better value; with
         `robust` the classifier's own default, and no early stopping.
     on_trial : callable, optional
-        Called with every finished candidate.
+        Called with the `Trial` of every finished candidate.
     random_state, feature_names, categorical_feature, **parameters
         As for the classifier and its `fit`; `n_jobs` is the number of threads of every fit.
 
@@ -175,97 +125,87 @@ def tune(
         criterion = "robustness" if certified or robust else "accuracy"
     if criterion not in ("accuracy", "robustness"):
         raise CarveError(f"criterion must be accuracy or robustness, got {criterion!r}")
+    if valid is not None and (not isinstance(valid, tuple | list) or len(valid) != 2):
+        raise DataError(f"valid must be a pair (X, y), got {valid!r}")
     parameters |= {"random_state": random_state}
     estimator: Any
-    leaves: Sequence[int]
     if robust:
-        estimator, leaves = RobustClassifier(n_estimators=n_estimators, **parameters), ROBUST_LEAVES
+        estimator = RobustClassifier(n_estimators=n_estimators, **parameters)
     else:
-        rounds = _ROUNDS if n_estimators is None else n_estimators
-        parameters |= {"n_estimators": rounds, "certified": certified}
-        estimator = LargeSpreadClassifier(**parameters)
-        leaves = CERTIFIED_LEAVES if certified else LEAVES
+        rounds = 500 if n_estimators is None else n_estimators
+        estimator = LargeSpreadClassifier(n_estimators=rounds, certified=certified, **parameters)
     if early_stopping_rounds == "auto":
-        early_stopping_rounds = None if robust else _PATIENCE
-    grid = {"num_leaves": leaves} if grid is None else grid
-    inputs.check_pair(estimator, X, y, reset=True)
+        early_stopping_rounds = None if robust else 50
+    if grid is None:
+        grid = {
+            "num_leaves": ROBUST_LEAVES if robust else CERTIFIED_LEAVES if certified else LEAVES
+        }
+    candidates = _candidates(grid, n_candidates, random_state)
+    check_data(estimator, X, y, reset=True)
     if valid is None:
-        from sklearn.model_selection import train_test_split
-
         try:
-            parts = train_test_split(X, y, test_size=0.2, stratify=y, random_state=random_state)
+            X, X_valid, y, y_valid = train_test_split(
+                X, y, test_size=0.2, stratify=y, random_state=random_state
+            )
         except ValueError as error:
             raise DataError(f"cannot split off validation data: {error}") from None
-        X, X_valid, y, y_valid = parts
         valid = X_valid, y_valid
-    if not isinstance(valid, tuple | list) or len(valid) != 2:
-        raise DataError(f"valid must be a pair (X, y), got {valid!r}")
-    names = [*grid, "n_estimators"] if search == "halving" else [*grid]
-    scorer = _Scorer(names, valid, criterion, on_trial)
-    found = _search(search, estimator, grid, n_candidates, scorer, len(y))
-    interrupted = False
+    trials: list[Trial] = []
+    best, best_rank, interrupted = None, (-1.0, -1.0, 0), False
     try:
-        found.fit(
-            X,
-            y,
-            eval_set=[valid],
-            early_stopping_rounds=early_stopping_rounds,
-            feature_names=feature_names,
-            categorical_feature=categorical_feature,
-        )
+        for candidate in candidates:
+            started = time.monotonic()
+            fitted = clone(estimator).set_params(**candidate)
+            fitted.fit(
+                X,
+                y,
+                eval_set=[valid],
+                early_stopping_rounds=early_stopping_rounds,
+                feature_names=feature_names,
+                categorical_feature=categorical_feature,
+            )
+            if fitted.stopped_because_ == "interrupted":
+                raise KeyboardInterrupt
+            found, ensemble = fitted.verify(*valid), fitted.ensemble_
+            measures = {"accuracy": found.accuracy, "robustness": float(found.robustness[0])}
+            trial = Trial(
+                parameters=candidate,
+                measures=measures,
+                trees=ensemble.n_trees,
+                leaves=ensemble.n_leaves,
+                seconds=round(time.monotonic() - started, 3),
+            )
+            trials.append(trial)
+            # Of equal candidates, the better by the other measure, then the smaller is chosen.
+            rank = measures[criterion], sum(measures.values()), -ensemble.n_leaves
+            if best is None or rank > best_rank:
+                best, best_rank, chosen = fitted, rank, trial
+            if on_trial is not None:
+                on_trial(trial)
     except KeyboardInterrupt:
-        if scorer.chosen is None:
+        if best is None:
             raise
         interrupted = True
-    assert scorer.chosen is not None
-    best = scorer.chosen.measures[criterion]
-    why = f"the largest {criterion} on validation data, {best:.4f}, of {len(scorer.trials)} trials"
     return Tuning(
-        scorer.trials,
-        scorer.chosen,
-        why,
-        estimator=scorer.estimator,
+        trials,
+        chosen,
+        f"the largest {criterion} on validation data, {chosen.measures[criterion]:.4f}, of "
+        f"{len(trials)} trials",
+        estimator=best,
         criterion=criterion,
         interrupted=interrupted,
     )
 
 
-def _search(
-    name: str,
-    estimator: Any,
-    grid: Mapping[str, Any],
-    n_candidates: int,
-    scorer: _Scorer,
-    n_rows: int,
-) -> Any:
-    """Return a search of scikit-learn that fits every candidate on all rows it is given."""
-    from sklearn import model_selection
-    from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-
-    if name not in ("grid", "random", "halving"):
-        raise CarveError(f"search must be 'grid', 'random' or 'halving', got {name!r}")
-    try:  # refuse a bad grid before any fit
-        if name == "random":
-            model_selection.ParameterSampler(grid, n_candidates)
-        else:
-            model_selection.ParameterGrid(grid)
+def _candidates(
+    grid: Mapping[str, Any], n_candidates: int | None, random_state: int
+) -> list[dict[str, Any]]:
+    try:
+        if n_candidates is None:
+            return list(ParameterGrid(grid))
+        n = check_number("n_candidates", n_candidates, 1, whole=True)
+        return list(ParameterSampler(grid, n, random_state=random_state))
     except (TypeError, ValueError) as error:
+        if isinstance(error, CarveError):
+            raise
         raise CarveError(f"grid: {error}") from None
-    # scikit-learn wants test rows. The scorer has its own, so that training and validation data
-    # need not be joined, which frames with categories and sparse matrices make hard.
-    common = {
-        "scoring": scorer,
-        "cv": [(np.arange(n_rows), np.arange(1))],
-        "refit": False,
-        "error_score": "raise",
-    }
-    if name == "grid":
-        return model_selection.GridSearchCV(estimator, grid, **common)
-    common["random_state"] = estimator.random_state
-    if name == "random":
-        n_iter = inputs.whole_number("n_candidates", n_candidates)
-        return model_selection.RandomizedSearchCV(estimator, grid, n_iter=n_iter, **common)
-    if estimator.n_estimators is None:
-        raise CarveError("search='halving' needs n_estimators: the rounds of the last candidates")
-    limits = {"resource": "n_estimators", "max_resources": estimator.n_estimators}
-    return model_selection.HalvingGridSearchCV(estimator, grid, **limits, **common)

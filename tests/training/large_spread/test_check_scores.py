@@ -8,7 +8,7 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.training.large_spread import lightgbm_c
-from carvegbm.training.parameters import REGRESSION_OBJECTIVES
+from carvegbm.training.params import REGRESSION_OBJECTIVES
 from carvegbm.training.tuning import tune
 from training import problems
 

@@ -10,9 +10,10 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.leaf_refit import BoundBatches, PackedScores, WitnessBatches
+from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, needs_witnesses, refit_leaves
 from categorical_trees import choice
 from plain_trees import leaf, split
+from training.refits import EndWitnesses, bounds_of
 
 CATEGORIES = {3: {0: "a", 2: "b", 3: "c", 70: "d"}}
 """Features: 0 a counter, 1 a number, 2 another, 3 categories, 4 to 6 a one-hot group."""
@@ -75,19 +76,14 @@ def numbers(trees, **options):
     )
 
 
-def outcomes(batches, ensemble):
-    return batches.outcomes(PackedScores(ensemble).pack(ensemble.scores), 1.0)
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_each_tree_on_its_own_reaches_what_verification_says(seed):
     """The ends of what one tree can say are exact; for norm inf, many trees add them up."""
     trees, X, attacker = random_case(seed, 3)
-    rows = Dataset(X, np.zeros(len(X)))
     low, high = np.zeros(len(X)), np.zeros(len(X))
     for tree in trees:
         alone = numbers([tree])
-        found = outcomes(BoundBatches(alone, attacker, rows, 1), alone)
+        found = bounds_of(alone, attacker, X)
         exact = cg.output_range(alone, X, attacker, progress=False)
         assert exact.exact.all()
         assert found["lowest"].tolist() == exact.lowest.tolist()
@@ -96,7 +92,7 @@ def test_each_tree_on_its_own_reaches_what_verification_says(seed):
         high += exact.highest
     if attacker.norm == np.inf:
         together = numbers(trees)
-        found = outcomes(BoundBatches(together, attacker, rows, 1), together)
+        found = bounds_of(together, attacker, X)
         assert found["lowest"] == pytest.approx(low)
         assert found["highest"] == pytest.approx(high)
 
@@ -105,33 +101,44 @@ def test_each_tree_on_its_own_reaches_what_verification_says(seed):
 def test_witnesses_obey_the_attackers_limits_and_say_what_the_model_says_there(seed):
     trees, X, attacker = random_case(seed, 5)
     ensemble = numbers(trees)
-    wanted = np.where(np.arange(len(X)) % 2, 1e6, -1e6)  # the far end is the low one, or the high
-    batches = WitnessBatches(ensemble, attacker, Dataset(X, wanted), 1)
-    found = outcomes(batches, ensemble)
-    points = batches.worst_points(ensemble.scores)
-    later = outcomes(batches, ensemble)
-    raw = ensemble.raw_score(points)
-    for end, sign in (("lowest", 1), ("highest", -1)):  # a witness is taken further, never back
-        rows = wanted * sign > 0
-        assert (sign * later[end][rows] <= sign * raw[rows] + 1e-9).all()
-        assert (sign * raw[rows] <= sign * found[end][rows] + 1e-9).all()
+    witnesses = EndWitnesses(ensemble, attacker, X)
+    found, points, later = witnesses.ends(), witnesses.points(), witnesses.ends()
+    restarted = EndWitnesses(ensemble, attacker, X, points[0]).ends()[0]
     exact = cg.output_range(ensemble, X, attacker, progress=False)
-    assert (exact.lowest - 1e-9 <= found["lowest"]).all()
-    assert (found["highest"] <= exact.highest + 1e-9).all()
-    assert np.array_equal(np.isnan(points), np.isnan(X))
-    moved = np.nan_to_num(points - X)
-    assert (np.sort(points[:, 4:], axis=1) == [0, 0, 1]).all()
-    kept = np.nan_to_num(points[:, :2]) * [1, 4]
-    assert np.array_equal(kept, np.rint(kept))
-    scale = attacker.scale
-    for feature in (0, 1):
-        pair = scale[feature] if isinstance(scale[feature], tuple) else (1.0, 1.0)
-        assert pair[0] > 0 or (moved[:, feature] >= 0).all()
-        assert pair[1] > 0 or (moved[:, feature] <= 0).all()
-    again = WitnessBatches(ensemble, attacker, Dataset(X, wanted), 1, points=points)
-    start = outcomes(again, ensemble)
-    assert (start["lowest"][wanted > 0] <= raw[wanted > 0] + 1e-9).all()
-    assert (start["highest"][wanted < 0] >= raw[wanted < 0] - 1e-9).all()
+    assert (exact.lowest - 1e-9 <= later[0]).all()
+    assert (later[1] <= exact.highest + 1e-9).all()
+    for z, end, after, sign in zip(points, found, later, (1, -1), strict=True):
+        assert ensemble.raw_score(z) == pytest.approx(end, abs=1e-9)
+        assert (sign * after <= sign * end).all()  # a witness is taken further, never back
+        assert np.array_equal(np.isnan(z), np.isnan(X))
+        moved = np.nan_to_num(z - X)
+        assert (np.sort(z[:, 4:], axis=1) == [0, 0, 1]).all()
+        kept = np.nan_to_num(z[:, :2]) * [1, 4]
+        assert np.array_equal(kept, np.rint(kept))
+        for feature in (0, 1):
+            scale = attacker.scale[feature]
+            pair = scale if isinstance(scale, tuple) else (1.0, 1.0)
+            assert pair[0] > 0 or (moved[:, feature] >= 0).all()
+            assert pair[1] > 0 or (moved[:, feature] <= 0).all()
+    assert (restarted <= found[0] + 1e-9).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_refit_returns_a_witness_at_the_end_that_is_farther_from_the_target(seed):
+    trees, X, attacker = random_case(seed, 5)
+    ensemble = numbers(trees)
+    if not needs_witnesses(ensemble, attacker):
+        return
+    wanted = np.where(np.arange(len(X)) % 2, 1e6, -1e6)  # the far end is the low one, or the high
+    rows = RefitProblem(attacker, Dataset(X, wanted))
+    settings = RefitSettings(steps=0, point_passes=8, threads=1)
+    found = refit_leaves(ensemble, rows, settings, X)
+    assert np.array_equal(found.scores, ensemble.scores)
+    raw, own = ensemble.raw_score(found.points), ensemble.raw_score(X)
+    exact = cg.output_range(ensemble, X, attacker, progress=False)
+    low = wanted > 0
+    assert ((exact.lowest - 1e-9 <= raw) & (raw <= own + 1e-9))[low].all()
+    assert ((own - 1e-9 <= raw) & (raw <= exact.highest + 1e-9))[~low].all()
 
 
 def test_witnesses_of_one_split_are_the_worst():
@@ -145,9 +152,9 @@ def test_witnesses_of_one_split_are_the_worst():
     attacker = cg.Attacker(0, 1, step={0: 1}, one_hot=[[4, 5, 6]])
     for stump, feature, value in zip(stumps, (3, 5, 0), (2, 1, 4), strict=True):
         ensemble = numbers([stump])
-        batches = WitnessBatches(ensemble, attacker, Dataset(X, np.ones(1)), 1)
-        assert outcomes(batches, ensemble)["lowest"].tolist() == [-1]
-        assert batches.worst_points(ensemble.scores)[0, feature] == value
+        witnesses = EndWitnesses(ensemble, attacker, X)
+        assert witnesses.ends()[0].tolist() == [-1]
+        assert witnesses.points()[0][0, feature] == value
 
 
 @pytest.mark.parametrize("norm", ["inf", 1])
@@ -205,9 +212,9 @@ def test_a_refit_refuses_rows_off_the_lattice_and_bounds_of_every_row():
 def test_a_change_that_costs_the_whole_budget_is_found(tree, limits, worst, norm):
     known = {"categories": {0: {0: "a", 1: "b"}}} if "categories" in tree else {}
     ensemble = cg.Ensemble.from_trees([tree], n_features=2, task="regression", **known)
-    rows = Dataset(np.array([[0.0, 1.0]]), np.ones(1))
-    batches = WitnessBatches(ensemble, cg.Attacker(norm, 1, **limits), rows, 1)
-    assert batches.worst_points(ensemble.scores).tolist() == [worst]
+    witnesses = EndWitnesses(ensemble, cg.Attacker(norm, 1, **limits), np.array([[0.0, 1.0]]))
+    witnesses.ends()
+    assert witnesses.points()[0].tolist() == [worst]
 
 
 def test_rounding_does_not_add_up_to_more_than_the_budget():
@@ -220,8 +227,6 @@ def test_rounding_does_not_add_up_to_more_than_the_budget():
     last = math.nextafter(0.47079115679894845, 0)
     trees = [tree, split(1, last, leaf(0.0), leaf(-1e-3))]
     ensemble = cg.Ensemble.from_trees(trees, n_features=2, task="regression")
-    rows = Dataset(np.zeros((1, 2)), np.full(1, 1e6))
-    batches = WitnessBatches(ensemble, cg.Attacker(1, 1), rows, 1)
-    assert batches.worst_points(ensemble.scores).tolist() == [
-        [math.nextafter(thresholds[-1], 1), 0.0]
-    ]
+    witnesses = EndWitnesses(ensemble, cg.Attacker(1, 1), np.zeros((1, 2)))
+    witnesses.ends()
+    assert witnesses.points()[0].tolist() == [[math.nextafter(thresholds[-1], 1), 0.0]]

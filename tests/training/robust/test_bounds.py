@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import carvegbm as cg
-from carvegbm.training import inputs
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.model import ModelSpec
+from carvegbm.training.params import RobustSettings
 from carvegbm.training.robust.bounds import BoundTrainer
-from carvegbm.training.robust.settings import RobustSettings
 from carvegbm.training.spec import TrainSpec
+from carvegbm.training.validation import resolve_attacker
 
 TASKS = ("binary", "multiclass", "regression")
 PARAMS = {"num_leaves": 6, "learning_rate": 0.5, "min_data_in_leaf": 2, "lambda_l2": 1.0, "seed": 1}
@@ -87,7 +87,7 @@ def trained(attacker, task, train, valid, params, rounds):
     names = [f"f{f}" for f in range(N_FEATURES)]
     categories = {CATEGORICAL: {c: c for c in range(5)}}
     model = ModelSpec(task, n_outputs, names, classes, categories)
-    attacker = inputs.resolve_attacker(attacker, N_FEATURES, None, categories)
+    attacker = resolve_attacker(attacker, N_FEATURES, None, categories)
     objective = {"objective": task} | ({"num_class": 3} if n_outputs == 3 else {})
     spec = TrainSpec(attacker, model, {**PARAMS, **objective}, rounds)
     trainer = BoundTrainer(spec, RobustSettings(max_bin=12, colsample_bynode=1.0))

@@ -8,9 +8,9 @@ import pytest
 import carvegbm as cg
 from carvegbm.training.binning import ZERO_ZONE, reach_bins
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.large_spread.exclusion import ExclusionRule
 from carvegbm.training.robust.booster import Coder
+from carvegbm.training.validation import blank_ensemble
 
 
 def ends_of(X, y, attacker, threads=1):

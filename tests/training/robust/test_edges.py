@@ -47,7 +47,5 @@ def test_a_small_share_of_rows_can_be_drawn(norm):
     model = cg.RobustClassifier(**GIVEN, norm=norm, subsample=0.05, subsample_freq=1)
     model.fit(*train, eval_set=[valid])
     assert "[bagging_freq: 1]" in model.booster_.model_to_string()
-    with pytest.raises(
-        cg.CarveError, match=r"subsample_freq must be 0 or 1, got 3: rows are drawn"
-    ):
+    with pytest.raises(cg.CarveError, match=r"subsample_freq must be .*, got 3"):
         cg.RobustClassifier(**GIVEN, norm=norm, subsample_freq=3).fit(*train)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.robust import estimator, search, trainer
+from carvegbm.training import estimators as estimator
+from carvegbm.training import search, validation
+from carvegbm.training.robust import trainer
 from training import problems
 from training.robust.test_training import fitted, halves
 
@@ -149,6 +151,37 @@ def test_large_spread_training_competes_for_norms_other_than_inf():
     assert any("radius" in trial.parameters for trial in report.trials)
     full = [t for t in report.trials if t.note == "" and not t.is_plain]
     assert report.chosen.robustness >= max(t.robustness for t in full if "refit" in t.parameters)
+
+
+def test_early_stopping_watches_the_rows_that_are_split_off(rows):
+    train, valid = rows
+    model = cg.RobustClassifier(
+        budget=0.04, n_estimators=150, n_members=1, leaf_l2=0.0, n_jobs=1, random_state=0
+    )
+    eval_set = None if valid is None else [valid]
+    model.fit(*train, eval_set=eval_set, early_stopping_rounds=3)
+    assert 0 < model.n_iter_ < 150
+    assert all(trial.trees < 150 for trial in model.training_report_.trials)
+
+
+@pytest.mark.parametrize("given", ["eval_set", "split off"])
+def test_validation_rows_count_by_their_weights(given, monkeypatch):
+    monkeypatch.setattr(estimator, "FEW_ROWS", 0)
+    X, y = problems.two_classes(500)
+    weight = np.random.default_rng(0).exponential(size=500)
+    _, valid = validation.split_off(y, 0)
+    options = {"sample_weight": weight}
+    if given == "eval_set":
+        options = {"eval_set": [(X[valid], y[valid])], "eval_sample_weight": [weight[valid]]}
+    model = cg.RobustClassifier(budget=0.04, n_estimators=12, num_leaves=4, random_state=0)
+    report = model.fit(X, y, **options).training_report_
+    for trial in report.trials:
+        if trial is not report.chosen:  # fitted to all rows in the end
+            right = trial.ensemble.decide(X[valid]) == y[valid]
+            assert trial.accuracy == pytest.approx(np.average(right, weights=weight[valid]))
+            status = cg.verify(trial.ensemble, X[valid], y[valid], ATTACKER, progress=False).status
+            proven = np.average(status == "robust", weights=weight[valid])
+            assert trial.robustness == pytest.approx(proven)
 
 
 # ── time limit ───────────────────────────────────────────────────────────────────────────────

@@ -9,9 +9,9 @@ import carvegbm as cg
 from carvegbm import _core
 from carvegbm.training.binning import reach_bins
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.inputs import blank_ensemble
 from carvegbm.training.large_spread.exclusion import ExclusionRule
 from carvegbm.training.robust.booster import Coder
+from carvegbm.training.validation import blank_ensemble
 from training import problems
 from training.estimators import robust_classifier, robust_regressor
 

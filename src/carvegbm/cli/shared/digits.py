@@ -118,7 +118,7 @@ def compare(threads: int | None = None, tick: Callable[[int], object] | None = N
     validation rows, certified and robust ones by proven robustness.
     """
     from carvegbm.keeping.processes import in_processes
-    from carvegbm.training.inputs import thread_count
+    from carvegbm.training.validation import thread_count
 
     folds = list(_folds())
     pieces = [(norm, budget, fold) for norm, budget, _ in ATTACKERS for fold in folds]

@@ -29,7 +29,7 @@ from carvegbm.training.large_spread.lightgbm_c import BinLayout, CodeTable, chec
 from carvegbm.training.large_spread.rounds import Rounds, start_rounds
 from carvegbm.training.leaf_refit import RefitProblem, RefitSettings
 from carvegbm.training.model import GBDTModel, GrownTree, ModelSpec, stored_scores
-from carvegbm.training.parameters import check_parameters
+from carvegbm.training.params import check_parameters
 from carvegbm.training.report import Reporter
 from carvegbm.training.robust_refit import prove_refit
 from carvegbm.training.search import accuracy_floor
@@ -91,57 +91,61 @@ class LargeSpreadTrainer:
         self._crowding: list[Floats] | None = None
         self._best_accuracy = 0.0
 
-    n_first: int | None = None
+    finalists = 1
 
     def search_space(self, n_rows: int) -> Sequence[Params]:  # noqa: ARG002
-        """Return one fit per value of max_crowding; of several, fits with few rounds."""
+        """Return one fit per value of max_crowding."""
         if self._certified is None:
             return [{}]
-        values = self._certified.max_crowding
-        n_rounds = min(_FEW_ROUNDS, self.spec.n_rounds)
-        small: Params = {} if len(values) == 1 else {"n_rounds": n_rounds}
-        return [{"max_crowding": value, **small} for value in values]
-
-    def full_params(self, params: Params) -> Params | None:
-        """Return the parameters of the fit with all rounds, or None if this is it."""
-        full = {name: value for name, value in params.items() if name != "n_rounds"}
-        return full if len(full) < len(params) else None
+        return [{"max_crowding": value} for value in self._certified.max_crowding]
 
     def fit_path(
         self, params: Params, train: Dataset, valid: Dataset | None
     ) -> Iterator[tuple[Params, FitResult]]:
-        """Yield the model; in certified training, then the refitted one if it is no worse."""
-        spec, is_small = self.spec, "n_rounds" in params
+        """Yield the model; in certified training, then the refitted one if it is no worse.
+
+        If several values of max_crowding are compared, a scout of few rounds comes first.
+        """
         if self._certified is None or valid is None:
-            yield params, boost(spec, train)
+            yield params, boost(self.spec, train)
             return
-        if is_small:
-            n_rounds = params["n_rounds"]
+        if len(self._certified.max_crowding) > 1:
+            *_, last = self._fits(params, train, valid, is_scout=True)
+            yield last
+        yield from self._fits(params, train, valid, is_scout=False)
+
+    def _fits(
+        self, params: Params, train: Dataset, valid: Dataset, *, is_scout: bool
+    ) -> Iterator[tuple[Params, FitResult]]:
+        """Yield the model, then the refitted one if it is no worse."""
+        spec = self.spec
+        if is_scout:
+            n_rounds = min(_FEW_ROUNDS, spec.n_rounds)
             spec = replace(spec, n_rounds=n_rounds, evaluation=Evaluation(), verbose=0)
         result = boost(spec, train, self._uncrowded(params["max_crowding"], train))
+        result = replace(result, is_scout=is_scout)
         ensemble = result.model.ensemble
         found = prove(ensemble, valid, spec.attacker, spec.threads)
         start = {"accuracy": found.accuracy, "robustness": float(found.robustness[0])}
         self._best_accuracy = max(self._best_accuracy, found.accuracy)
-        named = {
-            "max_crowding": params["max_crowding"],
-            "num_leaves": int(spec.params["num_leaves"]),
-        }
-        yield {**named, "refit": False}, replace(result, measures=start)
+        named = {**params, "num_leaves": int(spec.params["num_leaves"])}
+        yield {**named, "refit": False}, result
         settings = replace(
-            _SMALL_REFIT if is_small else RefitSettings(),
+            _SMALL_REFIT if is_scout else RefitSettings(),
             l2=_REFIT_L2 / max(1, ensemble.n_trees),
-            floor=self._floor(found.accuracy if is_small else self._best_accuracy),
+            floor=self._floor(found.accuracy if is_scout else self._best_accuracy),
             threads=spec.threads,
         )
         problem = RefitProblem(spec.attacker, train.dense(), valid.dense())
         refit = prove_refit(ensemble, problem, settings, start=start, stored=stored_scores)
+        if refit.refit.interrupted:
+            result = replace(result, stopped_because="interrupted")
         if refit.changed:
             self._best_accuracy = max(self._best_accuracy, refit.end["accuracy"])
             model = result.model.with_scores(refit.ensemble.scores)
-            yield {**named, "refit": True}, replace(result, model=model, measures=refit.end)
-        if refit.refit.interrupted:
-            raise KeyboardInterrupt
+            yield {**named, "refit": True}, replace(result, model=model)
+        elif refit.refit.interrupted:
+            yield {**named, "refit": False}, result
 
     def _floor(self, reached: float) -> float | None:
         """Return the accuracy that a refit has to keep."""

@@ -1,7 +1,5 @@
 """Robust training of ensembles of any shape: trees that are grown against an attacker.
 
-estimator   parameters and the fit
-settings    defaults and checks of parameters
 search      the configurations to compare, and the choice among them
 bounds      the trainer for norm inf: bounds per tree
 witnesses   the trainer for other norms: refit at witnesses

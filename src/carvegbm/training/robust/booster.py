@@ -1,4 +1,4 @@
-"""Rows coded for robust boosting, the boosting rounds, and the loss of worst scores.
+"""Rows coded for robust boosting, and the trees that are grown on them.
 
 A split counts every row where the attacker would push it. `Coder` finds, per threshold t of a
 feature, the values from which the attacker can push a row to t (x <= t + reach) and those that stay
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from carvegbm.training.binning import BinMapper, category_codes
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
 
-__all__ = ["CodedRows", "Coder", "RobustTrees", "losses", "margins", "mean_loss"]
+__all__ = ["CodedRows", "Coder", "RobustTrees"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,84 +33,72 @@ _NUMBERS, _OR_MISSING, _CATEGORIES = 0, 1, 2  # kinds of features, as the core h
 
 @dataclass(frozen=True)
 class RobustTrees:
-    """Trees over codes and their leaf scores.
+    """Trees over codes, which count for outputs 0, 1, … in turn, and their leaf scores.
 
     Attributes
     ----------
     bias : array (n_outputs,)
         Added to the scores of every row.
     trees : sequence of CodedTree
-    outputs : sequence of int
-        The output that each tree counts for.
     values : array
         Leaf scores, tree after tree.
     """
 
     bias: Floats
     trees: Sequence[_core.CodedTree] = ()
-    outputs: Sequence[int] = ()
     values: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
-    def offsets(self) -> npt.NDArray[np.int64]:
-        """Where the scores of each tree begin in `values`, and where the last ones end."""
-        return np.cumsum([0, *(len(tree.values) for tree in self.trees)])
+    def outputs(self) -> list[int]:
+        """The output that each tree counts for."""
+        return [place % len(self.bias) for place in range(len(self.trees))]
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Number of leaves of each tree."""
+        return np.array([len(tree.values) for tree in self.trees], dtype=np.int64)
 
     def first(self, n_trees: int) -> RobustTrees:
         """The first trees."""
-        end = self.offsets[n_trees]
-        return replace(
-            self,
-            trees=self.trees[:n_trees],
-            outputs=self.outputs[:n_trees],
-            values=self.values[:end],
-        )
+        end = int(self.sizes[:n_trees].sum())
+        return RobustTrees(self.bias, self.trees[:n_trees], self.values[:end])
 
     def followed_by(self, other: RobustTrees) -> RobustTrees:
         """These trees and then those of `other`, with this bias."""
-        return RobustTrees(
-            self.bias,
-            [*self.trees, *other.trees],
-            [*self.outputs, *other.outputs],
-            np.concatenate([self.values, other.values]),
-        )
+        values = np.concatenate([self.values, other.values])
+        return RobustTrees(self.bias, [*self.trees, *other.trees], values)
+
+    def by_tree(self, values: Floats) -> list[Floats]:
+        """Split an array of all leaves, tree after tree."""
+        return np.split(values, np.cumsum(self.sizes)[:-1]) if self.trees else []
 
     def leaf_scores(self) -> list[Floats]:
         """The scores of every tree, with the bias in those of each output's first tree."""
-        if not self.trees:
-            return []
-        parts = np.split(self.values + self.bias_parts()[0], self.offsets[1:-1])
-        return parts[: len(self.trees)]  # one empty part if there are no trees
+        return self.by_tree(self.values + self.bias_parts()[0])
 
     def bias_parts(self) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Per leaf, the bias that `leaf_scores` adds, the number of the leaf, and its output."""
-        sizes = np.diff(self.offsets)
-        n_outputs = len(self.bias)
-        first = np.arange(len(self.outputs)) < n_outputs  # outputs take turns
-        outputs = np.repeat(np.array(self.outputs, dtype=np.int64), sizes)
-        bias = self.bias[outputs] * np.repeat(first, sizes)
+        first = np.arange(len(self.trees)) < len(self.bias)
+        outputs = np.repeat(np.array(self.outputs, dtype=np.int64), self.sizes)
+        bias = self.bias[outputs] * np.repeat(first, self.sizes)
         return bias, np.arange(len(outputs)), outputs
 
     @staticmethod
     def average(members: Sequence[RobustTrees]) -> RobustTrees:
         """The mean of several models: their trees in turn, round by round."""
-        n, n_outputs = len(members), len(members[0].bias)
-        bias: Floats = np.mean([member.bias for member in members], axis=0)
-        if n == 1:
+        if len(members) == 1:
             return members[0]
-        places = sorted(
+        n_outputs = len(members[0].bias)
+        turns = sorted(
             (place // n_outputs, number, place)
             for number, member in enumerate(members)
             for place in range(len(member.trees))
         )
-        parts = [np.split(member.values, member.offsets[1:-1]) for member in members]
+        parts = [member.by_tree(member.values / len(members)) for member in members]
         return RobustTrees(
-            bias,
-            [members[number].trees[place] for _, number, place in places],
-            [members[number].outputs[place] for _, number, place in places],
-            np.concatenate(
-                [parts[number][place] / n for _, number, place in places] or [np.empty(0)]
-            ),
+            np.mean([member.bias for member in members], axis=0),
+            [members[number].trees[place] for _, number, place in turns],
+            np.concatenate([np.empty(0), *(parts[number][place] for _, number, place in turns)]),
         )
 
 
@@ -128,46 +117,54 @@ class CodedRows:
     task: str
     threads: int
 
-    @property
+    @cached_property
     def targets(self) -> Floats:
-        """Class indices or numbers, as the core takes them."""
-        return np.ascontiguousarray(self.data.y, dtype=np.float64)
+        """Class indices or numbers, per row of the matrix, as the core takes them."""
+        return self._per_row_of_matrix(self.data.y)
 
-    def score_bounds(self, model: RobustTrees) -> tuple[Floats, Floats]:
-        """Bounds on all scores within reach: sums over trees of the extreme leaves in reach."""
-        found: Any = _core.score_bounds(
-            self.rows,
-            list(model.trees),
-            list(model.outputs),
-            model.values,
-            model.bias,
-            threads=self.threads,
-        )
-        low, high = found
-        return np.asarray(low), np.asarray(high)
+    @cached_property
+    def weights(self) -> Floats | None:
+        """Weights per row of the matrix."""
+        return None if self.data.weight is None else self._per_row_of_matrix(self.data.weight)
 
-    def worst_scores(self, model: RobustTrees) -> tuple[Floats, Floats]:
-        """The same bounds where only the attacker's side of each counts, found in half the time."""
+    def _per_row_of_matrix(self, values: npt.NDArray[Any]) -> Floats:
+        if self.data.positions is None:
+            return np.ascontiguousarray(values, dtype=np.float64)
+        found = np.zeros(self.data.matrix.shape[0])
+        found[self.data.positions] = values
+        return found
+
+    def margins(self, model: RobustTrees) -> Floats:
+        """Per row, a lower bound on its worst margin, positive where the row is robust.
+
+        For a regression, minus the distance of the worse end from the target.
+        """
+        y = self.data.y
+        trees = list(model.trees), model.outputs, model.values, model.bias
         if self.task == "regression":
-            return self.score_bounds(model)
-        worst = _core.worst_scores(
-            self.rows,
-            self.targets,
-            self.task,
-            list(model.trees),
-            list(model.outputs),
-            model.values,
-            model.bias,
-            threads=self.threads,
+            found: Any = _core.score_bounds(self.rows, *trees, threads=self.threads)
+            low, high = (self._of_rows(each) for each in found)
+            return np.asarray(-np.maximum(y - low[:, 0], high[:, 0] - y))
+        worst = self._of_rows(
+            _core.worst_scores(self.rows, self.targets, self.task, *trees, threads=self.threads)
         )
-        return np.asarray(worst), np.asarray(worst)
+        if self.task == "binary":
+            return np.asarray(np.where(y == 1, worst[:, 0], -worst[:, 0]))
+        own = np.arange(len(y)), y.astype(np.int64)
+        rivals = worst.copy()
+        rivals[own] = -np.inf
+        return np.asarray(worst[own] - rivals.max(axis=1))
+
+    def _of_rows(self, per_row_of_matrix: Any) -> Floats:
+        found = np.asarray(per_row_of_matrix)
+        return found if self.data.positions is None else found[self.data.positions]
 
     def booster(self, options: _core.BoostingOptions, n_outputs: int) -> _core.RobustBooster:
         """Return a booster on these rows, which starts from a constant."""
         return _core.RobustBooster(
             self.rows,
             self.targets,
-            self.data.weight,
+            self.weights,
             self.task,
             n_outputs,
             options,
@@ -176,17 +173,17 @@ class CodedRows:
 
     def refit(self, model: RobustTrees, options: _core.RefitOptions) -> RobustTrees:
         """The same trees with scores that suit the worst cases of these rows."""
-        targets, unit = self.targets, 1.0
+        unit = 1.0
         if self.task == "regression":
-            unit = float(np.std(targets)) or 1.0
+            unit = float(np.std(self.data.y)) or 1.0
         # The bias is no score of a leaf, so the refit pulls the others towards 0 alone.
         values = _core.refit_leaves(
             self.rows,
-            targets / unit,
-            self.data.weight,
+            self.targets / unit,
+            self.weights,
             self.task,
             list(model.trees),
-            list(model.outputs),
+            model.outputs,
             model.values / unit,
             model.bias / unit,
             options,
@@ -238,14 +235,16 @@ class Coder:
         if self._task != "regression":
             order = order[np.argsort(-data.y[order], kind="stable")]
             sizes = np.bincount(data.y)[::-1].tolist()
-        X = data.X
+        if data.positions is not None:
+            order = data.positions[order]
+        X = data.matrix
         if self.bins.categories:
             X = np.array(X, dtype=np.float64)
             for feature, known in self.bins.categories.items():
                 X[:, feature] = category_codes(X[:, feature], known)
         rows = _core.RowBlocks(
             np.ascontiguousarray(X),
-            order.astype(np.int64),
+            order.astype(np.int64, copy=False),
             np.array([size for size in sizes if size], dtype=np.int64),
             *self._cuts,
             threads=self._threads,
@@ -262,7 +261,7 @@ def reach_ends(rule: ExclusionRule, feature: int, thresholds: Floats) -> tuple[F
     Examples
     --------
     >>> from carvegbm import Attacker
-    >>> from carvegbm.training.inputs import blank_ensemble
+    >>> from carvegbm.training.validation import blank_ensemble
     >>> rule = ExclusionRule.against(Attacker("inf", 0.25), blank_ensemble(1))
     >>> reached, kept = reach_ends(rule, 0, np.array([1.0]))
     >>> round(float(reached[0]), 12), round(float(kept[0]), 12)
@@ -288,40 +287,3 @@ def reach_ends(rule: ExclusionRule, feature: int, thresholds: Floats) -> tuple[F
 def _two_up(values: Any) -> Any:
     """The second double above each value: above what exact arithmetic would give."""
     return np.nextafter(np.nextafter(values, np.inf), np.inf)
-
-
-# ── losses of worst scores ───────────────────────────────────────────────────────────────────
-
-
-def margins(data: Dataset, task: str, low: Floats, high: Floats) -> Floats:
-    """Per row, a lower bound on its worst margin, positive where the row is robust.
-
-    For a regression, minus the distance of the worse end from the target.
-    """
-    y = data.y
-    if task == "regression":
-        return np.asarray(-np.maximum(y - low[:, 0], high[:, 0] - y))
-    if task == "binary":
-        return np.asarray(np.where(y == 1, low[:, 0], -high[:, 0]))
-    own = np.arange(len(y)), y.astype(np.int64)
-    rivals = np.array(high)
-    rivals[own] = -np.inf
-    return np.asarray(low[own] - rivals.max(axis=1))
-
-
-def losses(data: Dataset, task: str, low: Floats, high: Floats) -> Floats:
-    """The loss of every row at its worst scores, as the core minimises it, without weights."""
-    if task == "regression":
-        return np.asarray(margins(data, task, low, high) ** 2 / 2)
-    if task == "binary":
-        return np.logaddexp(0, -margins(data, task, low, high))
-    own = np.arange(len(data)), data.y.astype(np.int64)
-    worst = np.array(high)
-    worst[own] = low[own]
-    most = worst.max(axis=1)
-    return np.asarray(most + np.log(np.exp(worst - most[:, None]).sum(axis=1)) - worst[own])
-
-
-def mean_loss(data: Dataset, task: str, low: Floats, high: Floats) -> float:
-    """The weighted mean of `losses`."""
-    return float(np.average(losses(data, task, low, high), weights=data.weight))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -20,9 +21,9 @@ from carvegbm.ensemble import Ensemble
 from carvegbm.training.binning import BinMapper, reach_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
-from carvegbm.training.robust.booster import CodedRows, Coder, RobustTrees, margins
-from carvegbm.training.robust.settings import RobustSettings
-from carvegbm.training.robust.trainer import FEW_ROWS, Growth, RobustTrainer
+from carvegbm.training.params import RobustSettings
+from carvegbm.training.robust.booster import CodedRows, Coder, RobustTrees
+from carvegbm.training.robust.trainer import FEW_ROWS, MANY_FEATURES, Growth, RobustTrainer
 from carvegbm.training.spec import FitResult, Params, TrainSpec
 
 __all__ = ["BoundTrainer"]
@@ -33,15 +34,17 @@ Coded = tuple[BinMapper, CodedRows, CodedRows | None]
 _SAMPLE = 20_000  # rows that thresholds are placed by
 _MANY_ROWS = 10_000
 _MIN_DRAWN, _DRAWN_SHARE = 20_000, 10  # rows per tree: so many, or one in so many
-_MANY_FEATURES = 100
 _MAX_BIN = (127, 31)  # per feature: of few features, and of many
-_NODE_SHARE = 0.5
+_NODE_SHARE = 0.5  # of few features, per split
 _SCREENING = 6  # every configuration is first tried with one round in so many
 _STAGE = 4  # rounds between refits of all trees so far, for several outputs
 _STAGE_CROWDING = 0.35
 _BLOCK = 64  # rows
 _MAX_VISITS = 1_600_000  # of rows, in a refit
 _MIN_VISITS = 50_000
+_EPOCHS = ((_MANY_ROWS, 4), (FEW_ROWS, 30), (0, 80))  # of at least so many rows
+_STAGE_EPOCHS = 8
+_WARM = 0.25  # share of the steps of a refit that starts from refitted scores
 
 
 class BoundTrainer(RobustTrainer):
@@ -51,6 +54,8 @@ class BoundTrainer(RobustTrainer):
         super().__init__(spec, settings)
         self._coded: dict[tuple[float, float | None], Coded] = {}
         self._coded_rows: Dataset | None = None
+        self._sample: Dataset
+        self._ranges: tuple[Floats, Floats, frozenset[int]]
 
     def search_space(self, n_rows: int) -> Sequence[Params]:
         """Return the configurations to compare, the default first."""
@@ -85,21 +90,40 @@ class BoundTrainer(RobustTrainer):
         """Yield models of one growth: a small one, then one per refit strength (the usual first).
 
         With several outputs, yield after every stage: a few rounds, and a refit of all trees so
-        far. `params` may fix "rounds" and "leaf_l2".
+        far. `params` may fix "rounds" and "leaf_l2"; a model of fewer rounds is then not yielded.
         """
         bins, coded, coded_valid = self._code(params, train, valid)
         members = int(params["n_members"])
         growths = [self._start(params, coded, coded_valid, number) for number in range(members)]
+        full = self._full_rounds(params)
+        may_scout = self.n_outputs == 1 and len(train) >= FEW_ROWS
         for found, trees in self._grow_path(params, growths, coded):
-            yield found, self._finished(found, trees, bins, growths[0], coded)
+            mean = RobustTrees.average(trees)
+            yield (
+                found,
+                replace(
+                    self._finished(found, mean, bins, growths[0], coded),
+                    is_scout=may_scout and found["rounds"] < full,
+                    refit_on=partial(self._fit_again, found, len(trees[0].trees) // self.n_outputs),
+                ),
+            )
             if growths[0].stopped_because in ("interrupted", "time limit"):
                 return
 
+    def _fit_again(self, params: Params, n_rounds: int, rows: Dataset) -> FitResult:
+        """Fit the same configuration, with so many rounds, to other rows."""
+        fixed = {**params, "rounds": max(1, n_rounds)}
+        *_, (_, last) = self.fit_path(fixed, rows, None)
+        return last
+
+    def _full_rounds(self, params: Params) -> int:
+        return int(params.get("rounds", max(1, self.spec.n_rounds // int(params["n_members"]))))
+
     def _grow_path(
         self, params: Params, growths: Sequence[Growth], coded: CodedRows
-    ) -> Iterator[tuple[Params, RobustTrees]]:
-        """Yield the trees of every model along the path, with their parameters."""
-        n_rounds = int(params.get("rounds", max(1, self.spec.n_rounds // len(growths))))
+    ) -> Iterator[tuple[Params, list[RobustTrees]]]:
+        """Yield the members of every model along the path, with their parameters."""
+        n_rounds = self._full_rounds(params)
         n = len(coded.data)
         strengths = self._strengths(params, n)
         if self.n_outputs > 1 and strengths[0] is not None:
@@ -112,27 +136,27 @@ class BoundTrainer(RobustTrainer):
             for growth in growths:
                 self.grow(growth, size)
             grown = [self.kept(growth) for growth in growths]
-            for strength in strengths if size == n_rounds else strengths[:1]:
-                trees = [self._refit(member, coded, strength) for member in grown]
-                found = {**params, "rounds": size, "leaf_l2": strength}
-                yield found, RobustTrees.average(trees)
+            first = [self._refit(member, coded, strengths[0]) for member in grown]
+            yield {**params, "rounds": size, "leaf_l2": strengths[0]}, first
+        for strength in strengths[1:]:
+            trees = [self._refit(member, coded, strength, _WARM) for member in first]
+            yield {**params, "rounds": n_rounds, "leaf_l2": strength}, trees
 
     def _stages(
         self, params: Params, growths: Sequence[Growth], coded: CodedRows, n_rounds: int
-    ) -> Iterator[tuple[Params, RobustTrees]]:
-        """Yield the trees after every stage; growing goes on from the refitted scores."""
+    ) -> Iterator[tuple[Params, list[RobustTrees]]]:
+        """Yield the members after every stage; growing goes on from the refitted scores."""
         (strength,) = self._strengths(params, len(coded.data))[:1]
         for end in sorted({*range(_STAGE, n_rounds, _STAGE), n_rounds}):
+            trees = []
             for growth in growths:
                 self.grow(growth, end)
-                growth.trees = self._refit(growth.trees, coded, strength)
-                low, high = coded.worst_scores(growth.trees)
-                growth.booster.set_scores(low.ravel(), high.ravel())
-                if growth.valid is not None:
-                    growth.low, growth.high = growth.valid.worst_scores(growth.trees)
-            found = {**params, "rounds": end, "leaf_l2": strength}
-            yield found, RobustTrees.average([growth.trees for growth in growths])
-            if growths[0].stopped_because != "rounds":
+                trees.append(self._refit(growth.trees, coded, strength))
+                growth.booster.set_values(trees[-1].values)
+            stopped = growths[0].stopped_because != "rounds"
+            if "rounds" not in params or end == n_rounds or stopped:
+                yield {**params, "rounds": end, "leaf_l2": strength}, trees
+            if stopped:
                 return
 
     def _finished(
@@ -146,7 +170,7 @@ class BoundTrainer(RobustTrainer):
         """Return the model of the trees, with its bounds on the validation rows."""
         found = None
         if growth.valid is not None and not _is_plain(params):
-            found = margins(growth.valid.data, self.task, *growth.valid.worst_scores(trees))
+            found = growth.valid.margins(trees)
         return self.result(trees, bins, growth, found, int(params["n_members"]))
 
     # ── parts of a path ──────────────────────────────────────────────────────────────────────
@@ -154,21 +178,36 @@ class BoundTrainer(RobustTrainer):
     def _code(self, params: Params, train: Dataset, valid: Dataset | None) -> Coded:
         """Return thresholds and coded rows, which paths on the same rows share."""
         if self._coded_rows is not train:
-            self._coded.clear()
-            self._coded_rows = train
-            self.center = float(np.mean(train.y)) if self.task == "regression" else 0.0
+            self._take_rows(train)
         attacker, crowding = self._growing_attacker(params), params.get("max_crowding")
-        if (attacker.budget, crowding) not in self._coded:
-            spec, blank = self.spec, self.spec.model.blank()
-            judged = attacker if _is_plain(params) else self._judging_attacker(params)
-            bins = _not_exchanged(self._bins(train, attacker, crowding), judged, blank)
-            own, whole = (
-                Coder(bins, each, blank, self.task, spec.threads) for each in (attacker, judged)
-            )
-            coded_valid = None if valid is None else whole.code(self._centered(valid))
-            coded = own.code(self._centered(train), self.seed)
-            self._coded[attacker.budget, crowding] = bins, coded, coded_valid
-        return self._coded[attacker.budget, crowding]
+        key = attacker.budget, crowding
+        if key in self._coded:
+            return self._coded[key]
+        judged = attacker if _is_plain(params) else self._judging_attacker(params)
+        blank = self.spec.model.blank()
+        bins = _not_exchanged(self._bins(train, attacker, crowding), judged, blank)
+        coded_valid = None
+        if valid is not None:
+            coded_valid = self._coder(bins, judged).code(self._centered(valid))
+        coded = self._coder(bins, attacker).code(self._centered(train), self.seed)
+        if not _is_plain(params):
+            self._coded[key] = bins, coded, coded_valid
+        return bins, coded, coded_valid
+
+    def _take_rows(self, train: Dataset) -> None:
+        """Find what all codings of these rows share."""
+        self._coded.clear()
+        self._coded_rows = self._sample = train
+        self.center = float(np.mean(train.y)) if self.task == "regression" else 0.0
+        if len(train) > _SAMPLE:
+            drawn = np.random.default_rng(self.seed).choice(len(train), _SAMPLE, replace=False)
+            self._sample = train.take(np.sort(drawn))
+            lower, upper = (ends.reduce(train.matrix, axis=0) for ends in (np.fmin, np.fmax))
+            missing = np.flatnonzero(np.isnan(np.minimum.reduce(train.matrix, axis=0)))
+            self._ranges = lower, upper, frozenset(missing.tolist())
+
+    def _coder(self, bins: BinMapper, attacker: Attacker) -> Coder:
+        return Coder(bins, attacker, self.spec.model.blank(), self.task, self.spec.threads)
 
     def _centered(self, rows: Dataset) -> Dataset:
         return replace(rows, y=rows.y - self.center) if self.center else rows
@@ -184,21 +223,13 @@ class BoundTrainer(RobustTrainer):
 
     def _bins(self, train: Dataset, attacker: Attacker, crowding: float | None) -> BinMapper:
         rule = ExclusionRule.against(attacker, self.spec.model.blank())
-        rows = train
-        if len(train) > _SAMPLE:
-            drawn = np.random.default_rng(self.seed).choice(len(train), _SAMPLE, replace=False)
-            rows = train.take(np.sort(drawn))
-        most = self.settings.max_bin or _MAX_BIN[train.X.shape[1] > _MANY_FEATURES]
-        bins = reach_bins(rows, rule, self.spec.threads).choose(min(most, _MAX_BIN[0]), crowding)
-        if rows is train:
+        most = self.settings.max_bin or _MAX_BIN[train.matrix.shape[1] > MANY_FEATURES]
+        found = reach_bins(self._sample, rule, self.spec.threads)
+        bins = found.choose(min(most, _MAX_BIN[0]), crowding)
+        if self._sample is train:
             return bins
-        missing = np.flatnonzero(np.isnan(train.X.min(axis=0)))
-        return replace(
-            bins,
-            lower=np.fmin.reduce(train.X, axis=0),
-            upper=np.fmax.reduce(train.X, axis=0),
-            missing=frozenset(missing.tolist()).difference(bins.categories),
-        )
+        lower, upper, missing = self._ranges
+        return replace(bins, lower=lower, upper=upper, missing=missing.difference(bins.categories))
 
     def _start(
         self, params: Params, coded: CodedRows, valid: CodedRows | None, number: int
@@ -210,7 +241,7 @@ class BoundTrainer(RobustTrainer):
             feature_fraction_bynode=self.settings.colsample_bynode or _NODE_SHARE,
             bagging_fraction=min(1.0, drawn / len(coded.data)),
         )
-        return Growth.start(coded.booster(options, self.n_outputs), valid)
+        return self.start(coded.booster(options, self.n_outputs), valid)
 
     def _strengths(self, params: Params, n_rows: int) -> list[float | None]:
         """Return the L2 strengths of the refit, the usual one first; None: no refit."""
@@ -228,12 +259,16 @@ class BoundTrainer(RobustTrainer):
             return [1e-3, 1e-4, 3e-3]
         return [50 / n_rows, 10 / n_rows, 250 / n_rows]
 
-    def _refit(self, trees: RobustTrees, coded: CodedRows, strength: float | None) -> RobustTrees:
+    def _refit(
+        self, trees: RobustTrees, coded: CodedRows, strength: float | None, share: float = 1.0
+    ) -> RobustTrees:
+        """Return the trees with refitted scores; `share` of the usual steps."""
         if strength is None or not trees.trees:
             return trees
         n = len(coded.data)
-        epochs = 8 if self.n_outputs > 1 else 4 if n >= _MANY_ROWS else 80
-        visits = min(max(epochs * n, _MIN_VISITS), _MAX_VISITS)
+        epochs = next(count for least, count in _EPOCHS if n >= least)
+        epochs = epochs if self.n_outputs == 1 else _STAGE_EPOCHS
+        visits = int(share * min(max(epochs * n, _MIN_VISITS), _MAX_VISITS))
         blocks = max(1, min(64 if n > 100_000 else 32, n // (4 * _BLOCK)))
         steps = max(50, visits // (_BLOCK * blocks))
         options = _core.RefitOptions(

@@ -13,16 +13,19 @@ import numpy.typing as npt
 from carvegbm import _core
 from carvegbm.training.binning import BinMapper
 from carvegbm.training.model import GBDTModel, GrownTree, header_of, stored_scores
-from carvegbm.training.robust.booster import CodedRows, RobustTrees, mean_loss
-from carvegbm.training.robust.settings import RobustSettings
+from carvegbm.training.params import RobustSettings
+from carvegbm.training.robust.booster import CodedRows, RobustTrees
 from carvegbm.training.spec import FitResult, Params, StopReason, TrainSpec
 
-__all__ = ["FEW_ROWS", "PLAIN", "Growth", "RobustTrainer"]
+__all__ = ["FEW_ROWS", "MANY_FEATURES", "PLAIN", "Growth", "RobustTrainer"]
 
 Floats = npt.NDArray[np.float64]
 
 FEW_ROWS = 2000
 """With fewer rows, configurations are compared by cross-validation."""
+
+MANY_FEATURES = 100
+"""With more features, thresholds are fewer and norms other than inf train at witnesses."""
 
 PLAIN: Params = {"budget_share": 0.0}
 """Parameters of a plain model: grown as if there were no attacker, and not refitted."""
@@ -40,49 +43,30 @@ class Growth:
     Attributes
     ----------
     booster : RobustBooster
-    trees : RobustTrees
-        The trees so far.
     valid : CodedRows or None
-        The validation rows, with their worst scores `low` and `high`.
+        The validation rows.
     losses : list of float
-        Of the validation rows, after every round.
+        Of the validation rows, after every round; NaN unless they are watched.
     """
 
     booster: _core.RobustBooster
-    trees: RobustTrees
-    valid: CodedRows | None
-    low: Floats
-    high: Floats
+    valid: CodedRows | None = None
     losses: list[float] = field(default_factory=list)
     stopped_because: StopReason = "rounds"
-
-    @classmethod
-    def start(cls, booster: _core.RobustBooster, valid: CodedRows | None) -> Growth:
-        """Return a member without trees."""
-        bias = np.asarray(booster.bias)
-        scores = np.tile(bias, (0 if valid is None else len(valid.data), 1))
-        return cls(booster, RobustTrees(bias), valid, scores, scores.copy())
 
     def round(self) -> bool:
         """Grow a tree per output; False if none has a split."""
         if not self.booster.round():
             return False
-        new = self.booster.trees_from(self.booster.n_trees - len(self.trees.bias))
-        last = RobustTrees(
-            np.zeros_like(self.trees.bias),
-            new,
-            list(range(len(new))),
-            np.concatenate([np.asarray(tree.values) for tree in new]),
-        )
-        self.trees = self.trees.followed_by(last)
-        loss = float("nan")
-        if self.valid is not None:
-            low, high = self.valid.worst_scores(last)
-            self.low += low
-            self.high += high
-            loss = mean_loss(self.valid.data, self.valid.task, self.low, self.high)
-        self.losses.append(loss)
+        self.losses.append(self.booster.loss)
         return True
+
+    @property
+    def trees(self) -> RobustTrees:
+        """The trees so far."""
+        trees = self.booster.trees
+        values = np.concatenate([np.empty(0), *(np.asarray(tree.values) for tree in trees)])
+        return RobustTrees(np.asarray(self.booster.bias), trees, values)
 
     @property
     def best_round(self) -> int:
@@ -93,8 +77,7 @@ class Growth:
 class RobustTrainer:
     """Base of the robust trainers."""
 
-    n_first: int | None = 1
-    """How many models of every path the search judges at first; None: all."""
+    finalists = 2
     center = 0.0
     """What coded trees leave out of every score: a regression's mean target, which float32 scores
     would lose precision to."""
@@ -105,10 +88,6 @@ class RobustTrainer:
         self.task = spec.model.task
         self.n_outputs = spec.model.n_outputs
         self.seed = int(spec.params.get("seed", 0))
-
-    def full_params(self, params: Params) -> Params | None:  # noqa: ARG002
-        """Return None: the search goes on along the best paths."""
-        return None
 
     def plain_params(self) -> Params:
         """Return the parameters of a plain model of the same size."""
@@ -126,6 +105,12 @@ class RobustTrainer:
         return _core.BoostingOptions(
             **{**given, "ordered": bool(params.get("ordered", False)), "seed": seed, **others}
         )
+
+    def start(self, booster: _core.RobustBooster, valid: CodedRows | None) -> Growth:
+        """Return a member without trees, watched on the validation rows if anybody looks."""
+        if valid is not None and self.spec.evaluation.sets:
+            booster.watch(valid.rows, valid.targets, valid.weights)
+        return Growth(booster, valid)
 
     def grow(self, growth: Growth, n_rounds: int) -> None:
         """Grow up to `n_rounds` rounds in all; callbacks, early stopping, deadline and Ctrl-C."""
@@ -191,7 +176,7 @@ class RobustTrainer:
         ] or [GrownTree.constant(float(bias), 0) for bias in trees.bias]
         rounds = -(-len(trees.trees) // (self.n_outputs * members))
         history, best_score = {}, None
-        if growth.valid is not None and growth.losses:
+        if growth.valid is not None and growth.losses and self.spec.evaluation.sets:
             history = {growth.valid.data.name: {"worst_loss": [*growth.losses]}}
             best_score = growth.losses[min(rounds, len(growth.losses)) - 1]
         return FitResult(
