@@ -123,7 +123,7 @@ def test_absent_is_refused_where_nothing_is_left_out(cli, lightgbm_model, tmp_pa
     assert "has no absent entries, so --absent has no meaning" in err
 
 
-def test_attack_writes_a_matrix_that_is_data_again(cli, lightgbm_model, matrix, tmp_path):
+def test_attack_writes_witnesses_as_a_matrix(cli, lightgbm_model, matrix, tmp_path):
     out = tmp_path / "z.npz"
     told = answer(cli, "attack", lightgbm_model, matrix, *ATTACK, "--output", out)
     flipped = np.array(told["success"])
@@ -132,9 +132,6 @@ def test_attack_writes_a_matrix_that_is_data_again(cli, lightgbm_model, matrix, 
     witnesses = sparse.load_npz(out)
     before, after = booster.predict(X), booster.predict(witnesses)
     assert ((before > 0.5) != (after > 0.5))[flipped].all()
-    code, text, _ = cli("verify", lightgbm_model, out, "--budget", 0, "--json")
-    assert code == 0
-    assert len(json.loads(text)["status"]) == flipped.sum()
 
 
 def test_verify_with_witnesses_resumes_on_a_matrix(lightgbm_model):

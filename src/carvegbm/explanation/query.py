@@ -112,8 +112,9 @@ def explain(
     task = Task(problem.with_budget(problem.unlimited_budget), settings, asks="radius")
     radii = Radius.of(decide(task, one), problem)
     nearest = minimal_witnesses(problem, one, radii, settings, progress=False).witnesses
-    no_budget = attacker is None or not attacker.has_budget
-    status = None if no_budget else _status(problem, attacker, one, radii, settings)
+    status = None
+    if attacker is not None and attacker.has_budget:
+        status = _status(problem, attacker, one, radii, settings)
     return _Explainer(problem, one, nearest[0] if nearest else None, threads).explanation(
         row=at,
         is_own=y is None,
