@@ -212,15 +212,6 @@ def test_worst_margin_is_given_where_its_bounds_meet():
     np.testing.assert_array_equal(result.worst_margin, [1, math.nan, math.nan, 0, math.nan])
 
 
-def test_joined_parts_are_the_whole():
-    parts = [cg.verify(MODEL, X[i:j], Y[i:j], ATTACKER) for i, j in ((0, 2), (2, 3), (3, 5))]
-    joined, whole = cg.Verification.joined(parts), verified()
-    assert joined.attacker == whole.attacker
-    for name, column in whole.columns().items():
-        if name != "seconds":
-            np.testing.assert_array_equal(joined.columns()[name], column)
-
-
 # ── how they read ────────────────────────────────────────────────────────────────────────────
 
 

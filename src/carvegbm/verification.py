@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -71,15 +71,6 @@ class Verification(Result):
             problem.attacker,
             iterations=problem.ensemble.iterations,
         )
-
-    @classmethod
-    def joined(cls, parts: Sequence[Verification]) -> Verification:
-        """Concatenate the rows of several verifications."""
-        names = [f.name for f in fields(cls) if f.name not in ("attacker", "iterations")]
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in names
-        }
-        return replace(parts[0], **columns)
 
     @property
     def worst_margin(self) -> npt.NDArray[np.float64]:

@@ -36,6 +36,11 @@ def verification(model: Any, attacker: cg.Attacker = ATTACKER) -> Query:
     return Query("verify", cg.Verifier(model, attacker))
 
 
+def verified(model: cg.Ensemble, part: Part, size: int, attacker: Any = ATTACKER) -> Any:
+    query = Query("verify", cg.Verifier(model, attacker))
+    return answer_file(query, FileSchema(model), part, size=size)
+
+
 def numbers() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(ROWS, 3)), 2)
@@ -206,9 +211,7 @@ def test_labels_that_are_numbers_in_some_batches_only(model: str, tmp_path: Path
     expected = cg.verify(ensemble, X[order], ensemble.classes[Y[order]], ATTACKER)
     for size in (1, 7):
         part = Part(str(path), tmp_path / "answers.parquet")
-        answer_file(
-            Query("verify", cg.Verifier(ensemble, ATTACKER)), FileSchema(ensemble), part, size=size
-        )
+        verified(ensemble, part, size=size)
         found = read_back(tmp_path / "answers.parquet")
         assert found["status"].tolist() == expected.status.tolist()
 
@@ -226,9 +229,7 @@ def test_only_the_first_rows(model: str, tmp_path: Path) -> None:
     ensemble, path = cg.load(model), written(tmp_path, "csv")
     for rows, size in ((5, 2), (4, 2), (1, 100), (ROWS, 7)):
         part = Part(path, tmp_path / "answers.parquet", rows)
-        totals = answer_file(
-            Query("verify", cg.Verifier(ensemble, ATTACKER)), FileSchema(ensemble), part, size=size
-        )
+        totals = verified(ensemble, part, size=size)
         assert totals.instances == rows == len(pd.read_parquet(tmp_path / "answers.parquet"))
 
 
@@ -264,9 +265,7 @@ def test_no_more_rows_than_a_batch_are_held(
     for form in ("csv", "parquet", "libsvm", "npy"):
         held.clear()
         part = Part(written(tmp_path, form), tmp_path / "answers.parquet")
-        answer_file(
-            Query("verify", cg.Verifier(ensemble, ATTACKER)), FileSchema(ensemble), part, size=4
-        )
+        verified(ensemble, part, size=4)
         assert max(np.cumsum(held)) == 4
         assert sum(number for number in held if number > 0) == ROWS
 
@@ -277,12 +276,7 @@ def test_no_more_rows_than_a_batch_are_held(
 def refused(model: str, path: str, size: int, attacker: cg.Attacker = ATTACKER) -> str:
     ensemble, target = cg.load(model), Path(path).with_name("answers.parquet")
     with pytest.raises(CarveError) as caught:
-        answer_file(
-            Query("verify", cg.Verifier(ensemble, attacker)),
-            FileSchema(ensemble),
-            Part(path, target),
-            size=size,
-        )
+        verified(ensemble, Part(path, target), size=size, attacker=attacker)
     assert not list(target.parent.glob("*answers*"))  # nothing half-written is left
     assert "\n" not in str(caught.value)
     return str(caught.value)
