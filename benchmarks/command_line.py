@@ -5,7 +5,7 @@
 
 A large-spread model of 60 trees is trained on 20,000 rows of 20 columns; a million such rows are
 written as Parquet and as .npy with labels beside it, and verified in processes of their own, with
---output (hence with a journal) and one thread. Beside the command stands what reading the file
+--output (hence with a resume file) and one thread. Beside the command stands what reading the file
 alone takes, in a process of its own, too.
 """
 

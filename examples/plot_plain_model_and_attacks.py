@@ -85,7 +85,7 @@ for name, result in results.items():
 # within the budget flips the row, of more possible ones than could ever be
 # tried.
 
-cg.VerificationDisplay.from_verifications(results)
+cg.VerificationDisplay.from_result(results)
 plt.show()
 
 # %%

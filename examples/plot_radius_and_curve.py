@@ -85,7 +85,7 @@ for ax, (norm, radius) in zip(axes, radii.items(), strict=True):
     )
     ax.scatter(*X_test.T, s=7, c=colours[y_test], alpha=0.35, linewidth=0)
     for row in shown:
-        x, far = X_test[row], radius[row]
+        x, far = X_test[row], radius.radius[row]
         ax.add_patch(
             Polygon(x + far * corners[norm], fill=False, edgecolor="#1f2328")
         )
@@ -141,7 +141,7 @@ print(curve)
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 radii["inf"].plot(axes[0])
-cg.RobustnessCurveDisplay.from_radii(radii["inf"], ax=axes[1])
+cg.RobustnessCurveDisplay.from_result(radii["inf"], ax=axes[1])
 axes[1].plot(curve.budgets, curve.lower, "o", color="#d55e00")
 plt.show()
 
@@ -185,8 +185,12 @@ fig, axes = plt.subplots(
     1, 3, figsize=(11, 4), sharey=True, layout="constrained"
 )
 for ax, (norm, (largest, unit)) in zip(axes, questions.items(), strict=True):
-    cg.RobustnessCurveDisplay.from_estimators(
-        models, X_test, y_test, norm=norm, ax=ax
+    cg.RobustnessCurveDisplay.from_result(
+        {
+            name: cg.radius(model, X_test, y_test, cg.Attacker(norm))
+            for name, model in models.items()
+        },
+        ax=ax,
     )
     ax.set(
         title=f"norm {norm}",

@@ -180,9 +180,11 @@ for name, trees in filters.items():
 # it for several models.
 
 ones = np.ones(len(spam), dtype=int)
-display = cg.RobustnessCurveDisplay.from_estimators(
-    filters, spam, ones, spammer, budgets=range(11)
-)
+curves = {
+    name: cg.robustness_curve(model, spam, ones, spammer, budgets=range(11))
+    for name, model in filters.items()
+}
+display = cg.RobustnessCurveDisplay.from_result(curves)
 display.ax_.set(
     xlabel="what the spammer may spend on a mail",
     ylabel="spam caught, whatever is added",

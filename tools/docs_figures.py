@@ -90,12 +90,13 @@ def plots() -> Any:
         model.fit(X_train, y_train)
     figure, axes = plt.subplots(2, 2, figsize=(10, 7.6), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
-    cg.VerificationDisplay.from_verifications(
+    cg.VerificationDisplay.from_result(
         {name: cg.verify(model, X_test, y_test, attacker) for name, model in models.items()},
         ax=axes[0, 0],
     )
-    cg.RobustnessCurveDisplay.from_estimators(models, X_test, y_test, norm="inf", ax=axes[0, 1])
-    cg.radius(models["plain"], X_test, y_test, norm="inf").plot(axes[1, 0])
+    radii = {name: cg.radius(model, X_test, y_test, norm="inf") for name, model in models.items()}
+    cg.RobustnessCurveDisplay.from_result(radii, ax=axes[0, 1])
+    radii["plain"].plot(axes[1, 0])
     found = cg.attack(models["plain"], X_test, y_test, attacker)
     found.plot(X_test, axes[1, 1], n_features=8)
     return figure

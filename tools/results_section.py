@@ -16,11 +16,11 @@ import textwrap
 from pathlib import Path
 
 from carvegbm import CarveError
-from carvegbm.keeping.records import write_text
 from carvegbm_experiments.report.markdown import brief, markdown
 from carvegbm_experiments.report.page import html
 from carvegbm_experiments.report.writing import MARKDOWN, PAGE
 from carvegbm_experiments.store.folder import Store
+from carvegbm_experiments.store.records import write_text
 
 OPENING, CLOSING = "<!-- results -->\n", "<!-- /results -->"
 REPOSITORY = Path(__file__).resolve().parent.parent

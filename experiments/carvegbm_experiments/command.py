@@ -16,7 +16,7 @@ import typer
 
 from carvegbm import CarveError
 from carvegbm.cli.shared import options, output
-from carvegbm.keeping.files import check_apart
+from carvegbm.storage.files import check_apart
 from carvegbm_experiments.plan.cell import Cell
 from carvegbm_experiments.plan.planning import plan
 from carvegbm_experiments.plan.suites import PAPER, QUICK

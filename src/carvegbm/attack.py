@@ -15,10 +15,10 @@ from carvegbm.data.sparse import NUMBERS_AT_ONCE, Csr, csr_parts, is_sparse
 from carvegbm.engines import Decisions
 from carvegbm.engines.sparse import end_at_zero, witnesses_of
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import RESULTS, check_output, replacing
 from carvegbm.problem import Problem, Rows
 from carvegbm.results import Result
 from carvegbm.statuses import flipped, named
+from carvegbm.storage.files import RESULTS, check_output, replacing
 from carvegbm.trees.categories import named_codes
 from carvegbm.trees.compact import Columns
 from carvegbm.trees.labels import as_given, names_of_codes
@@ -180,12 +180,18 @@ class Attack(Result):
             )
 
     def plot(
-        self, X: Any, ax: Any = None, *, name: str | None = None, **kwargs: Any
+        self,
+        X: Any,
+        ax: Any = None,
+        *,
+        n_features: int = 15,
+        name: str | None = None,
+        **kwargs: Any,
     ) -> AttackDisplay:
-        """Draw what the witnesses change in X, see `AttackDisplay.from_attack`."""
+        """Draw what the witnesses change in X, see `AttackDisplay`."""
         from carvegbm.displays import AttackDisplay
 
-        return AttackDisplay.from_attack(self, X, name=name, ax=ax, **kwargs)
+        return AttackDisplay(self, X, n_features=n_features).plot(ax, name=name, **kwargs)
 
     def _text(self) -> str:
         found = int(np.count_nonzero(self.success))

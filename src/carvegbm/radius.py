@@ -77,11 +77,13 @@ class Radius(Result):
         """Return the norm and the number of rows."""
         return {"norm": plain_norm(self.norm), "instances": len(self)}
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> RadiusDisplay:
-        """Draw the radii; see `RadiusDisplay.from_radii`."""
+    def plot(
+        self, ax: Any = None, *, bins: Any = None, name: str | None = None, **kwargs: Any
+    ) -> RadiusDisplay:
+        """Draw the radii; see `RadiusDisplay`."""
         from carvegbm.displays import RadiusDisplay
 
-        return RadiusDisplay.from_radii(self, name=name, ax=ax, **kwargs)
+        return RadiusDisplay(self, bins=bins).plot(ax, name=name, **kwargs)
 
     def _text(self) -> str:
         known = self.radius[self.exact]
@@ -167,10 +169,10 @@ class Curve(Result):
     def plot(
         self, ax: Any = None, *, name: str | None = None, **kwargs: Any
     ) -> RobustnessCurveDisplay:
-        """Draw the curve; see `RobustnessCurveDisplay.from_curve`."""
+        """Draw the curve; see `RobustnessCurveDisplay`."""
         from carvegbm.displays import RobustnessCurveDisplay
 
-        return RobustnessCurveDisplay.from_curve(self, name=name, ax=ax, **kwargs)
+        return RobustnessCurveDisplay(self).plot(ax, name=name, **kwargs)
 
     def _text(self) -> str:
         lines = [f"robustness, norm {self.norm} (accuracy {self.accuracy:.4f})"]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import save_result
+from carvegbm.storage.files import save_result
 from carvegbm.trees.iterations import Iterations
 
 __all__ = ["OfModel", "Result", "are_neighbours", "describe_interval", "plain_column"]

@@ -134,10 +134,10 @@ class Verification(Result):
         name: str | None = None,
         **kwargs: Any,
     ) -> VerificationDisplay:
-        """Draw the shares of the statuses; see `VerificationDisplay.from_verification`."""
+        """Draw the shares of the statuses; see `VerificationDisplay`."""
         from carvegbm.displays import VerificationDisplay
 
-        return VerificationDisplay.from_verification(self, y, name=name, ax=ax, **kwargs)
+        return VerificationDisplay(self, y=y).plot(ax, name=name, **kwargs)
 
     def __repr__(self) -> str:
         of = f"{len(self)} instances, {self.attacker}"

@@ -19,15 +19,15 @@ from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.attackers.options import check_budget
 from carvegbm.engines import Decisions, Indices, Settings, Task, decide
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import check_apart, check_output
 from carvegbm.options import QUERY_OPTIONS, EngineName, Method, OnViolation
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, progress_bar, showing
-from carvegbm.proofs.proving import write_proof
+from carvegbm.proofs.write import write_proof
 from carvegbm.properties import Answers, answers, check_level, check_limit, core_limit, is_confident
 from carvegbm.radius import Curve, Radius, check_budgets, next_budget
 from carvegbm.ranges import OutputRange
 from carvegbm.statuses import named
+from carvegbm.storage.files import check_apart, check_output
 from carvegbm.verification import Verification
 
 __all__ = ["Verifier"]

@@ -511,6 +511,6 @@ def test_failed_write_leaves_nothing_behind_and_keeps_what_was_there(
     for arguments in ([*SAMPLE, "--witnesses"], ["attack", *SAMPLE[1:], "--output"]):
         path = tmp_path / "r.npz"
         refuses(*arguments, path, words=[f"{path}: No space left on device"])
-    # What is decided is kept in the journal; there is nothing else.
+    # What is decided is in the resume file; there is nothing else.
     assert sorted(os.listdir(tmp_path)) == ["r.json", "r.json.partial"]
     assert (tmp_path / "r.json").read_text() == "earlier"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import carvegbm as cg
-from carvegbm.keeping.fingerprint import digest_of
+from carvegbm.storage.identity import digest_of
 from readers import small_models
 
 

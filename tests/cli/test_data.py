@@ -13,10 +13,9 @@ import pytest
 from scipy import sparse
 
 import carvegbm as cg
-from carvegbm.cli.shared.kept import Kept, Question
+from carvegbm.cli.shared.running import Query, ResumeState
 from carvegbm.engines import Settings, decide
 from carvegbm.problem import Problem
-from plain_trees import ensemble, stump
 
 xgboost = pytest.importorskip("xgboost")
 
@@ -135,13 +134,13 @@ def test_attack_writes_witnesses_as_a_matrix(cli, lightgbm_model, matrix, tmp_pa
 
 
 def test_verify_with_witnesses_resumes_on_a_matrix(lightgbm_model):
-    question = Question(
+    query = Query(
         Problem(lightgbm_model, cg.Attacker("inf", 0.2)), X, Y, Settings(threads=1), witness=True
     )
-    found = decide(question.task, question.rows)
+    found = decide(query.task, query.rows)
     some, rest = np.arange(0, len(Y), 2), np.arange(1, len(Y), 2)
-    kept, again = Kept(question), Kept(question)
-    assert again.take(json.loads(json.dumps(kept.record(some, found.take(some)))))
+    again = ResumeState(query)
+    again.add_block(ResumeState(query).to_block(some, found.take(some)))
     joined = again.joined(rest, found.take(rest))
     for name, column in joined.columns.items():
         if name != "witness":
@@ -155,26 +154,6 @@ def test_verify_with_witnesses_resumes_on_a_matrix(lightgbm_model):
     assert any(change is not None for change in joined["witness"])
 
 
-@pytest.mark.parametrize("change", ["cut", "beyond", "empty", "fraction"])
-def test_changes_that_cannot_be_are_not_taken_over(change):
-    model = ensemble(stump(3, 0.5), n_features=5)
-    rows = sparse.csr_matrix(np.array([[0, 0, 0, 0.45, 0]]))
-    question = Question(
-        Problem(model, cg.Attacker("inf", 0.1)), rows, np.array([0]), Settings(), witness=True
-    )
-    found = decide(question.task, question.rows)
-    good = Kept(question).record(np.array([0]), found)
-    assert Kept(question).take(good)
-    columns, values = found["witness"][0]
-    found["witness"][0] = {
-        "cut": (columns, values[:0]),
-        "beyond": (columns + 2, values),
-        "empty": (columns[:0], values[:0]),
-        "fraction": (columns + 0.5, values),
-    }[change]
-    assert not Kept(question).take(Kept(question).record(np.array([0]), found))
-
-
 def test_questions_about_other_matrices_are_other_questions(lightgbm_model):
     problem, settings = Problem(lightgbm_model, cg.Attacker("inf", 0.2)), Settings()
     other = X.copy()
@@ -183,7 +162,7 @@ def test_questions_about_other_matrices_are_other_questions(lightgbm_model):
     explicit[0, 0] = 0
     wide = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], X.shape[1] + 1))
     told = [
-        Question(problem, matrix, Y, settings).identity()["data"]
+        Query(problem, matrix, Y, settings).identity()["data"]
         for matrix in (X, X.tocoo().tocsr(), other, wide, X.toarray())
     ]
     assert told[0] == told[1]

@@ -230,7 +230,7 @@ def test_what_has_changed_is_answered_again(cli: Any, folder: Path, stopping: An
     assert begun == ["part-0.csv", "part-1.csv", "part-3.parquet"]
     assert json.loads(out)["instances"] == 121 == len(answers(folder / "answers"))
     assert sorted(os.listdir("answers")) == [
-        "_carvegbm.journal",
+        "_carvegbm.resume",
         *(f"part-{i}.parquet" for i in range(4)),
     ]
 
@@ -263,15 +263,15 @@ def test_nothing_stays_if_all_that_was_finished_has_changed(cli: Any) -> None:
     assert cli(*run)[0] == 0
 
 
-def test_a_journal_that_cannot_be_written_leaves_no_folder(
+def test_a_resume_file_that_cannot_be_written_leaves_no_folder(
     refuses: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from carvegbm.keeping.journal import Journal
+    from carvegbm.storage.resume import ResumeFile
 
-    def full(self: Journal, _record: Any) -> None:
+    def full(self: ResumeFile, _data: Any) -> None:
         raise OSError(28, "No space left on device", str(self.path))
 
-    monkeypatch.setattr(Journal, "append", full)
+    monkeypatch.setattr(ResumeFile, "_write", full)
     run = (*COMMANDS["verify"], "part-*", "--output")
     refuses(*run, "answers/", words=["No space left on device"])
     assert not Path("answers").exists()
@@ -318,23 +318,27 @@ def test_folders_of_other_runs(refuses: Any, cli: Any) -> None:
         refuses(*run[:5], "--output", "mine", *more, words=["mine is not empty"])
 
 
-def test_a_damaged_journal(refuses: Any, cli: Any) -> None:
-    run = (*COMMANDS["verify"], "part-*", "--output", "answers/")
-    assert cli(*run)[0] == 0
-    journal = Path("answers/_carvegbm.journal")
-    journal.write_text(journal.read_text().replace('"robust": 3', '"robust": 4'))
-    refuses(*run, "--resume", words=[str(journal), "is damaged in line", "another --output"])
+def test_files_whose_records_are_damaged_are_answered_again(cli: Any, stopping: Any) -> None:
+    run = (*COMMANDS["verify"], "part-*", "--output", "answers/", "--json")
+    _, before, _ = cli(*run)
+    records = Path("answers/_carvegbm.resume")
+    content = records.read_bytes()
+    place = content.rindex(b'"robust": ') + 10
+    records.write_bytes(content[:place] + b"9" + content[place + 1 :])
+    begun = stopping(0, None)
+    _, after, _ = cli(*run, "--resume")
+    assert begun == ["part-3.parquet"]
+    assert json.loads(after) == json.loads(before)
 
 
 def test_a_folder_in_use(refuses: Any, cli: Any) -> None:
-    from carvegbm.keeping.locks import open_locked
+    import fcntl
 
     run = (*COMMANDS["verify"], "part-*", "--output", "answers/")
     assert cli(*run)[0] == 0
-    locked = open_locked(Path("answers/_carvegbm.journal"))
-    assert locked is not None
-    with locked:
-        refuses(*run, "--resume", words=["is in use by process"])
+    with open("answers/_carvegbm.resume", "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        refuses(*run, "--resume", words=["is in use by another process"])
 
 
 def test_names_that_clash(refuses: Any) -> None:

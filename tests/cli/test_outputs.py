@@ -16,7 +16,7 @@ import pytest
 from carvegbm import Ensemble
 from carvegbm.cli.app import run
 from carvegbm.data.files import load_table
-from carvegbm.keeping.journal import Journal
+from carvegbm.storage.resume import ResumeFile
 
 SAMPLE = ["verify", "sample", "--norm", "inf", "--budget", "0.02", "--threads", "1"]
 
@@ -104,7 +104,7 @@ OVERWRITING = {
     "verify model.json data.csv -o same.csv": ["--output same.csv", "DATA data.csv"],
     "verify model.json data.csv -o model.json": ["--output", "MODEL model.json"],
     "verify model.json data.csv -o model.json --resume": ["--output", "MODEL model.json"],
-    "verify model.json result.json.partial -o result.json": ["journal of --output", "DATA"],
+    "verify model.json result.json.partial -o result.json": ["resume file of --output", "DATA"],
     "verify model.json data.npz --witnesses data.npz": ["--witnesses", "DATA data.npz"],
     "verify model.json data.csv -o new.json --witnesses link.npz": ["--witnesses", "--output"],
     "verify model.json data.csv -o scale.csv --scale scale.csv": ["--output", "--scale"],
@@ -154,12 +154,12 @@ def test_numbers_and_the_word_sample_are_no_files(
         "report sample --budget 0.02 -o out.json",
     ],
 )
-def test_the_journal_of_an_interrupted_run_is_not_overwritten_by_another_command(
+def test_the_resume_file_of_an_interrupted_run_is_not_overwritten_by_another_command(
     refuses: Any, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(data, "data.csv")
-    with Journal.opened(Path("out.json"), {"rows": 3}, False, lambda _: True):
+    with ResumeFile.open(Path("out.json.partial"), {"rows": 3}, resume=False):
         pass
     before = files_in(tmp_path)
     refuses(*command.split(), words=["out.json.partial holds an interrupted run", "delete it"])

@@ -198,10 +198,10 @@ def test_run_may_be_interrupted_again_and_resumed_with_other_threads(cli, whole,
 
 @pytest.mark.usefixtures("interrupted")
 def test_kept_rows_are_not_overwritten_without_being_asked(refuses, calls, out, partial):
-    before = partial.read_text()
+    before = partial.read_bytes()
     refuses(*LONG, "--output", out, words=[str(partial), "--resume", "delete"])
     assert calls == []
-    assert partial.read_text() == before
+    assert partial.read_bytes() == before
 
 
 @pytest.mark.usefixtures("interrupted")
@@ -240,11 +240,10 @@ def flip(line):
 
 
 @pytest.mark.usefixtures("interrupted")
-@pytest.mark.parametrize("cut", [1, 50, 200])
-def test_line_that_was_being_written_is_done_again(cli, whole, calls, out, partial, cut):
-    text = partial.read_text()
-    assert cut < len(text) - text.rindex("\n", 0, -1)
-    partial.write_text(text[:-cut])
+@pytest.mark.parametrize("damage", ["cut off", "changed"])
+def test_block_that_was_being_written_is_done_again(cli, whole, calls, out, partial, damage):
+    content = partial.read_bytes()
+    partial.write_bytes(content[:-1] if damage == "cut off" else content[:-1] + b"\xff")
     calls.clear()
     code, _, err = cli(*LONG, "--output", out, "--resume")
     assert code == 0
@@ -254,25 +253,16 @@ def test_line_that_was_being_written_is_done_again(cli, whole, calls, out, parti
 
 
 @pytest.mark.usefixtures("interrupted")
-@pytest.mark.parametrize("head", ["{}\n", "something else\n", "[1, 2", "\n"])
-def test_file_that_is_no_journal_is_left_alone(refuses, out, partial, head):
+@pytest.mark.parametrize("head", ["something else\n", "[1, 2"])
+def test_file_that_is_no_resume_file_is_left_alone(refuses, out, partial, head):
     partial.write_text(head)
-    refuses(*LONG, "--output", out, "--resume", words=[str(partial), "damaged", "delete it"])
+    words = [str(partial), "not a resume file", "delete it"]
+    refuses(*LONG, "--output", out, "--resume", words=words)
     assert partial.read_text() == head
 
 
-@pytest.mark.usefixtures("interrupted")
-def test_damaged_journal_is_refused_and_left_alone(refuses, calls, out, partial):
-    lines = partial.read_bytes().splitlines(keepends=True)
-    lines[2] = lines[2].replace(b"margin", b"worst_", 1)
-    partial.write_bytes(b"".join(lines))
-    refuses(*LONG, "--output", out, "--resume", words=[str(partial), "damaged", "delete it"])
-    assert calls == []
-    assert partial.read_bytes() == b"".join(lines)
-
-
 @pytest.mark.parametrize("resume", [[], ["--resume"]])
-def test_journal_of_a_run_that_was_killed_before_it_wrote_anything_is_no_obstacle(
+def test_resume_file_of_a_run_that_was_killed_before_it_wrote_anything_is_no_obstacle(
     cli, whole, out, partial, resume
 ):
     partial.write_text("")
@@ -328,7 +318,7 @@ def test_run_with_swapped_feature_names_is_not_resumed(refuses, cli, calls, tmp_
     swapped = text.replace(names[0], f"feature_names={names[2]} {names[1]}")
     assert swapped != text
     (tmp_path / "model.txt").write_text(swapped)
-    refuses(*arguments, "--resume", words=["named.json.partial", "another run", "model, attacker"])
+    refuses(*arguments, "--resume", words=["named.json.partial", "another run", "attacker, model"])
     (tmp_path / "model.txt").write_text(text)
     assert cli(*arguments, "--resume")[0] == 0
 
@@ -342,7 +332,7 @@ def test_second_run_on_an_output_is_refused_while_the_first_is_at_it(
         if not tried:
             tried.append(partial.read_bytes())
             for resume in ([], ["--resume"]):
-                words = [str(partial), f"in use by process {os.getpid()} on", "since"]
+                words = [str(partial), "in use by another process"]
                 refuses(*LONG, "--output", out, *resume, words=words)
             tried.append(partial.read_bytes())
         return decide(*arguments)

@@ -28,12 +28,12 @@ class Sender(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Sender())
 """
 PAUSED = """
-import carvegbm.proofs.proving as proving
+import carvegbm.proofs.write as write
 import time
 def paused(*_):
     print("proving", flush=True)
     time.sleep(60)
-proving._records = paused
+write._records = paused
 """
 PROVE = ("verify", "sample", "--budget", "0.02", "--threads", "1", "--proof")
 
@@ -77,7 +77,7 @@ def fails(*_):
         thread = threading.Thread(target=lambda: 1 / 0)
         thread.start()
         thread.join()
-proving._records = fails
+write._records = fails
 """
     process = child_processes.start(*PROVE, tmp_path / "a.proof", before=PAUSED + failing)
     assert process.stdout is not None
@@ -96,7 +96,7 @@ def fails(*_):
         paused()
     finally:
         1 / 0
-proving._records = fails
+write._records = fails
 """
     process = child_processes.start(*PROVE, tmp_path / "a.proof", before=PAUSED + failing)
     assert process.stdout is not None

@@ -24,7 +24,7 @@ from asking import question
 from carvegbm.errors import CarveError
 from carvegbm.problem import Problem
 from carvegbm.proofs.content import data_hash, model_hash
-from carvegbm.proofs.proving import attacker_of
+from carvegbm.proofs.write import attacker_of
 from kinds import NORMS
 from proofs import by_hand
 from proofs.asking import arguments, make_any

@@ -120,7 +120,7 @@ def test_a_run_that_is_ended_leaves_no_file(tmp_path: Path, monkeypatch: Any) ->
     def end(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("carvegbm.proofs.proving._parts", end)
+    monkeypatch.setattr("carvegbm.proofs.write._safe_proofs", end)
     with pytest.raises(KeyboardInterrupt):
         cg.verify(STUMPS, ROWS, LABELS, cg.Attacker("inf", 0.1), proof=tmp_path / "a.proof")
     assert list(tmp_path.iterdir()) == []

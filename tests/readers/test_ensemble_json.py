@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import carvegbm as cg
 from asking import product_attacker
 from carvegbm.ensemble import NODE, fields_of
-from carvegbm.keeping.fingerprint import digest_of
+from carvegbm.storage.identity import digest_of
 from categorical_trees import choice, random_ensemble, random_rows
 from conftest import REPOSITORY
 from generators import MIX, NORMS, make_case

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import carvegbm as cg
-from carvegbm.keeping.fingerprint import digest_of
+from carvegbm.storage.identity import digest_of
 from plain_trees import refused
 from readers import small_models
 

@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 import carvegbm as cg
 import early_stopped
 from carvegbm import load
-from carvegbm.keeping.fingerprint import digest_of
+from carvegbm.storage.identity import digest_of
 from plain_trees import ensemble, refused, stump
 
 XGBOOST: dict[str, dict[str, Any]] = {

@@ -21,7 +21,7 @@ from carvegbm.reports.charts import axis_for
 from carvegbm.reports.formats import before_and_after, budget_below, name, number, number_pair
 from carvegbm.reports.page import html
 from carvegbm.statuses import STATUSES
-from carvegbm.wording.shares import percent, percent_interval
+from carvegbm.storage.text import percent, percent_interval
 from outlines import Outline, check_references, check_that_nothing_is_loaded
 from reports.documents import leave_open, made, plain, stump
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 from carvegbm.ensemble import NODE, fields_of
-from carvegbm.keeping.fingerprint import digest_of
+from carvegbm.storage.identity import digest_of
 from carvegbm.trees.core import FINITE, state_sets
 from categorical_trees import choice, random_ensemble, random_rows, walked
 from plain_trees import ensemble, leaf, refused, split, stump

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 import carvegbm as cg
-from carvegbm.keeping.fingerprint import digest_of
-from carvegbm.keeping.records import make_folder, read_record, write_record
+from carvegbm.storage.files import make_folder
+from carvegbm.storage.identity import digest_of
 from carvegbm_experiments.compute.fitting import Fitted, Job, fit
 from carvegbm_experiments.compute.frames import FILES, numbers
 from carvegbm_experiments.compute.models import Bench
 from carvegbm_experiments.compute.robust_data import Part
 from carvegbm_experiments.plan.cell import Cell, Configuration, key
+from carvegbm_experiments.store.records import read_record, write_record
 from carvegbm_experiments.store.verdicts import stored_verdicts
 
 __all__ = ["attackers"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from carvegbm import CarveError, DataError
-from carvegbm.keeping.fingerprint import sha256_of
+from carvegbm.storage.identity import sha256_of
 from carvegbm_experiments import datasets
 from carvegbm_experiments.plan.cell import Configuration
 from carvegbm_experiments.store.folder import Store

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import carvegbm as cg
-from carvegbm.keeping.fingerprint import digest_of
-from carvegbm.keeping.records import write_json
+from carvegbm.storage.identity import digest_of
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.search import plain_accuracy_of
+from carvegbm_experiments.store.records import write_json
 
 if TYPE_CHECKING:
     from carvegbm_experiments.datasets import Split

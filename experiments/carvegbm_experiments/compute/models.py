@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import joblib
 
 import carvegbm as cg
-from carvegbm.keeping.processes import in_processes
+from carvegbm.processes import in_processes
 from carvegbm.training.params import check_max_crowding
 from carvegbm.training.search import accuracy_floor
 from carvegbm_experiments.compute import large_spread, plain

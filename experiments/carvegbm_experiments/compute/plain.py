@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from carvegbm.keeping.fingerprint import digest_of
-from carvegbm.keeping.records import read_json, write_json
+from carvegbm.storage.identity import digest_of
 from carvegbm_experiments.compute.trials import Trial, ensemble_of
+from carvegbm_experiments.store.records import read_json, write_json
 
 if TYPE_CHECKING:
     from carvegbm_experiments.datasets import Split

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 import carvegbm as cg
-from carvegbm.keeping.fingerprint import digest_of
-from carvegbm.keeping.records import read_record, write_record
+from carvegbm.storage.identity import digest_of
 from carvegbm_experiments.compute.data import fingerprint
 from carvegbm_experiments.compute.models import Bench, attacker_of
 from carvegbm_experiments.compute.plain import boosted, objective_of
 from carvegbm_experiments.compute.robust_data import Part
 from carvegbm_experiments.plan.cell import Cell, Configuration, key
+from carvegbm_experiments.store.records import read_record, write_record
 
 __all__ = ["robust"]
 

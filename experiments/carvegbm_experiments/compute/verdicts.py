@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import carvegbm as cg
-from carvegbm.keeping.fingerprint import digest_of
+from carvegbm.storage.identity import digest_of
 from carvegbm_experiments import milp
 from carvegbm_experiments.compute.models import Bench, attacker_of
 from carvegbm_experiments.plan.cell import Cell

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from carvegbm.keeping.fingerprint import sha256_of
+from carvegbm.storage.identity import sha256_of
 
 __all__ = ["KINDS", "TIMED", "Cell", "Configuration", "canonical", "key"]
 

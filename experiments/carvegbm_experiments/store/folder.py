@@ -10,6 +10,7 @@ configuration says counts as absent: its cell is computed again.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import time
@@ -20,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from carvegbm import __version__
-from carvegbm.keeping.files import naming, replacing
-from carvegbm.keeping.records import make_folder, read_json, write_json, write_text
-from carvegbm.keeping.sealed import next_line, read_sealed
+from carvegbm.storage.files import make_folder
+from carvegbm.storage.resume import ResumeFile
 from carvegbm_experiments.plan.cell import Configuration, key
+from carvegbm_experiments.store.records import read_json, write_json, write_text
 
 __all__ = ["FORMAT", "Store"]
 
@@ -100,7 +101,7 @@ class Store:
             },
         }
         write_json(self.path(kind, configuration), cell)
-        for rest in self.folder.glob(f"models/unfinished/{kind}-{key(configuration)}-*.jsonl"):
+        for rest in self.folder.glob(f"models/unfinished/{kind}-{key(configuration)}-*.blocks"):
             rest.unlink()
         return cell
 
@@ -119,28 +120,29 @@ class Store:
         block: int,
         compute: Callable[[int, int], Columns],
     ) -> tuple[Columns, float]:
-        """Columns for rows 0 … rows - 1, computed block by block; finished blocks are kept.
+        """Compute columns for rows 0 … rows - 1 block by block, and keep finished blocks.
 
-        `compute(start, stop)` returns lists by name. An interrupted computation goes on after the
-        last whole block when the same cell asks for the same `name` again; `name` has to tell
-        apart whatever the columns depend on beside the configuration. The number is how many
-        seconds the blocks took that were found.
+        `compute(start, stop)` returns lists by name. An interrupted computation is resumed after
+        the last whole block when the same cell asks for the same `name` again; `name` must
+        identify everything the columns depend on beside the configuration. The number returned is
+        how many seconds the resumed blocks took.
         """
-        path = self.models / "unfinished" / f"{kind}-{key(configuration)}-{name}.jsonl"
-        blocks, seal = _whole_blocks(path)
-        earlier = sum(part["seconds"] for part in blocks)
-        done = blocks[-1]["stop"] if blocks else 0
-        while done < rows:
-            stop = min(rows, done + block)
-            started = time.monotonic()
-            columns = compute(done, stop)
-            seconds = round(time.monotonic() - started, 6)
-            blocks.append({"start": done, "stop": stop, "seconds": seconds, "columns": columns})
-            line, seal = next_line(seal, blocks[-1])
-            make_folder(path.parent)
-            with naming(path), path.open("ab") as stream:
-                stream.write(line)
-            done = stop
+        path = self.models / "unfinished" / f"{kind}-{key(configuration)}-{name}.blocks"
+        make_folder(path.parent)
+        with ResumeFile.open(
+            path, {"file": path.name}, resume=True, remedy="delete it"
+        ) as resume_file:
+            blocks = [json.loads(content) for content in resume_file.blocks()]
+            earlier = sum(part["seconds"] for part in blocks)
+            done = blocks[-1]["stop"] if blocks else 0
+            while done < rows:
+                stop = min(rows, done + block)
+                started = time.monotonic()
+                columns = compute(done, stop)
+                seconds = round(time.monotonic() - started, 6)
+                blocks.append({"stop": stop, "seconds": seconds, "columns": columns})
+                resume_file.append(json.dumps(blocks[-1]).encode())
+                done = stop
         joined: Columns = {}
         for part in blocks:
             for column, values in part["columns"].items():
@@ -171,22 +173,6 @@ def _slug(configuration: Configuration) -> str:
     parts = [str(configuration[name]) for name in names if configuration.get(name) is not None]
     text = "-".join(parts).lower()
     return "".join(c if c.isalnum() or c in "-." else "_" for c in text)
-
-
-def _whole_blocks(path: Path) -> tuple[list[dict[str, Any]], str]:
-    """The finished blocks in a file, from row 0 on, and the seal of the last one.
-
-    Each is as it was written: what follows a line that does not fit is cut off.
-    """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return [], ""
-    found = read_sealed(data)
-    if found.size != len(data):
-        with replacing(path) as temporary:
-            temporary.write_bytes(data[: found.size])
-    return found.records, found.seal
 
 
 @cache

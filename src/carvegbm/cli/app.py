@@ -32,7 +32,7 @@ from carvegbm.cli import (
 )
 from carvegbm.cli.shared import output
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import naming
+from carvegbm.storage.files import naming
 
 __all__ = ["app", "run"]
 

@@ -9,7 +9,7 @@ import typer
 
 from carvegbm.cli.shared import inputs, options, output
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import check_apart, check_output, replacing
+from carvegbm.storage.files import check_apart, check_output, replacing
 
 _EXAMPLE = "carvegbm attacker data.csv -o attacker.toml"
 

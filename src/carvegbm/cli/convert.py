@@ -38,7 +38,7 @@ def convert(
     Whatever library the model comes from, the file holds its trees and all that its verdicts depend
     on, in one documented format. It is a MODEL for every command.
     """
-    from carvegbm.keeping.files import check_apart, check_output
+    from carvegbm.storage.files import check_apart, check_output
 
     check_output(file, (".json",))
     check_apart({"FILE": file}, {"MODEL": inputs.files_read(model=model)["MODEL"]})

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import typer
 
 from carvegbm.cli.shared import digits, options, output
-from carvegbm.keeping.files import check_output, naming, replacing
+from carvegbm.storage.files import check_output, naming, replacing
 
 if TYPE_CHECKING:
     from rich.text import Text

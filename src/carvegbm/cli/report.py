@@ -9,7 +9,7 @@ import typer
 
 from carvegbm.cli.shared import inputs, options, output
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import check_apart, check_output, partial_path
+from carvegbm.storage.files import check_apart, check_output, partial_path
 
 if TYPE_CHECKING:
     from carvegbm.reports import Report

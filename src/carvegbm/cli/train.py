@@ -13,13 +13,13 @@ import typer
 
 from carvegbm.cli.shared import inputs, options, output
 from carvegbm.errors import CarveError, DataError
-from carvegbm.keeping.files import (
+from carvegbm.storage.files import (
     check_apart,
     check_output,
     finished_or_partial,
     partial_path,
 )
-from carvegbm.keeping.journal import check_unfinished
+from carvegbm.storage.resume import check_unfinished
 
 if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker

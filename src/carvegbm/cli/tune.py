@@ -11,7 +11,7 @@ import typer
 from carvegbm.cli import train as training
 from carvegbm.cli.shared import inputs, options, output
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import finished_or_partial
+from carvegbm.storage.files import finished_or_partial
 
 if TYPE_CHECKING:
     from carvegbm.training.report import Trial

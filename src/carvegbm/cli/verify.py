@@ -8,7 +8,7 @@ import typer
 
 from carvegbm.cli.shared import folders, inputs, options, output
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import check_apart, check_output, partial_path
+from carvegbm.storage.files import check_apart, check_output, partial_path
 
 if TYPE_CHECKING:
     from carvegbm.engines import Decisions
@@ -61,10 +61,9 @@ def verify(
     """
     from carvegbm.attack import Attack
     from carvegbm.cli.shared import running
-    from carvegbm.cli.shared.kept import Question
     from carvegbm.engines import Settings
     from carvegbm.problem import Problem
-    from carvegbm.proofs.proving import write_proof
+    from carvegbm.proofs.write import write_proof
     from carvegbm.verification import Verification
 
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
@@ -92,7 +91,7 @@ def verify(
         check_apart({"--proof": proof}, {**read, "--output": out_file, "--witnesses": witnesses})
     if out_file is not None:
         check_apart(
-            {"the journal of --output": partial_path(out_file)},
+            {"the resume file of --output": partial_path(out_file)},
             {**read, "--witnesses": witnesses, "--proof": proof},
         )
     if resume and out_file is None:
@@ -102,7 +101,7 @@ def verify(
     settings = Settings(engine, timeout, threads, on_violation, method, grid, exact_margin)
     problem = Problem(given.model, against)
     with_witnesses = witnesses is not None or proof is not None
-    question = Question(
+    query = running.Query(
         problem, given.X, given.y, settings, with_witnesses, any_witness=witnesses is None
     )
     result: Verification | None = None
@@ -111,15 +110,15 @@ def verify(
         nonlocal result
         result = Verification.of(found, problem)
         if proof is not None:
-            proved = write_proof(proof, question.task, question.rows, found)
+            proved = write_proof(proof, query.task, query.rows, found)
             if proved.unproved:
                 output.note(proved.warning(proof))
         if witnesses is not None:
-            Attack.of(found, problem, question.rows).save(witnesses)
+            Attack.of(found, problem, query.rows).save(witnesses)
         if out_file is not None:
             result.save(out_file)
 
-    running.verify(question, out=out_file, resume=resume, finish=finish)
+    running.verify(query, out=out_file, resume=resume, finish=finish)
     assert result is not None
     if json:
         output.print_json({"model": model, "data": file or model, **result.to_dict()})

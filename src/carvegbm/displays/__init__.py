@@ -1,7 +1,6 @@
-"""Displays: results as pictures, in scikit-learn's manner, and as HTML in notebooks.
+"""Plots of results in scikit-learn's style, and HTML for notebooks.
 
-Comes in: results. Goes out: objects that hold plain data and draw it with matplotlib, which is
-imported when something is drawn (`carvegbm[plot]`); `notebook` needs none.
+A display holds what it draws; matplotlib (`carvegbm[plot]`) is imported when something is drawn.
 """
 
 from carvegbm.displays.attack import AttackDisplay

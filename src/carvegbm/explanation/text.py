@@ -11,7 +11,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from carvegbm.statuses import MEANINGS
-from carvegbm.wording.hidden import on_one_line
+from carvegbm.storage.text import on_one_line
+from carvegbm.tables import text_table
 
 if TYPE_CHECKING:
     from carvegbm.explanation.result import ChangedFeature, CrossedSplit, Explanation
@@ -36,13 +37,8 @@ class Block(NamedTuple):
 
     def lines(self) -> list[str]:
         """The block as plain text."""
-        widths = [max(len(row[i]) for row in self.rows) for i in range(len(self.align))]
-        found = [self.title]
-        for row in self.rows:
-            cells = zip(row, self.align, widths, strict=True)
-            line = "  ".join(f"{cell:{side}{width}}" for cell, side, width in cells)
-            found.append(f"  {line}".rstrip())
-        return [*found, *(f"  {note}" for note in self.notes)]
+        table = text_table(self.rows, self.align, indent="  ")
+        return [self.title, *table, *(f"  {note}" for note in self.notes)]
 
 
 def as_text(found: Explanation) -> str:

@@ -1,1 +1,1 @@
-"""Proofs of verdicts, and the files that hold them."""
+"""Proof files, which `carvegbm_check` verifies without trusting the engines."""

@@ -1,6 +1,6 @@
-"""Content hashes: what a model, rows and labels say, whatever file they came from.
+"""Hashes of a model, and of rows with labels, that do not depend on their file format.
 
-docs/proofs.md says which bytes are hashed.
+docs/proofs.md specifies which bytes are hashed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["data_hash", "model_hash"]
 
 _MISSING = {1: b"L", 0: b"R", -1: b"-"}
 _NUMBERS_AT_ONCE = 1 << 15
-"""So few that they stay in the cache while they are hashed."""
+"""Numbers converted at once; few enough to stay in the processor's cache."""
 
 
 def model_hash(ensemble: Ensemble) -> str:
-    """The SHA-256 of what the model says."""
+    """Return the SHA-256 of everything that determines the model's answers."""
     digest = hashlib.sha256()
     digest.update(struct.pack("<III", ensemble.n_features, ensemble.n_outputs, ensemble.average))
     digest.update(struct.pack("<d", ensemble.threshold))
@@ -38,12 +38,13 @@ def model_hash(ensemble: Ensemble) -> str:
 
 
 def _nodes(ensemble: Ensemble) -> Iterator[bytes]:
+    """Yield the nodes of all trees in preorder."""
     categories = ensemble.categories
     sets = Sets(ensemble.set_starts, ensemble.set_codes).lists() if categories else []
     scores = np.ascontiguousarray(ensemble.scores, dtype="<f8").tobytes()
     width = 8 * ensemble.n_outputs
     nodes: list[tuple[float, int, int, int, int]] = ensemble.nodes.tolist()
-    by_number = struct.Struct("<cIdc").pack
+    numeric = struct.Struct("<cIdc").pack
     for root in ensemble.roots.tolist():
         stack = [root]
         while stack:
@@ -56,24 +57,21 @@ def _nodes(ensemble: Ensemble) -> Iterator[bytes]:
                 head = struct.pack(f"<cII{len(codes)}I", b"C", feature, len(codes), *codes)
                 yield head + _MISSING[missing]
             else:
-                yield by_number(b"N", feature, threshold, _MISSING[missing])
+                yield numeric(b"N", feature, threshold, _MISSING[missing])
             stack += (right, left)
 
 
 def data_hash(parts: Iterable[tuple[npt.NDArray[Any], npt.NDArray[np.int32]]]) -> str:
-    """The SHA-256 of rows, as the model takes them, and labels, as places among its classes.
-
-    They come some at a time.
-    """
+    """Return the SHA-256 of rows in code space and labels as class indices, given in batches."""
     digest = hashlib.sha256()
     for X, labels in parts:
         n, columns = X.shape
         row = np.dtype([("x", "<f8", (columns,)), ("label", "<u4")])
         step = max(1, _NUMBERS_AT_ONCE // max(1, columns))
-        room = np.empty(min(n, step), dtype=row)
+        buffer = np.empty(min(n, step), dtype=row)
         for begin in range(0, n, step):
             part = slice(begin, begin + step)
-            block = room[: len(labels[part])]
+            block = buffer[: len(labels[part])]
             x = block["x"]
             x[:], block["label"] = X[part], labels[part]
             is_missing = np.isnan(x)

@@ -23,7 +23,11 @@ from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.engines import Settings
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, shown
-from carvegbm.keeping.files import (
+from carvegbm.progress import Progress
+from carvegbm.readers import load
+from carvegbm.reports.document import Names, document_of
+from carvegbm.reports.query import prove, run_queries
+from carvegbm.storage.files import (
     check_apart,
     check_output,
     finished_or_partial,
@@ -31,12 +35,8 @@ from carvegbm.keeping.files import (
     partial_path,
     replacing,
 )
-from carvegbm.keeping.fingerprint import sha256_of
-from carvegbm.keeping.journal import check_unfinished
-from carvegbm.progress import Progress
-from carvegbm.readers import load
-from carvegbm.reports.document import Names, document_of
-from carvegbm.reports.query import prove, run_queries
+from carvegbm.storage.identity import sha256_of
+from carvegbm.storage.resume import check_unfinished
 from carvegbm.verification import Verification
 
 __all__ = ["FORMATS", "Report", "report"]

@@ -16,8 +16,8 @@ from typing import Any
 from markupsafe import Markup
 
 from carvegbm.attackers.options import OPTIONS
-from carvegbm.wording import shares
-from carvegbm.wording.hidden import on_one_line
+from carvegbm.storage import text
+from carvegbm.storage.text import on_one_line
 
 __all__ = [
     "attacker",
@@ -60,12 +60,12 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 def percent(part: float, whole: float = 1) -> str:
     """A share in percent; the space before the sign does not break a line."""
-    return shares.percent(part, whole).replace(" %", "\u00a0%")
+    return text.percent(part, whole).replace(" %", "\u00a0%")
 
 
 def percent_interval(lower: float, upper: float) -> str:
     """An interval of shares, rounded outward, or one share if both ends are equal."""
-    return shares.percent_interval(lower, upper).replace(" %", "\u00a0%")
+    return text.percent_interval(lower, upper).replace(" %", "\u00a0%")
 
 
 def number(value: float, digits: int = 4, rounding: str = "nearest") -> str:

@@ -16,8 +16,8 @@ from markupsafe import Markup
 from carvegbm import statuses
 from carvegbm.reports import charts, formats
 from carvegbm.reports.formats import counted, name, number, quoted, short
+from carvegbm.storage.text import on_one_line
 from carvegbm.trees.iterations import Iterations
-from carvegbm.wording.hidden import on_one_line
 
 __all__ = ["base_style", "html", "page_of"]
 

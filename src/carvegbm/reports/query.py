@@ -21,13 +21,13 @@ from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import Decisions, Listen, Settings, Task, decide
 from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
-from carvegbm.keeping.fingerprint import sha256_of
 from carvegbm.minimal import Minimal, MinimalWitness, each_minimal_witness
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
-from carvegbm.proofs.proving import write_proof
+from carvegbm.proofs.write import write_proof
 from carvegbm.radius import Radius
 from carvegbm.statuses import UNKNOWN
+from carvegbm.storage.identity import sha256_of
 from carvegbm.verification import Verification
 
 __all__ = ["AttackerResult", "DistanceResult", "QueryResults", "prove", "run_queries"]

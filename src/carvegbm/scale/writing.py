@@ -5,7 +5,6 @@ Labels of categories are written as text.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import CarveError
-from carvegbm.keeping.files import replacing
 from carvegbm.scale.query import ColumnKinds
+from carvegbm.storage.files import csv_writer, replacing
 from carvegbm.totals import Columns
 
 __all__ = ["Format", "as_texts", "check_format", "writing"]
@@ -43,7 +42,7 @@ def writing(target: Path | None, kinds: ColumnKinds) -> Iterator[Write]:
     if target is None:
         yield lambda _: None
         return
-    opened = _csv if target.suffix == ".csv" else _parquet
+    opened = csv_writer if target.suffix == ".csv" else _parquet
     with replacing(target) as temporary, opened(temporary, kinds) as write:
         yield write
 
@@ -65,23 +64,6 @@ def _parquet(path: Path, kinds: ColumnKinds) -> Iterator[Write]:
                 for (name, kind), its_type in zip(kinds.items(), schema.types, strict=True)
             ]
             writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
-
-        yield write
-
-
-@contextmanager
-def _csv(path: Path, kinds: ColumnKinds) -> Iterator[Write]:
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["instance", *kinds])
-        done = 0
-
-        def write(columns: Columns) -> None:
-            nonlocal done
-            rows = zip(*(columns[name].tolist() for name in kinds), strict=True)
-            for row in rows:
-                writer.writerow([done, *row])
-                done += 1
 
         yield write
 

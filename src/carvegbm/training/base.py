@@ -347,7 +347,7 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
 
     def save_model(self, path: str | os.PathLike[str]) -> None:
         """Write the model as LightGBM's text, which LightGBM and `carvegbm.load` read."""
-        from carvegbm.keeping.files import replacing
+        from carvegbm.storage.files import replacing
 
         check_is_fitted(self, "booster_")
         with replacing(path) as temporary:

@@ -477,8 +477,9 @@ class RobustClassifier(_Robust, BaseClassifier):
         classes, where a round grows a tree per class.
     num_leaves, learning_rate, min_child_samples, reg_lambda : optional
         As in LightGBM, by default 32, 0.15, 10 and 1; `num_leaves` is at most 256. For norm 0, and
-        for norms other than inf with fewer than 2,000 rows, the defaults are 8 leaves, a rate of
-        0.1 and three times the rounds. With fewer than 2,000 rows, `min_child_samples` is 5 or 20.
+        for norms other than inf with fewer than 2,000 rows or more than 100 features, the defaults
+        are 8 leaves, a rate of 0.1 and three times the rounds. With fewer than 2,000 rows,
+        `min_child_samples` is 5 or 20 unless given.
     max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \
     reg_alpha
         As in LightGBM, with its defaults. `subsample` draws blocks of 64 rows of one class, so that

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from carvegbm.ensemble import Ensemble
 from carvegbm.progress import Bar, is_shown
+from carvegbm.tables import text_table
 from carvegbm.training.evaluation import EvalResult
 from carvegbm.training.model import GBDTModel
 
@@ -208,7 +209,7 @@ class TrainingReport:
             for trial, columns in zip(self.trials, found, strict=True):
                 marks = ["chosen"] * (trial is self.chosen) + [trial.mark] * (trial.mark != "")
                 table.append((*(columns.get(name, "") for name in names), ", ".join(marks)))
-            if max(map(len, _aligned(table))) <= _WIDTH:
+            if max(map(len, text_table(table, ">" * len(table[0])))) <= _WIDTH:
                 break
         return table
 
@@ -228,10 +229,10 @@ class TrainingReport:
         return lines
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> TrainingDisplay:
-        """Draw the trials, see `TrainingDisplay.from_report`."""
+        """Draw the trials, see `TrainingDisplay`."""
         from carvegbm.displays import TrainingDisplay
 
-        return TrainingDisplay.from_report(self, name=name, ax=ax, **kwargs)
+        return TrainingDisplay(self).plot(ax, name=name, **kwargs)
 
     def _repr_html_(self) -> str:
         from carvegbm.displays.notebook import training_html
@@ -240,21 +241,13 @@ class TrainingReport:
 
     def __str__(self) -> str:
         common = textwrap.wrap(self.common(), _WIDTH, break_long_words=False)
-        return "\n".join([*common, *_aligned(self.rows()), self.why])
+        rows = self.rows()
+        return "\n".join([*common, *text_table(rows, ">" * len(rows[0])), self.why])
 
 
 def print_line(text: str) -> None:
     """Print a line of progress to standard error."""
     print(text, file=sys.stderr, flush=True)
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the rows of a table as lines, every column aligned on its right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def shown(value: Any) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import ModelError, shown
-from carvegbm.keeping.files import check_output, replacing
+from carvegbm.storage.files import check_output, replacing
 from carvegbm.trees.sets import Sets
 from carvegbm.trees.wellformed import MOST_CHARACTERS
 

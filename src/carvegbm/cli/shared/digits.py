@@ -117,7 +117,7 @@ def compare(threads: int | None = None, tick: Callable[[int], object] | None = N
     the same training rows and validation rows. Plain models are chosen by accuracy on the
     validation rows, certified and robust ones by proven robustness.
     """
-    from carvegbm.keeping.processes import in_processes
+    from carvegbm.processes import in_processes
     from carvegbm.training.validation import thread_count
 
     folds = list(_folds())

@@ -20,8 +20,8 @@ from carvegbm.errors import CarveError, DataError
 if TYPE_CHECKING:
     from carvegbm.data.table import FileSchema
     from carvegbm.ensemble import Ensemble
-    from carvegbm.parts.finished import Finished
     from carvegbm.scale.files import Part
+    from carvegbm.scale.output_folder import OutputFolder
     from carvegbm.scale.query import Query
     from carvegbm.scale.writing import Format
     from carvegbm.totals import Totals
@@ -77,10 +77,11 @@ class Asked:
         return Answers(self.model, matching.ensemble.n_trees, parts, folder, totals)
 
     def _kept(self, run: _Run, folder: Path, form: Format) -> Totals:
-        from carvegbm.parts.finished import Finished, is_used
+        from carvegbm.scale.output_folder import OutputFolder, is_used
 
         begins = not is_used(folder)
-        with Finished.opened(run.question, run.matching, folder, form, self.resume) as finished:
+        opened = OutputFolder.open(run.question, run.matching, folder, form, self.resume)
+        with opened as finished:
             if others := finished.others(run.parts):
                 raise CarveError(
                     f"{folder} holds answers about files that are not among DATA: {others[0]}"
@@ -128,7 +129,7 @@ class _Run:
         self.threads = threads
         self.done = 0
 
-    def totals(self, finished: Finished | None) -> Totals:
+    def totals(self, finished: OutputFolder | None) -> Totals:
         """Of all parts, those of before included."""
         from carvegbm.scale.files import answer_file
         from carvegbm.totals import merge_totals

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from carvegbm.cli.shared import options, output
 from carvegbm.errors import CarveError, DataError
-from carvegbm.keeping.files import RESULTS, check_apart, check_output
+from carvegbm.storage.files import RESULTS, check_apart, check_output
 
 if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import typer
 
 from carvegbm.errors import CarveError, DataError
-from carvegbm.keeping.files import naming
+from carvegbm.storage.files import naming
 
 
 def number(text: str) -> float:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from carvegbm.keeping.files import naming
-from carvegbm.wording.hidden import visible
+from carvegbm.storage.files import naming
+from carvegbm.storage.text import visible
+from carvegbm.tables import text_table
 
 if TYPE_CHECKING:
     from carvegbm.ensemble import Ensemble
@@ -62,12 +63,8 @@ def print_table(title: str, rows: Sequence[tuple[str, ...]], align: str = "<>") 
     if sys.stdout.isatty() and needed <= get_terminal_size().columns:
         _print_rich(title, rows, align)
         return
-    say(title)
-    for row in rows:
-        cells = (
-            f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)
-        )
-        say("  " + "  ".join(cells).rstrip())
+    for line in (title, *text_table(rows, align, indent="  ")):
+        say(line)
 
 
 def _print_rich(title: str, rows: Sequence[tuple[str, ...]], align: str) -> None:

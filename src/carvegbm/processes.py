@@ -1,8 +1,8 @@
-"""Function calls in parallel, in worker processes that do not outlive the process that calls.
+"""Parallel function calls in worker processes that end with the process that started them.
 
-The workers are joblib's (loky): they need no `if __name__ == "__main__"` in the calling program,
-and share large arrays. By themselves they would wait for work for five minutes after their parent
-was killed, and keep its standard output open.
+The workers are joblib's (loky), which need no `if __name__ == "__main__"` in the calling program
+and share large arrays. Loky alone would leave them waiting for work for five minutes after their
+parent was killed, with its standard output open.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def in_processes(
 
 
 class _Loky(LokyBackend):  # type: ignore[misc]
-    """joblib's processes, each of which begins with `_begin_worker`."""
+    """joblib's worker processes, each of which starts with `_begin_worker`."""
 
     def configure(self, *args: Any, **options: Any) -> Any:
         options |= {"initializer": _begin_worker, "initargs": (os.getpid(),)}

@@ -1,8 +1,7 @@
-"""Records: finished things as JSON files, there whole or not at all.
+"""Finished results as JSON files that are whole or absent.
 
-Comes in: plain values. Goes out: a file per record, and the record again; one that is missing or
-damaged is None, and computed anew. Processes that share a folder may write the same record twice,
-but none reads a half.
+A file that is missing or damaged reads as None, and is computed again. Processes that share a
+folder may write the same file twice; none reads half of one.
 """
 
 from __future__ import annotations
@@ -12,11 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from carvegbm.errors import CarveError
-from carvegbm.keeping.files import replacing
-from carvegbm.keeping.fingerprint import digest_of
+from carvegbm.storage.files import make_folder, replacing
+from carvegbm.storage.identity import digest_of
 
-__all__ = ["make_folder", "read_json", "read_record", "write_json", "write_record", "write_text"]
+__all__ = ["read_json", "read_record", "write_json", "write_record", "write_text"]
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> None:
@@ -25,7 +23,7 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """What `write_record` wrote, to the last bit, or None."""
+    """Return what `write_record` wrote, to the last bit, or None."""
     record = read_json(path)
     if record is None or record.pop("digest", None) != digest_of(record):
         return None
@@ -33,7 +31,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a document for people as well, an entry per line."""
+    """Write a document, an entry per line."""
     lines = (
         f"{json.dumps(name)}: {json.dumps(value, allow_nan=False, ensure_ascii=False)}"
         for name, value in document.items()
@@ -42,7 +40,7 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The document in a file, or None where there is none or it is damaged."""
+    """Return the document in a file, or None if there is none or it is damaged."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -51,15 +49,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text, and make the folder it is to be in."""
+    """Write a text, and create its folder."""
     make_folder(path.parent)
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CarveError(f"{folder}: cannot make the folder: {error.strerror}") from None

@@ -1,17 +1,18 @@
-"""Result files: written under a temporary name and renamed, so that a file is whole or absent.
+"""Output files: written under a temporary name and renamed, so that they are whole or absent.
 
-A symbolic link stays one: its target is written. Only a finished result takes the name that the
-user gave; what an interrupted run keeps goes to `NAME.partial` beside it.
+Only a finished result gets the name the user gave; what an interrupted run leaves is written to
+`NAME.partial` beside it. If the name is a symbolic link, its target is written.
 """
 
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,37 +25,39 @@ __all__ = [
     "RESULTS",
     "check_apart",
     "check_output",
+    "csv_writer",
     "finished_or_partial",
     "is_unfinished",
+    "make_folder",
     "naming",
     "partial_path",
     "replacing",
     "save_result",
 ]
 
+Columns = Mapping[str, npt.NDArray[Any]]
+
+RESULTS = (".json", ".csv", ".parquet")
+"""Suffixes of result files."""
+
 _UNFINISHED = (b"tree\nversion=", b'<!doctype html>\n<html lang="en">', b'{"report": ')
 """How the models and reports begin that an interrupted run leaves."""
 
-RESULTS = (".json", ".csv", ".parquet")
-"""How the name of a result's file may end."""
-
 
 def check_output(path: Any, suffixes: tuple[str, ...] | None = RESULTS) -> Path:
-    """Refuse, before any work is done, a path that could not be written in the end.
-
-    With None for `suffixes` a name may end as it likes.
-    """
+    """Return the path; raise CarveError if it could not be written. None allows any suffix."""
     target = Path(path)
     if suffixes is not None and target.suffix not in suffixes:
-        raise CarveError(f"{target}: cannot tell the format; end the name in {_list(suffixes)}")
-    written = _written(target)
+        choices = " or ".join(", ".join(suffixes).rsplit(", ", 1))
+        raise CarveError(f"{target}: cannot tell the format; end the name in {choices}")
+    written = _link_target(target)
     if not written.parent.is_dir():
         raise CarveError(f"{target}: there is no folder {written.parent}; create it first")
     if target.is_dir():
         raise CarveError(f"{target} is a folder; give the name of a file")
     if target.exists() and not target.is_file():
         raise CarveError(f"{target} is not a file that can be replaced; give another name")
-    try:  # under the name it will be written under: one may be too long
+    try:  # a name of the length that `replacing` uses, which may be too long
         tempfile.NamedTemporaryFile(prefix=f".{written.name}.", dir=written.parent).close()
     except OSError as error:
         raise CarveError(f"cannot write {target}: {error.strerror}") from None
@@ -64,33 +67,32 @@ def check_output(path: Any, suffixes: tuple[str, ...] | None = RESULTS) -> Path:
 
 
 def check_apart(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
-    """Refuse, before any work is done, to write a file that is read, or one file twice.
+    """Raise CarveError if an output is an input, or two outputs are one file, also through links.
 
-    Both are paths by what a user calls them, or None. Two paths are one file also if links lead
-    from one to the other.
+    Both map option names to paths or None.
     """
     given = {name: path for name, path in inputs.items() if path is not None}
     for name, path in outputs.items():
         if path is None:
             continue
         for other, taken in given.items():
-            if _is_one_file(path, taken):
+            if _is_same_file(path, taken):
                 raise CarveError(
                     f"{name} {path} would overwrite {other} {taken}; give another name"
                 )
         given[name] = path
 
 
-def _is_one_file(one: Any, other: Any) -> bool:
+def _is_same_file(one: Any, other: Any) -> bool:
     try:
         return bool(os.path.samefile(one, other))
-    except OSError:  # one of them is not there yet
-        return len({os.path.normcase(os.path.realpath(path)) for path in (one, other)}) == 1
+    except OSError:  # one of them does not exist yet
+        return bool(os.path.realpath(one) == os.path.realpath(other))
 
 
 @contextmanager
 def naming(path: Any, *aliases: Any) -> Iterator[None]:
-    """An OSError from the block names `path` if it names no file, or one of the aliases."""
+    """Set the file name of an OSError from the block to `path` if it has none, or an alias."""
     try:
         yield
     except OSError as error:
@@ -121,7 +123,7 @@ def finished_or_partial(output: Path, finished: bool) -> Iterator[Path]:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Whether the file is empty, or begins as an unfinished model or report does."""
+    """Return whether the file is empty, or begins as an unfinished model or report does."""
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
@@ -129,8 +131,7 @@ def is_unfinished(path: Path) -> bool:
     return not beginning or beginning.startswith(_UNFINISHED)
 
 
-def _written(path: Path) -> Path:
-    """The file that is written: the target of a symbolic link, else the path itself."""
+def _link_target(path: Path) -> Path:
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
@@ -138,13 +139,11 @@ def _written(path: Path) -> Path:
 def replacing(path: Any) -> Iterator[Path]:
     """Yield a temporary path that is renamed to `path` when the block ends without an exception.
 
-    If `path` is a symbolic link, its target is replaced, and the link stays.
-
     After an exception the temporary file is removed; an OSError names `path`. A process that is
     killed leaves the temporary file, `.NAME.` and eight random digits, which nothing reads.
     """
     target = Path(path)
-    written = _written(target)
+    written = _link_target(target)
     temporary = written.with_name(f".{written.name}.{secrets.token_hex(4)}")
     try:
         try:
@@ -159,21 +158,40 @@ def replacing(path: Any) -> Iterator[Path]:
             temporary.unlink()
 
 
-def save_result(
-    path: Any, to_dict: Callable[[], dict[str, Any]], columns: Mapping[str, npt.NDArray[Any]]
-) -> None:
-    """Write a result as JSON (`to_dict`), or its per-instance columns as CSV or Parquet."""
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents unless they exist."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CarveError(f"{folder}: cannot make the folder: {error.strerror}") from None
+
+
+@contextmanager
+def csv_writer(path: Path, names: Iterable[str]) -> Iterator[Callable[[Columns], None]]:
+    """Yield a function that appends columns of these names, as rows numbered from 0."""
+    names = list(names)
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["instance", *names])
+        index = itertools.count()
+
+        def write(columns: Columns) -> None:
+            rows = zip(*(columns[name].tolist() for name in names), strict=True)
+            writer.writerows([next(index), *row] for row in rows)
+
+        yield write
+
+
+def save_result(path: Any, to_dict: Callable[[], dict[str, Any]], columns: Columns) -> None:
+    """Write a result as JSON (`to_dict`), or its per-row columns as CSV or Parquet."""
     target = check_output(path)
     with replacing(target) as temporary:
         if target.suffix == ".json":
             text = json.dumps(to_dict(), allow_nan=False, indent=1)
             temporary.write_text(text + "\n", encoding="utf-8")
         elif target.suffix == ".csv":
-            with temporary.open("w", newline="", encoding="utf-8") as stream:
-                writer = csv.writer(stream)
-                writer.writerow(["instance", *columns])
-                rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-                writer.writerows([index, *row] for index, row in enumerate(rows))
+            with csv_writer(temporary, columns) as write:
+                write(columns)
         else:
             table = _pyarrow().table(dict(columns))
             from pyarrow import parquet
@@ -187,7 +205,3 @@ def _pyarrow() -> Any:
     except ImportError:
         raise CarveError("Parquet needs pyarrow; pip install 'carvegbm[parquet]'") from None
     return pyarrow
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:-1]) + " or " + names[-1] if len(names) > 1 else names[0]

@@ -1,4 +1,4 @@
-"""What of a folder is finished: what the journal says, and nothing that others left."""
+"""A folder of answers knows which are finished, and keeps nothing that is not."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.data.table import FileSchema
-from carvegbm.parts.finished import NAME, Finished
 from carvegbm.scale.files import Part, answer_file
+from carvegbm.scale.output_folder import NAME, OutputFolder
 from carvegbm.scale.query import Query
 
 
 @pytest.fixture
 def asked(sample_folder: Path) -> tuple[Query, FileSchema]:
     ensemble = cg.load(sample_folder / "sample_model.txt")
-    return Query("verify", cg.Verifier(ensemble, cg.Attacker("inf", 0.02))), FileSchema(ensemble)
+    query = Query("verify", cg.Verifier(ensemble, cg.Attacker("inf", 0.02)))
+    return query, FileSchema(ensemble)
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_what_is_finished_is_no_rest_of_another(asked: Any, data_path: Path) -> 
     pytest.importorskip("pyarrow")
     folder = data_path.parent / "answers"
     names = ["a.parquet", ".a.parquet.b.parquet"]
-    with Finished.opened(*asked, folder, "parquet", False) as finished:
+    with OutputFolder.open(*asked, folder, "parquet", False) as finished:
         for part in (Part(str(data_path), folder / name) for name in names):
             assert finished.totals(part) is None
             finished.keep(part, answer_file(*asked, part))
@@ -46,7 +47,7 @@ def test_nothing_finished_leaves_nothing(asked: Any, data_path: Path, is_there: 
     folder = data_path.parent / "answers"
     if is_there:
         folder.mkdir()
-    with Finished.opened(*asked, folder, "csv", False):
+    with OutputFolder.open(*asked, folder, "csv", False):
         pass
     assert folder.exists() == is_there
     assert not is_there or os.listdir(folder) == []

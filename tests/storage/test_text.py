@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carvegbm.wording.hidden import on_one_line, visible
-from carvegbm.wording.shares import percent, percent_interval
+from carvegbm.storage.text import on_one_line, percent, percent_interval, visible
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6))

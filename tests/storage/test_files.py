@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 
 import numpy as np
 import pytest
 
-from carvegbm.keeping.files import (
+from carvegbm.storage.files import (
     check_apart,
     check_output,
     finished_or_partial,
@@ -17,7 +16,7 @@ from carvegbm.keeping.files import (
     replacing,
     save_result,
 )
-from carvegbm.keeping.journal import check_unfinished
+from carvegbm.storage.resume import check_unfinished
 from plain_trees import refused
 
 
@@ -49,28 +48,11 @@ def test_device_is_not_replaced_by_a_file():
         check_output("/dev/null", None)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")
 def test_folder_without_write_permission_is_refused(unwritable):
     with refused("cannot write", str(unwritable / "a.json")):
         check_output(unwritable / "a.json")
     with refused("cannot write", str(unwritable / "a.json")), replacing(unwritable / "a.json"):
         pytest.fail("there is nowhere to write")
-
-
-def test_parquet_without_pyarrow_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with refused("pyarrow", "pip install"):
-        check_output(tmp_path / "a.parquet")
-
-
-def test_file_takes_its_place_when_it_is_whole(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text("earlier")
-    with replacing(path) as temporary:
-        temporary.write_text("later")
-        assert path.read_text() == "earlier"
-    assert path.read_text() == "later"
-    assert os.listdir(tmp_path) == ["a.json"]
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
@@ -89,7 +71,6 @@ def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path, error):
     assert os.listdir(tmp_path) == ["a.json"]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs links")
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_symbolic_link_stays_and_its_target_is_replaced(tmp_path, exists):
     folder, link = tmp_path / "folder", tmp_path / "a.json"
@@ -132,19 +113,12 @@ def test_a_file_that_carvegbm_did_not_write_is_neither_removed_nor_replaced(tmp_
         check_unfinished(tmp_path / "m.txt")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")
 def test_file_is_as_readable_as_any_other(tmp_path):
     with replacing(tmp_path / "ours") as temporary:
         temporary.write_text("")
     (tmp_path / "another").write_text("")
     ours, another = (tmp_path / name for name in ("ours", "another"))
     assert stat.S_IMODE(ours.stat().st_mode) == stat.S_IMODE(another.stat().st_mode)
-
-
-def test_document_that_is_not_json_leaves_nothing_behind(tmp_path):
-    with pytest.raises(ValueError, match="JSON"):
-        save_result(tmp_path / "a.json", lambda: {"bad": float("nan")}, {})
-    assert os.listdir(tmp_path) == []
 
 
 def test_csv_numbers_its_rows_and_keeps_every_digit(tmp_path):
@@ -172,7 +146,6 @@ def test_output_that_is_read_or_written_twice_is_refused(tmp_path):
         check_apart({"--output": other, "--witnesses": str(other)}, {"DATA": data})
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs links")
 def test_links_are_followed_also_to_what_is_not_there_yet(tmp_path):
     data = tmp_path / "data.csv"
     data.write_text("")
@@ -214,23 +187,3 @@ def test_error_about_something_else_keeps_its_name(error):
     with pytest.raises(OSError) as caught, naming("a.json"):  # noqa: PT011
         raise error
     assert caught.value.filename == before
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_disk_that_is_full_is_named_by_the_file(tmp_path):
-    path = tmp_path / "a.json"
-
-    def fail():
-        with replacing(path), open("/dev/full", "w") as full:
-            full.write("x" * 100_000)
-
-    with pytest.raises(OSError, match="No space left") as caught:
-        fail()
-    assert caught.value.filename == str(path)
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_name_too_long_to_be_written_is_refused_before_the_work(tmp_path):
-    with refused("cannot write", "too long"):
-        check_output(tmp_path / ("n" * 250 + ".csv"))
-    assert list(tmp_path.iterdir()) == []

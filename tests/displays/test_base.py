@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.displays.drawing import SERIES, literal, merged
-from carvegbm.statuses import COLOURS, HATCHES, INKS, STATUSES
+from carvegbm.displays.base import literal
+from carvegbm.statuses import COLOURS, INKS
 from drawn import ATTACKER, radii, verification
 from plain_trees import ensemble, refused, stump
 
@@ -51,19 +51,6 @@ def test_matplotlib_sees_a_name_and_no_formula(name):
 
     plain, is_math = Text()._preprocess_math(literal(name))
     assert (plain, is_math) == (name, False)
-
-
-def test_long_names_are_shortened_and_lines_joined():
-    assert literal("a\nb\t c") == "a b c"
-    assert len(literal("x" * 1000)) == 40
-    assert literal("x" * 1000).endswith("…")
-
-
-def test_what_a_user_gives_takes_the_place_of_ours_by_any_name():
-    assert merged({"color": "red", "linewidth": 1}, {"c": "blue", "lw": 3}) == {
-        "color": "blue",
-        "linewidth": 3,
-    }
 
 
 # ── colours ──────────────────────────────────────────────────────────────────────────────────
@@ -114,11 +101,6 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_every_status_has_one_look():
-    for looks in (COLOURS, HATCHES, INKS):
-        assert tuple(looks) == STATUSES
-
-
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_statuses_are_told_apart_with_any_sight(sight):
     seen = [oklab(np.array(SIGHTS[sight]) @ linear(colour)) for colour in COLOURS.values()]
@@ -130,12 +112,3 @@ def test_statuses_are_seen_on_light_and_dark_paper_and_hold_text():
         assert contrast(colour, "#ffffff") > 1.85
         assert contrast(colour, "#14181c") > 1.85
         assert contrast(colour, INKS[status]) >= 4.5
-
-
-def test_what_can_be_flipped_is_striped():
-    assert {s for s in STATUSES if set(HATCHES[s]) & set("/\\")} == {"fragile", "broken"}
-    assert HATCHES["fragile"] != HATCHES["broken"]
-
-
-def test_models_have_colours_of_their_own():
-    assert len(set(SERIES)) == len(SERIES) >= 6

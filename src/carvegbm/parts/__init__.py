@@ -1,1 +1,0 @@
-"""Folders of answers, one file per file of rows."""
