@@ -24,7 +24,7 @@ DISPLAYS = {
     ).plot(),
     "Attack.plot": lambda: cg.attack(MODEL, [[0.1]], [0], ATTACKER).plot([[0.1]]),
     "from_estimator": lambda: cg.RobustnessCurveDisplay.from_estimator(
-        "no such file", [[0.1]], [0], norm=1
+        "no such file", [[0.1]], [0], cg.Attacker(1)
     ),
 }
 
