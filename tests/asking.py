@@ -8,6 +8,7 @@ import numpy as np
 
 import carvegbm as cg
 import oracle
+from carvegbm.attackers.encoding import CoreEncoding
 from generators import Case
 
 
@@ -37,6 +38,11 @@ def product_attacker(
 ) -> cg.Attacker:
     """The same attacker, as the product takes it."""
     return cg.Attacker(**options_of(attacker, ensemble, rows))
+
+
+def core_attacker(attacker: cg.Attacker, ensemble: cg.Ensemble) -> Any:
+    """The core's attacker, with the limits that the attacker has for this ensemble."""
+    return CoreEncoding(ensemble, attacker.limits(ensemble)).core_attacker(attacker)
 
 
 def attacker_of(case: Case, rows: int = 1) -> cg.Attacker:

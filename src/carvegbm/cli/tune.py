@@ -109,8 +109,7 @@ def tune(
         if tick is not None:
             tick(done)
         elif not quiet and not json:
-            columns = ", ".join(f"{name} {value}" for name, value in trial.columns().items())
-            output.note(columns)
+            output.note(trial.line())
 
     named: dict[str, Any] = {
         **dict.fromkeys(("scale", "features", "bounds")),

@@ -30,9 +30,8 @@ from carvegbm.training.evaluation import (
     ROBUSTNESS,
     Evaluation,
     Metric,
-    callback_list,
+    as_list,
     evaluation_sets,
-    metric_list,
 )
 from carvegbm.training.model import ModelSpec, safe_names
 from carvegbm.training.params import AUTO, REGRESSION_OBJECTIVES, check_number, check_parameters
@@ -74,6 +73,8 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
     attacker_: Attacker
     stopped_because_: StopReason
     _frame_categories: FrameCategories
+    _why_no_split: ClassVar[str]
+    """Why enough rows and time gave no split."""
 
     # ── parameters ───────────────────────────────────────────────────────────────────────────
 
@@ -198,7 +199,7 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
         weight = check_weight(sample_weight, len(y))
         task, y, weight = self._check_labels(y, weight)
         data = Dataset(X, y, weight)
-        metrics = metric_list(eval_metric)
+        metrics = as_list("eval_metric", eval_metric, names=True)
         if task == "regression" and ROBUSTNESS in metrics:
             raise CarveError("eval_metric 'robustness' has no meaning for regression; drop it")
         if early_stopping_rounds is not None:
@@ -227,7 +228,11 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
             params,
             check_number("n_estimators", self._value("n_estimators"), 1, whole=True),
             Evaluation(
-                sets, metrics, early_stopping_rounds, callback_list(callbacks), self._transform
+                sets,
+                metrics,
+                early_stopping_rounds,
+                as_list("callbacks", callbacks),
+                self._transform,
             ),
             threads=thread_count(self.n_jobs),
             verbose=int(self.verbose),
@@ -303,11 +308,7 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
             return "training was interrupted before the first split"
         if self.stopped_because_ == "time limit":
             return "the time limit had passed before the first split; raise time_limit"
-        return self._why_no_split()
-
-    @abstractmethod
-    def _why_no_split(self) -> str:
-        """Return why enough rows and time gave no split."""
+        return self._why_no_split.format(norm=self.norm, budget=self.budget)
 
     # ── the fitted model ─────────────────────────────────────────────────────────────────────
 
@@ -334,16 +335,13 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
         estimator: Any = self
         while hasattr(estimator, "best_estimator_"):  # a search within a validation
             estimator = estimator.best_estimator_
-        if not isinstance(estimator, BaseGBDT):
+        if not hasattr(estimator, "_robust_score"):
             raise CarveError(
                 f"robust_score cannot score a {type(estimator).__name__}: search over the "
                 "estimator without a pipeline, with scale=X.std() in place of a scaler; for "
                 "another model use cg.verify(model, X, y, attacker).robustness"
             )
-        return estimator._robust_score(X, y)
-
-    @abstractmethod
-    def _robust_score(self, X: Any, y: Any) -> float: ...
+        return float(estimator._robust_score(X, y))
 
     def save_model(self, path: str | os.PathLike[str]) -> None:
         """Write the model as LightGBM's text, which LightGBM and `carvegbm.load` read."""

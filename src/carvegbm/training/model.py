@@ -491,13 +491,7 @@ def stored_scores(scores: Floats) -> Floats:
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Return names that LightGBM's text can hold, all different: without spaces and JSON's signs.
-
-    Examples
-    --------
-    >>> safe_names(["age", "income [€]", "income (€)"])
-    ['age', 'income__€_', 'income_(€)']
-    """
+    """Return different names that LightGBM's text can hold: without spaces and JSON's signs."""
     safe: dict[str, None] = {}
     for position, name in enumerate(names):
         plain = re.sub(r'[\s",:\[\]{}]', "_", str(name)) or f"Column_{position}"
