@@ -51,10 +51,15 @@ def attacker_of(case: Case, rows: int = 1) -> cg.Attacker:
 
 
 def without_budget(case: Case, rows: int = 1) -> dict[str, Any]:
-    """The keywords of a case's attacker for functions that find the budget themselves."""
+    """The keywords of a case's attacker without its budget."""
     options = options_of(case.attacker, case.ensemble, rows if case.rowwise else None)
     del options["budget"]
     return options
+
+
+def searching(case: Case, rows: int = 1) -> cg.Attacker:
+    """The attacker of a case without a budget, for queries that search one."""
+    return cg.Attacker(**without_budget(case, rows))
 
 
 def question(case: Case) -> tuple[Any, ...]:

@@ -23,7 +23,6 @@ from pages import PAGES, blocks
 NOT_RUN = {
     r"carvegbm demo": "takes a minute; tests/cli runs it on fewer images",
     r"carvegbm reproduce(?! --list)": "takes minutes to hours; .ci/run does --quick",
-    r".* --dask tcp:": "a cluster; tests/parts has one of its own",
 }
 PLACEHOLDERS = re.compile(r"\b(MODEL|DATA|PROOF|FILE|DIR|ADDRESS|P|K|N)\b")
 """Words that stand for something of the reader's: such a line shows a form, and is no command."""

@@ -153,7 +153,7 @@ def test_chain_of_100_000_splits_is_scored_and_verified():
     for norm in (0, 1, 2, "inf"):
         result = cg.verify(model, X[:2], [0, 0], cg.Attacker(norm, 1))
         assert result.status.tolist() == ["fragile" if norm == 0 else "robust", "fragile"]
-    assert cg.radius(model, [[49_990.0]], [0], norm=1).radius.tolist() == [
+    assert cg.radius(model, [[49_990.0]], [0], cg.Attacker(1)).radius.tolist() == [
         math.nextafter(50_000.0, 1e6) - 49_990.0
     ]
     assert pickle.loads(pickle.dumps(model)) == model
@@ -490,7 +490,7 @@ def test_distances_from_infinity_are_refused(value):
         example().check_data,
         lambda X: cg.verify(example(), X, [0, 1], attacker),
         lambda X: cg.attack(example(), X, [0, 1], attacker),
-        lambda X: cg.radius(example(), X, [0, 1], norm=1),
+        lambda X: cg.radius(example(), X, [0, 1], cg.Attacker(1)),
         lambda X: cg.output_range(example(), X, attacker),
     ):
         with refused("row 1", "feature 0", str(value), kind=cg.DataError):

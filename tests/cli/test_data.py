@@ -98,7 +98,7 @@ def test_what_libsvm_text_leaves_out_is_zero(cli, request, model, small, libsvm,
     assert told["status"] == expected.status.tolist()
     assert answer(cli, "radius", path, libsvm, "--norm", 1, "--threads", 1)["radius"] == [
         None if np.isinf(r) else r
-        for r in cg.radius(path, X.toarray(), Y, norm=1, threads=1).radius.tolist()
+        for r in cg.radius(path, X.toarray(), Y, cg.Attacker(1), threads=1).radius.tolist()
     ]
 
 
@@ -119,10 +119,10 @@ def test_absent_is_refused_where_nothing_is_left_out(cli, lightgbm_model, tmp_pa
     np.savez(tmp_path / "data.npz", X=X.toarray(), y=Y)
     code, _, err = cli("radius", lightgbm_model, tmp_path / "data.npz", "--absent", "missing")
     assert code == 2
-    assert "leaves nothing out, so --absent has no meaning" in err
+    assert "has no absent entries, so --absent has no meaning" in err
 
 
-def test_attack_writes_a_matrix_that_is_data_again(cli, lightgbm_model, matrix, tmp_path):
+def test_attack_writes_witnesses_as_a_matrix(cli, lightgbm_model, matrix, tmp_path):
     out = tmp_path / "z.npz"
     told = answer(cli, "attack", lightgbm_model, matrix, *ATTACK, "--output", out)
     flipped = np.array(told["success"])
@@ -131,9 +131,6 @@ def test_attack_writes_a_matrix_that_is_data_again(cli, lightgbm_model, matrix, 
     witnesses = sparse.load_npz(out)
     before, after = booster.predict(X), booster.predict(witnesses)
     assert ((before > 0.5) != (after > 0.5))[flipped].all()
-    code, text, _ = cli("verify", lightgbm_model, out, "--budget", 0, "--json")
-    assert code == 0
-    assert len(json.loads(text)["status"]) == flipped.sum()
 
 
 def test_verify_with_witnesses_resumes_on_a_matrix(lightgbm_model):
@@ -229,7 +226,7 @@ def test_label_that_cannot_be_one_is_refused(refuses, categories, tmp_path):
     table = frame.astype({"port": object}).assign(label=y)
     table.loc[4, "port"] = "ninety"
     table.to_csv(tmp_path / "data.csv", index=False)
-    words = ["column 'port'", "row 4", "unknown category 'ninety'", "21, 25, 80"]
+    words = ["row 4, port: unknown category 'ninety'", "21, 25, 80"]
     refuses("verify", model, tmp_path / "data.csv", "--budget", 1, words=words)
     table.assign(count="many").to_csv(tmp_path / "data.csv", index=False)
     words = ["data.csv: line 2, column 2 (count): 'many' is not a number"]

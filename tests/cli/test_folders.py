@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from carvegbm.parts import runners
-from carvegbm.parts.files import Part
+from carvegbm.scale import files
+from carvegbm.scale.files import Part
 
 BUDGET = ("--budget", "0.02")
 COMMANDS = {
@@ -53,7 +53,7 @@ def parts_of(folder: Path) -> list[str]:
 @pytest.fixture
 def stopping(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let the run end with an error at its n-th file; returns the files that were begun."""
-    answer, begun = runners.answer_part, []
+    answer, begun = files.answer_file, []
 
     def stop(at: int, error: BaseException | None) -> list[str]:
         begun.clear()
@@ -64,7 +64,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch) -> Any:
                 raise error
             return answer(question, matching, part, **more)
 
-        monkeypatch.setattr(runners, "answer_part", counted)
+        monkeypatch.setattr(files, "answer_file", counted)
         return begun
 
     return stop
@@ -382,7 +382,7 @@ def test_options_that_do_not_fit(refuses: Any) -> None:
     refuses(*many, "--proof", "p", words=["--proof is one file about all rows"])
     refuses(*many, "--resume", words=["--resume", "give --output"])
     refuses(*many, "--format", "csv", words=["--format"])
-    refuses(*many, "--absent", "zero", words=["part-0.csv leaves nothing out"])
+    refuses(*many, "--absent", "zero", words=["part-0.csv has no absent entries"])
     refuses(*COMMANDS["radius"], "whole.csv", "--resume", words=["--resume", "FOLDER/"])
     refuses(*COMMANDS["verify"], "whole.csv", "--format", "csv", words=["--format", "FOLDER/"])
     refuses(*COMMANDS["verify"], "no-*", words=["no-*: no file has such a name"])
@@ -394,30 +394,3 @@ def test_parquet_without_pyarrow(refuses: Any, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     words = ["pip install 'carvegbm[parquet]', or give --format csv"]
     refuses(*COMMANDS["verify"], "part-*.csv", "--output", "answers/", words=words)
-
-
-def test_dask_that_is_not_there(refuses: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    words = ["--dask needs Dask; pip install 'carvegbm[dask]'"]
-    refuses(*COMMANDS["verify"], "part-*", "--dask", "local", words=words)
-
-
-def test_dask_at_a_wrong_address(refuses: Any) -> None:
-    pytest.importorskip("distributed")
-    words = ["--dask nowhere: no scheduler answers", "or local"]
-    refuses(*COMMANDS["verify"], "part-*", "--dask", "nowhere", words=words)
-
-
-# ── Dask ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_workers_of_dask_give_the_same(cli: Any, folder: Path) -> None:
-    pytest.importorskip("distributed")
-    run = (*COMMANDS["attack"], "part-*", "--json", "--output")
-    code, out, err = cli(*run, "answers/", "--dask", "local", "--threads", "2")
-    assert code == 0, err
-    assert cli(*run, "here/")[0] == 0
-    pd.testing.assert_frame_equal(answers(folder / "answers"), answers(folder / "here"))
-    _, again, err = cli(*run, "answers/", "--resume")  # who answered does not matter
-    assert json.loads(again) == json.loads(out)
-    assert "resuming after 4 of 4 files" in err

@@ -58,8 +58,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 QUERIES = {
     "verify": lambda X: cg.verify(MODEL, X, attacker=ATTACKER),
     "attack": lambda X: cg.attack(MODEL, X, attacker=ATTACKER),
-    "radius": lambda X: cg.radius(MODEL, X, norm=1),
-    "robustness_curve": lambda X: cg.robustness_curve(MODEL, X, norm=1, budgets=[0.1]),
+    "radius": lambda X: cg.radius(MODEL, X, attacker=cg.Attacker(1)),
+    "robustness_curve": lambda X: cg.robustness_curve(MODEL, X, attacker=ATTACKER, budgets=[0.1]),
     "output_range": lambda X: cg.output_range(MODEL, X, ATTACKER),
 }
 
@@ -140,14 +140,11 @@ def test_a_command_warns_in_one_line_of_unknown_categories_or_unscaled_columns(
 
 
 @pytest.mark.usefixtures("files")
-@pytest.mark.parametrize("where", [[], ["--dask", "local", "--threads", "2"]], ids=["here", "dask"])
-def test_a_run_over_several_files_warns_once(cli: Any, where: list[str]) -> None:
-    if where:
-        pytest.importorskip("distributed")
+def test_a_run_over_several_files_warns_once(cli: Any) -> None:
     for name, words in {"unknown.csv": "column service", "unscaled.csv": "one budget"}.items():
         for number in range(3):
             Path(f"part-{number}.csv").write_bytes(Path(name).read_bytes())
-        code, _, err = cli("verify", "model.json", "part-*.csv", "--budget", "0.1", *where)
+        code, _, err = cli("verify", "model.json", "part-*.csv", "--budget", "0.1")
         assert code == 0
         assert err.startswith("carvegbm: warning: ")
         assert words in err

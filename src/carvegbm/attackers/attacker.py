@@ -136,6 +136,11 @@ class Attacker:
             raise CarveError("the attacker has no budget; give Attacker(norm, budget)")
         return self._budget
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether a budget was given."""
+        return self._budget is not None
+
     def with_budget(self, budget: float) -> Attacker:
         """Return a copy with another budget."""
         return self.with_norm(self.norm, budget)

@@ -111,9 +111,10 @@ class Limits:
             row, column = place
             at = place if self.by_row else column
             raise DataError(
-                f"X row {row}, {ensemble.feature_name(column)}: value {X[row, column]} lies "
-                f"outside the attacker's bounds [{self.lower[at]}, {self.upper[at]}]; clip it or "
-                "widen the bounds"
+                f"value {X[row, column]} lies outside the attacker's bounds "
+                f"[{self.lower[at]}, {self.upper[at]}]; clip it or widen the bounds",
+                row=row,
+                column=ensemble.feature_name(column),
             )
 
     def _first_outside(

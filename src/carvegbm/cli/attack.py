@@ -52,7 +52,6 @@ def attack(
     out: WitnessFile = None,
     form: options.Form = None,
     resume: options.ResumeFolder = False,
-    dask: options.Dask = None,
     json: options.Json = False,
 ) -> None:
     """Find for every instance a change within the budget that flips the model's answer.
@@ -64,8 +63,8 @@ def attack(
 
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
     reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent, trees)
-    if folders.is_by_parts(data or [], out, dask):
-        asked = folders.Asked(model, data or [], reading, out, form, resume, threads, dask)
+    if folders.is_by_parts(data or [], out):
+        asked = folders.Asked(model, data or [], reading, out, form, resume, threads)
         _attack_parts(
             asked, attacking, json, engine=engine, timeout=timeout, on_violation=on_violation
         )
@@ -104,10 +103,11 @@ def attack(
 def _attack_parts(
     asked: folders.Asked, attacking: inputs.Attacking, json: bool, **settings: Any
 ) -> None:
-    from carvegbm.parts.questions import Attack
+    from carvegbm.scale.query import Query
+    from carvegbm.verifier import Verifier
 
     against = attacking.attacker()
-    found = asked.answers(lambda ensemble: Attack.of(ensemble, against, **settings))
+    found = asked.answers(lambda ensemble: Query("attack", Verifier(ensemble, against, **settings)))
     if json:
         found.print_json()
         return

@@ -44,7 +44,6 @@ def radius(
     out: options.Output = None,
     form: options.Form = None,
     resume: options.ResumeFolder = False,
-    dask: options.Dask = None,
     json: options.Json = False,
 ) -> None:
     """Find for every instance the smallest budget that flips the model's answer.
@@ -56,8 +55,8 @@ def radius(
 
     attacking = inputs.Attacking(attacker, norm, None, scale, features, bounds)
     reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent, trees)
-    if folders.is_by_parts(data or [], out, dask):
-        asked = folders.Asked(model, data or [], reading, out, form, resume, threads, dask)
+    if folders.is_by_parts(data or [], out):
+        asked = folders.Asked(model, data or [], reading, out, form, resume, threads)
         _measure_parts(
             asked, attacking, json, engine=engine, timeout=timeout, max_budget=max_budget
         )
@@ -94,11 +93,14 @@ def _measure_parts(
     max_budget: float | None,
     **settings: Any,
 ) -> None:
-    from carvegbm.parts.questions import Measure
+    from carvegbm.scale.query import Query
+    from carvegbm.verifier import Verifier
 
     against = attacking.attacker(needs_budget=False)
     found = asked.answers(
-        lambda ensemble: Measure.of(ensemble, against, max_budget=max_budget, **settings)
+        lambda ensemble: Query(
+            "radius", Verifier(ensemble, against, **settings), max_budget=max_budget
+        )
     )
     if json:
         found.print_json()
@@ -112,13 +114,13 @@ def _table_of_totals(totals: RadiusTotals, max_budget: float | None) -> list[tup
     """As for radii one by one, without what only all of them together tell: the median."""
     table: list[tuple[str, ...]] = [("wrong already", str(totals.wrong))]
     if totals.wrong < totals.instances:
-        smallest = min(totals.smallest, totals.open_from)
-        bound = "≥ " if totals.open_from < totals.smallest else ""
+        smallest = min(totals.smallest, totals.undecided_from)
+        bound = "≥ " if totals.undecided_from < totals.smallest else ""
         table.append(("smallest radius of the others", bound + output.number(smallest)))
         largest = totals.largest
         bound = ""
         if totals.undecided:
-            largest, bound = max(largest, totals.open_from), "≥ "
+            largest, bound = max(largest, totals.undecided_from), "≥ "
         table.append(("largest radius of the others", bound + output.number(largest)))
     if totals.undecided:
         what = "not decided" if max_budget is None else "not decided, or beyond --max-budget"

@@ -50,7 +50,6 @@ def verify(
     out: options.Output = None,
     form: options.Form = None,
     resume: options.Resume = False,
-    dask: options.Dask = None,
     witnesses: options.Witnesses = None,
     proof: options.Proof = None,
     json: options.Json = False,
@@ -65,13 +64,13 @@ def verify(
     from carvegbm.engines import Settings
     from carvegbm.problem import Problem
     from carvegbm.proofs.write import write_proof
-    from carvegbm.verification import Verification, is_basic
+    from carvegbm.verification import Verification
 
     attacking = inputs.Attacking(attacker, norm, budget, scale, features, bounds)
     reading = inputs.Reading(label, classes, n_features, zero_based, rows, absent, trees)
-    if folders.is_by_parts(data or [], out, dask):
+    if folders.is_by_parts(data or [], out):
         folders.refuse(witnesses=witnesses, proof=proof)
-        asked = folders.Asked(model, data or [], reading, out, form, resume, threads, dask)
+        asked = folders.Asked(model, data or [], reading, out, form, resume, threads)
         _verify_parts(
             asked,
             attacking,
@@ -99,9 +98,7 @@ def verify(
         raise CarveError("--resume continues a run that --output began; give --output as well")
     against = attacking.attacker()
     given = inputs.load_inputs(model, file, reading, [against])
-    settings = Settings(
-        engine, timeout, threads, on_violation, is_basic(method), grid, exact_margin
-    )
+    settings = Settings(engine, timeout, threads, on_violation, method, grid, exact_margin)
     problem = Problem(given.model, against)
     with_witnesses = witnesses is not None or proof is not None
     query = running.Query(
@@ -136,10 +133,11 @@ def verify(
 def _verify_parts(
     asked: folders.Asked, attacking: inputs.Attacking, json: bool, **settings: Any
 ) -> None:
-    from carvegbm.parts.questions import Verify
+    from carvegbm.scale.query import Query
+    from carvegbm.verifier import Verifier
 
     against = attacking.attacker()
-    found = asked.answers(lambda ensemble: Verify.of(ensemble, against, **settings))
+    found = asked.answers(lambda ensemble: Query("verify", Verifier(ensemble, against, **settings)))
     if json:
         found.print_json()
         return

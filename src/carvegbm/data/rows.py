@@ -183,9 +183,11 @@ def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDA
     if not np.all(known):
         row = int(np.argmin(np.broadcast_to(known, (rows,))))
         raise DataError(
-            f"unknown label {_quoted(labels[row])} in row {row}; the model's classes are "
+            f"unknown label {_quoted(labels[row])}; the model's classes are "
             f"{', '.join(map(_quoted, classes.tolist()))}; "
-            "name them with load(model, classes=…), on the command line with --classes"
+            "name them with load(model, classes=…), on the command line with --classes",
+            row=row,
+            what="y",
         )
     return index.astype(np.int32)
 

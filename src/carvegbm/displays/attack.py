@@ -100,7 +100,7 @@ class AttackDisplay(Display):
     def _of_model(
         cls, model: Any, X: Any, y: Any, attacker: Any, *, n_features: int = 15, **options: Any
     ) -> AttackDisplay:
-        from carvegbm.attack import attack
+        from carvegbm.queries import attack
 
         return cls(attack(model, X, y, attacker, **options), X, n_features=n_features)
 

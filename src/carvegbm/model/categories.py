@@ -462,9 +462,12 @@ class FeatureLabels:
         alike |= rule == "text"  # to CatBoost numbers are texts
         if not alike or rule == "nonnegative" or not (is_text or _is_double(label)):
             raise DataError(
-                f"{where} row {row}: unknown category {label!r}; the model knows {self._listed()}"
+                f"unknown category {label!r}; the model knows {self._listed()}"
                 + ("" if alike else ", which are " + ("numbers" if is_text else "texts"))
-                + "; leave the row out, or give codes"
+                + "; leave the row out, or give codes",
+                row=row,
+                column=self.ensemble.feature_name(self.feature),
+                what=where.partition(",")[0],
             )
 
     def _listed(self) -> str:

@@ -145,7 +145,7 @@ def _refuse(ensemble: Ensemble, given: Any, bad: tuple[int, int] | None) -> None
         if np.isinf(value)
         else "the model reads float32, which does not reach that far; clip it"
     )
-    raise DataError(f"X row {row}, {ensemble.feature_name(column)}: value {value}; {remedy}")
+    raise DataError(f"value {value}; {remedy}", row=row, column=ensemble.feature_name(column))
 
 
 def _first_bad_value(

@@ -15,15 +15,16 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from carvegbm.attack import Attack, attack
+from carvegbm.attack import Attack
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.attackers.options import OPTIONS
 from carvegbm.errors import CarveError, DataError
 from carvegbm.model.decision import class_indices
 from carvegbm.model.ensemble import Ensemble, Task
 from carvegbm.progress import is_shown
-from carvegbm.radius import Curve, Radius, radius, robustness_curve
-from carvegbm.ranges import OutputRange, output_range
+from carvegbm.queries import attack, output_range, radius, robustness_curve, verify
+from carvegbm.radius import Curve, Radius
+from carvegbm.ranges import OutputRange
 from carvegbm.training.categorical import FrameCategories, categorical_positions, known_categories
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import (
@@ -46,7 +47,7 @@ from carvegbm.training.validation import (
     seed_from,
     thread_count,
 )
-from carvegbm.verification import Verification, verify
+from carvegbm.verification import Verification
 
 __all__ = ["BaseClassifier", "BaseGBDT", "BaseRegressor"]
 
@@ -447,7 +448,7 @@ class BaseClassifier(ClassifierMixin, BaseGBDT):  # type: ignore[misc]
         those of `carvegbm.radius`.
         """
         rows, y = self._query(X, y, options)
-        return radius(self.ensemble_, rows, y, **self._attacker_kind(), **options)
+        return radius(self.ensemble_, rows, y, self.attacker_, **options)
 
     def robustness_curve(
         self, X: Any, y: Any = None, *, budgets: float | Iterable[float], **options: Any
@@ -457,12 +458,8 @@ class BaseClassifier(ClassifierMixin, BaseGBDT):  # type: ignore[misc]
         `options` are those of `carvegbm.robustness_curve`.
         """
         rows, y = self._query(X, y, options)
-        options |= self._attacker_kind()
-        return robustness_curve(self.ensemble_, rows, y, budgets=budgets, **options)
-
-    def _attacker_kind(self) -> dict[str, Any]:
-        """Return the attacker's norm and options, without the budget."""
-        return {name: getattr(self.attacker_, name) for name in ("norm", *OPTIONS)}
+        attacker = self.attacker_
+        return robustness_curve(self.ensemble_, rows, y, attacker, budgets=budgets, **options)
 
     def _robust_score(self, X: Any, y: Any) -> float:
         return float(self.verify(X, y).robustness[0])

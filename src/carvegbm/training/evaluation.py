@@ -17,11 +17,11 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.errors import CarveError, DataError
 from carvegbm.model.ensemble import Ensemble
-from carvegbm.parts.questions import Verify
-from carvegbm.ranges import output_range
+from carvegbm.queries import output_range
 from carvegbm.totals import VerificationTotals
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.validation import check_data, check_weight, evaluation_pairs
+from carvegbm.verifier import Verifier
 
 __all__ = ["ROBUSTNESS", "EvalResult", "Evaluation", "Metric", "Metrics"]
 __all__ += [
@@ -239,11 +239,9 @@ def prove(
 
     Labels are positions in `ensemble.classes`.
     """
-    query = Verify.of(ensemble, attacker, **options)
+    verifier = Verifier(ensemble, attacker, **options).for_blocks(threads)
     labels = ensemble.classes[np.asarray(rows.y, dtype=np.int64)]
-    totals = query.totals(query.answer(rows.X, labels, threads=threads))
-    assert isinstance(totals, VerificationTotals)
-    return totals
+    return VerificationTotals.of(verifier.verify(rows.X, labels).columns(), attacker)
 
 
 def worst_errors(

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.model.ensemble import Ensemble
+from carvegbm.queries import verify
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import worst_errors
 from carvegbm.training.spec import FitResult, TrainSpec
-from carvegbm.verification import verify
 
 __all__ = ["VERIFIED_ROWS", "Outcome", "in_drawn_order", "judge", "make_exact"]
 

@@ -20,11 +20,10 @@ from carvegbm.errors import CarveError, DataError
 if TYPE_CHECKING:
     from carvegbm.data.table import FileSchema
     from carvegbm.model.ensemble import Ensemble
-    from carvegbm.parts.files import Part
-    from carvegbm.parts.output_folder import OutputFolder
-    from carvegbm.parts.questions import Question
-    from carvegbm.parts.runners import Runner
-    from carvegbm.parts.writing import Format
+    from carvegbm.scale.files import Part
+    from carvegbm.scale.output_folder import OutputFolder
+    from carvegbm.scale.query import Query
+    from carvegbm.scale.writing import Format
     from carvegbm.totals import Totals
 
 __all__ = ["Answers", "Asked", "is_by_parts", "one_file", "refuse"]
@@ -41,13 +40,11 @@ class Asked:
     form: Format | None
     resume: bool
     threads: int | None
-    dask: str | None
 
-    def answers(self, ask: Callable[[Ensemble], Question]) -> Answers:
+    def answers(self, ask: Callable[[Ensemble], Query]) -> Answers:
         """Ask about every file; `ask` makes the question for the model."""
         from carvegbm.data.table import FileSchema, with_absent
-        from carvegbm.engines import engine_schedule
-        from carvegbm.parts.writing import check_format
+        from carvegbm.scale.writing import check_format
 
         if self.resume and self.out is None:
             raise CarveError("--resume continues a run that --output began; give --output as well")
@@ -72,27 +69,19 @@ class Asked:
             with_absent(ensemble, absent), reading.label, reading.zero_based, reading.absent
         )
         question = ask(matching.ensemble)
-        engine_schedule(question.task)  # reject the query before reading rows
         folder = None if self.out is None else Path(self.out)
         parts = _parts(files, folder, form, matching, reading.rows)
-        run = _Run(question, matching, parts, self._runner())
+        run = _Run(question, matching, parts, self.threads)
         _warn(question, matching, parts[0])
         totals = run.totals(None) if folder is None else self._kept(run, folder, form)
         return Answers(self.model, matching.ensemble.n_trees, parts, folder, totals)
 
-    def _runner(self) -> Runner:
-        from carvegbm.parts.runners import Here, OnDask
-
-        return Here(self.threads) if self.dask is None else OnDask(self.dask, self.threads)
-
     def _kept(self, run: _Run, folder: Path, form: Format) -> Totals:
-        from carvegbm.parts.output_folder import OutputFolder, is_used
+        from carvegbm.scale.output_folder import OutputFolder, is_used
 
         begins = not is_used(folder)
-        late = run.runner.is_late
-        with OutputFolder.open(
-            run.question, run.matching, folder, form, self.resume, late=late
-        ) as finished:
+        opened = OutputFolder.open(run.question, run.matching, folder, form, self.resume)
+        with opened as finished:
             if others := finished.others(run.parts):
                 raise CarveError(
                     f"{folder} holds answers about files that are not among DATA: {others[0]}"
@@ -114,10 +103,10 @@ class Asked:
                 raise
 
 
-def _warn(question: Question, matching: FileSchema, part: Part) -> None:
+def _warn(question: Query, matching: FileSchema, part: Part) -> None:
     """Give the warnings about rows that a query of one file gives, about the first rows."""
     from carvegbm.data.files import read_batches
-    from carvegbm.parts.files import batch_size
+    from carvegbm.scale.files import batch_size
 
     problem = question.problem
     size = min(inputs.FIRST_ROWS, batch_size(problem.ensemble.n_features))
@@ -134,15 +123,16 @@ class _Run:
     """Parts on their way to totals; `done` of them have arrived."""
 
     def __init__(
-        self, question: Question, matching: FileSchema, parts: list[Part], runner: Runner
+        self, question: Query, matching: FileSchema, parts: list[Part], threads: int | None
     ) -> None:
         self.question, self.matching, self.parts = question, matching, parts
-        self.runner = runner
+        self.threads = threads
         self.done = 0
 
     def totals(self, finished: OutputFolder | None) -> Totals:
         """Of all parts, those of before included."""
-        from carvegbm.totals import added
+        from carvegbm.scale.files import answer_file
+        from carvegbm.totals import merge_totals
 
         found: list[Totals] = []
         rest: list[Part] = []
@@ -156,16 +146,20 @@ class _Run:
         if self.done:
             output.note(f"resuming after {self.done} of {output.counted(len(self.parts), 'file')}")
         with _Progress(self, sum(totals.instances for totals in found)) as progress:
-            if rest:
-                running = self.runner.run(self.question, self.matching, rest, progress.tell)
-                with closing(running) as answered:  # type: ignore[type-var]
-                    for part, totals in answered:
-                        if finished is not None:
-                            finished.keep(part, totals)
-                        found.append(totals)
-                        self.done += 1
-                        progress.tell(0)
-        return added(found)
+            for part in rest:
+                totals = answer_file(
+                    self.question,
+                    self.matching,
+                    part,
+                    threads=self.threads,
+                    on_progress=progress.tell,
+                )
+                if finished is not None:
+                    finished.keep(part, totals)
+                found.append(totals)
+                self.done += 1
+                progress.tell(0)
+        return merge_totals(found)
 
 
 class _Progress:
@@ -235,10 +229,10 @@ class Answers:
 _HIDDEN = (".", "_")  # names of files that are left out by what reads folders, here and elsewhere
 
 
-def is_by_parts(data: Sequence[str], out: str | None, dask: str | None) -> bool:
+def is_by_parts(data: Sequence[str], out: str | None) -> bool:
     """Whether a run goes over files one by one, with a result for each."""
     several = len(data) > 1 or any(_is_pattern(name) or Path(name).is_dir() for name in data)
-    return several or dask is not None or (out is not None and is_folder(out))
+    return several or (out is not None and is_folder(out))
 
 
 def one_file(
@@ -303,7 +297,7 @@ def _parts(
 ) -> list[Part]:
     """A part per file, up to so many rows in all."""
     from carvegbm.data.files import count_rows, files_of
-    from carvegbm.parts.files import Part
+    from carvegbm.scale.files import Part
 
     read = {os.path.realpath(file) for name in files for file in files_of(name, matching.label)}
     parts, of_target = [], dict[str, str]()

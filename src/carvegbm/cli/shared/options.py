@@ -178,14 +178,6 @@ Form = Annotated[
     Literal["parquet", "csv"] | None,
     typer.Option("--format", help="Of the files in the folder --output; by default parquet."),
 ]
-Dask = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS|local",
-        help="Let the workers of this Dask scheduler answer, a file each; local: a process per "
-        "core.",
-    ),
-]
 Witnesses = Annotated[
     Path | None,
     typer.Option(metavar="FILE.npz", help="Write the witnesses and their distances."),

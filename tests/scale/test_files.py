@@ -1,4 +1,4 @@
-"""One file, some rows at a time: the answers are those about the whole file, row by row."""
+"""A file answered block by block has the answers of the whole file."""
 
 from __future__ import annotations
 
@@ -18,18 +18,27 @@ import carvegbm as cg
 from carvegbm.cli.shared.inputs import Reading, load_inputs
 from carvegbm.data.table import FileSchema
 from carvegbm.errors import CarveError, DataError
-from carvegbm.parts import files
-from carvegbm.parts.files import Part, answer_part, batch_size
-from carvegbm.parts.questions import Attack, Measure, Question, Verify
+from carvegbm.scale import files
+from carvegbm.scale.files import Part, answer_file
+from carvegbm.scale.query import Query
 
-SIZES = [1, 2, 7, 1000]
+SIZES = [1, 7, 1000]
 ATTACKER = cg.Attacker("inf", 0.3)
-QUESTIONS = {
-    "verify": lambda model: Verify.of(model, ATTACKER, exact_margin=True),
-    "attack": lambda model: Attack.of(model, ATTACKER),
-    "radius": lambda model: Measure.of(model, cg.Attacker(1, 0), max_budget=0.5),
+QUERIES = {
+    "verify": lambda model: Query("verify", cg.Verifier(model, ATTACKER, exact_margin=True)),
+    "attack": lambda model: Query("attack", cg.Verifier(model, ATTACKER)),
+    "radius": lambda model: Query("radius", cg.Verifier(model, cg.Attacker(1)), max_budget=0.5),
 }
 ROWS = 23
+
+
+def verification(model: Any, attacker: cg.Attacker = ATTACKER) -> Query:
+    return Query("verify", cg.Verifier(model, attacker))
+
+
+def verified(model: cg.Ensemble, part: Part, size: int, attacker: Any = ATTACKER) -> Any:
+    query = Query("verify", cg.Verifier(model, attacker))
+    return answer_file(query, FileSchema(model), part, size=size)
 
 
 def numbers() -> tuple[np.ndarray, np.ndarray]:
@@ -128,46 +137,45 @@ def same(found: dict[str, Any], expected: dict[str, Any], kinds: dict[str, type]
             ]
 
 
-def hold(model: str, path: str, question: str, target: Path, size: int, **reading: Any) -> None:
-    """Hold the answers about the parts of a file to those about all of it."""
+def hold(model: str, path: str, name: str, target: Path, size: int, **reading: Any) -> None:
+    """Compare answers by blocks with answers about all rows at once."""
     given = load_inputs(model, path, Reading(**reading))
-    asked: Question = QUESTIONS[question](given.model)
-    expected = asked.answer(given.X, given.y)
-    told: list[int] = []
+    query = QUERIES[name](given.model)
+    expected = query.answer(given.X, given.y)
+    answered: list[int] = []
     matching = FileSchema(given.model, reading.get("label"), absent=reading.get("absent"))
-    totals = answer_part(asked, matching, Part(path, target), size=size, tell=told.append)
-    same(read_back(target), expected, asked.kinds())
-    whole = asked.totals(expected).to_dict()
+    totals = answer_file(
+        query, matching, Part(path, target), size=size, on_progress=answered.append
+    )
+    same(read_back(target), expected, query.kinds())
+    whole = query.totals(expected).to_dict()
     assert totals.to_dict() == whole
-    assert sum(told) == ROWS
+    assert sum(answered) == ROWS
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("form", ["csv", "csv.gz", "parquet", "npz", "npy", "libsvm", "save_npz"])
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("name", QUERIES)
 def test_every_format_gives_the_answers_of_the_whole_file(
-    model: str, tmp_path: Path, form: str, size: int, question: str
+    model: str, tmp_path: Path, form: str, size: int, name: str
 ) -> None:
     path, target = written(tmp_path, form), tmp_path / "answers.parquet"
-    if question == "attack" and form == "save_npz":
+    if name == "attack" and form == "save_npz":
         with pytest.raises(CarveError, match="give dense rows"):
-            hold(model, path, question, target, size)
+            hold(model, path, name, target, size)
     else:
-        hold(model, path, question, target, size)
+        hold(model, path, name, target, size)
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_answers_as_csv(model: str, tmp_path: Path, question: str, form: str) -> None:
-    hold(model, written(tmp_path, form), question, tmp_path / "answers.csv", 4)
+def test_answers_as_csv(model: str, tmp_path: Path, name: str, form: str) -> None:
+    hold(model, written(tmp_path, form), name, tmp_path / "answers.csv", 4)
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_labels_of_categories(
-    words: str, tmp_path: Path, form: str, size: int, question: str
-) -> None:
+@pytest.mark.parametrize("name", QUERIES)
+def test_labels_of_categories(words: str, tmp_path: Path, form: str, name: str) -> None:
     frame = categories(np.random.default_rng(2)).astype({"label": int})
     frame.loc[3, "kind"] = None
     path = tmp_path / f"data.{form}"
@@ -175,7 +183,8 @@ def test_labels_of_categories(
         frame.to_csv(path, index=False)
     else:
         frame.to_parquet(path)
-    hold(words, str(path), question, tmp_path / "answers.parquet", size)
+    for size in SIZES:
+        hold(words, str(path), name, tmp_path / "answers.parquet", size)
 
 
 @pytest.mark.parametrize("absent", [None, "zero", "missing"])
@@ -202,7 +211,7 @@ def test_labels_that_are_numbers_in_some_batches_only(model: str, tmp_path: Path
     expected = cg.verify(ensemble, X[order], ensemble.classes[Y[order]], ATTACKER)
     for size in (1, 7):
         part = Part(str(path), tmp_path / "answers.parquet")
-        answer_part(Verify.of(ensemble, ATTACKER), FileSchema(ensemble), part, size=size)
+        verified(ensemble, part, size=size)
         found = read_back(tmp_path / "answers.parquet")
         assert found["status"].tolist() == expected.status.tolist()
 
@@ -210,7 +219,7 @@ def test_labels_that_are_numbers_in_some_batches_only(model: str, tmp_path: Path
 def test_steps_within_a_batch_change_nothing(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_FIRST_STEP", 2)
+    monkeypatch.setattr(files, "_FIRST_ROWS", 2)
     for seconds in (0.0, 1.0):
         monkeypatch.setattr(files, "_SECONDS", seconds)
         hold(model, written(tmp_path, "csv"), "attack", tmp_path / "answers.parquet", 10)
@@ -220,7 +229,7 @@ def test_only_the_first_rows(model: str, tmp_path: Path) -> None:
     ensemble, path = cg.load(model), written(tmp_path, "csv")
     for rows, size in ((5, 2), (4, 2), (1, 100), (ROWS, 7)):
         part = Part(path, tmp_path / "answers.parquet", rows)
-        totals = answer_part(Verify.of(ensemble, ATTACKER), FileSchema(ensemble), part, size=size)
+        totals = verified(ensemble, part, size=size)
         assert totals.instances == rows == len(pd.read_parquet(tmp_path / "answers.parquet"))
 
 
@@ -230,8 +239,8 @@ def test_a_file_without_rows_has_answers_without_rows(
 ) -> None:
     (tmp_path / "data.csv").write_text("wide,high,deep,label\n")
     ensemble, target = cg.load(model), tmp_path / f"answers.{suffix}"
-    question = Attack.of(ensemble, ATTACKER)
-    totals = answer_part(question, FileSchema(ensemble), Part(str(tmp_path / "data.csv"), target))
+    question = Query("attack", cg.Verifier(ensemble, ATTACKER))
+    totals = answer_file(question, FileSchema(ensemble), Part(str(tmp_path / "data.csv"), target))
     assert totals.instances == 0
     found = read_back(target)
     assert list(found) == list(question.kinds())
@@ -244,7 +253,7 @@ def test_no_more_rows_than_a_batch_are_held(
     """Of those that are read, until their answers are written; counted, whatever the file."""
     held: list[int] = []
     ensemble = cg.load(model)
-    tables = files.batches
+    tables = files.read_batches
 
     def counted(*arguments: Any) -> Any:
         for table in tables(*arguments):
@@ -252,20 +261,13 @@ def test_no_more_rows_than_a_batch_are_held(
             yield table
             held.append(-table.X.shape[0])
 
-    monkeypatch.setattr(files, "batches", counted)
+    monkeypatch.setattr(files, "read_batches", counted)
     for form in ("csv", "parquet", "libsvm", "npy"):
         held.clear()
         part = Part(written(tmp_path, form), tmp_path / "answers.parquet")
-        answer_part(Verify.of(ensemble, ATTACKER), FileSchema(ensemble), part, size=4)
+        verified(ensemble, part, size=4)
         assert max(np.cumsum(held)) == 4
         assert sum(number for number in held if number > 0) == ROWS
-
-
-def test_batches_are_smaller_where_rows_are_longer() -> None:
-    sizes = [batch_size(features) for features in (1, 20, 1000, 1 << 20, 1 << 30)]
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[0] < 100_000
-    assert sizes[-1] == 1
 
 
 # ── mistakes ─────────────────────────────────────────────────────────────────────────────────
@@ -274,9 +276,7 @@ def test_batches_are_smaller_where_rows_are_longer() -> None:
 def refused(model: str, path: str, size: int, attacker: cg.Attacker = ATTACKER) -> str:
     ensemble, target = cg.load(model), Path(path).with_name("answers.parquet")
     with pytest.raises(CarveError) as caught:
-        answer_part(
-            Verify.of(ensemble, attacker), FileSchema(ensemble), Part(path, target), size=size
-        )
+        verified(ensemble, Part(path, target), size=size, attacker=attacker)
     assert not list(target.parent.glob("*answers*"))  # nothing half-written is left
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -293,11 +293,17 @@ def test_an_unknown_label_names_file_and_row(model: str, tmp_path: Path, size: i
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_value_outside_bounds_names_file_and_row(model: str, tmp_path: Path, size: int) -> None:
+def test_an_error_about_a_row_has_file_row_and_column(
+    model: str, tmp_path: Path, size: int
+) -> None:
     attacker = cg.Attacker("inf", 0.1, bounds=(-100, 16.5))
     path = tmp_path / "data.csv"
     path.write_text("\n".join(["wide,high,deep,label", *(f"0,{i},0,1" for i in range(23))]))
-    assert refused(model, str(path), size, attacker).startswith(f"{path} row 17: high: value 17")
+    query = Query("verify", cg.Verifier(model, attacker))
+    with pytest.raises(DataError, match="row 17, high: value 17") as caught:
+        answer_file(query, FileSchema(cg.load(model)), Part(str(path)), size=size)
+    error = caught.value
+    assert (error.file, error.row, error.column) == (str(path), 17, "high")
 
 
 def test_a_value_that_is_no_number_names_file_and_line(model: str, tmp_path: Path) -> None:
@@ -319,20 +325,10 @@ def test_an_answer_that_cannot_be_written_leaves_nothing(
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Verify, "totals", fail)
+    monkeypatch.setattr(Query, "totals", fail)
     ensemble, folder = cg.load(model), tmp_path / "out"
     folder.mkdir()
     part = Part(written(tmp_path, "csv"), folder / "answers.parquet")
     with pytest.raises(OSError, match="No space"):
-        answer_part(Verify.of(ensemble, ATTACKER), FileSchema(ensemble), part)
+        answer_file(verification(ensemble), FileSchema(ensemble), part)
     assert list(folder.iterdir()) == []
-
-
-def test_a_file_that_leaves_nothing_out_and_absent(model: str, tmp_path: Path) -> None:
-    ensemble = cg.load(model)
-    with pytest.raises(DataError, match="leaves nothing out"):
-        answer_part(
-            Verify.of(ensemble, ATTACKER),
-            FileSchema(ensemble, absent="zero"),
-            Part(written(tmp_path, "csv")),
-        )

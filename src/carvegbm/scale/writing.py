@@ -1,7 +1,6 @@
-"""Answers on their way to a file, some rows at a time; the file is there whole or not at all.
+"""Write blocks of answers to one Parquet or CSV file, which is complete or not there.
 
-Comes in: the columns of answers, one batch after the other. Goes out: a Parquet or CSV file of them
-all, which is that of the same answers at once. Labels of categories are written as text.
+Labels of categories are written as text.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from carvegbm.errors import CarveError
-from carvegbm.parts.questions import Kinds
+from carvegbm.scale.query import ColumnKinds
 from carvegbm.storage.files import csv_writer, replacing
 from carvegbm.totals import Columns
 
-__all__ = ["Format", "check_format", "writing"]
+__all__ = ["Format", "as_texts", "check_format", "writing"]
 
 Format = Literal["parquet", "csv"]
 
@@ -26,7 +26,7 @@ Write = Callable[[Columns], None]
 
 
 def check_format(found: Format) -> None:
-    """Refuse, before any work is done, what could not be written in the end."""
+    """Refuse Parquet without pyarrow before any work is done."""
     if found == "parquet":
         try:
             import pyarrow  # noqa: F401
@@ -37,8 +37,8 @@ def check_format(found: Format) -> None:
 
 
 @contextmanager
-def writing(target: Path | None, kinds: Kinds) -> Iterator[Write]:
-    """What to call with the columns of every batch; with None nothing is written."""
+def writing(target: Path | None, kinds: ColumnKinds) -> Iterator[Write]:
+    """Yield a function that writes the columns of a block; without a target it writes nothing."""
     if target is None:
         yield lambda _: None
         return
@@ -48,25 +48,27 @@ def writing(target: Path | None, kinds: Kinds) -> Iterator[Write]:
 
 
 @contextmanager
-def _parquet(path: Path, kinds: Kinds) -> Iterator[Write]:
+def _parquet(path: Path, kinds: ColumnKinds) -> Iterator[Write]:
     import pyarrow
     from pyarrow import parquet
 
-    of = {str: pyarrow.string(), bool: pyarrow.bool_(), float: pyarrow.float64()}
-    schema = pyarrow.schema([(name, of.get(kind, of[str])) for name, kind in kinds.items()])
+    types = {str: pyarrow.string(), bool: pyarrow.bool_(), float: pyarrow.float64()}
+    schema = pyarrow.schema([(name, types.get(kind, types[str])) for name, kind in kinds.items()])
     with parquet.ParquetWriter(path, schema) as writer:
 
         def write(columns: Columns) -> None:
             arrays = [
-                pyarrow.array(_texts(columns[name]) if kind is object else columns[name], of_kind)
-                for (name, kind), of_kind in zip(kinds.items(), schema.types, strict=True)
+                pyarrow.array(
+                    as_texts(columns[name]) if kind is object else columns[name], its_type
+                )
+                for (name, kind), its_type in zip(kinds.items(), schema.types, strict=True)
             ]
             writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
 
         yield write
 
 
-def _texts(labels: Any) -> Any:
-    """Labels of any kind as text, so that a column is of one type in all batches."""
+def as_texts(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return labels as texts, so that a column has one type in all blocks; None stays."""
     texts = [label if label is None else str(label) for label in labels.tolist()]
     return np.array([*texts, None], dtype=object)[:-1]

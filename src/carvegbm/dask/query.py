@@ -1,35 +1,30 @@
-"""Asking: the questions of `carvegbm` about rows that Dask holds.
-
-Comes in: a model, Dask collections of instances and labels, an attacker. Goes out: a result that is
-still to be computed. What is asked, and the answers to it, are those of the functions of the same
-names in `carvegbm`; here are the parameters that differ:
+"""The queries of `carvegbm` about Dask collections; arguments and answers are the same, except:
 
 X          a Dask DataFrame, or a Dask Array of two dimensions
-y          a Dask Series, Array, or DataFrame of one column, cut into partitions as X is; optional
-threads    of one task; 1 by default, for a worker runs as many tasks at once as it has threads
+y          a Dask Series, Array, or DataFrame of one column, in the same partitions; optional
+threads    threads of one task; 1 by default, since a worker runs one task per thread
 
-The model is read where the function is called, and sent to every worker once.
+The model is read in the calling process and sent to every worker once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from carvegbm.attackers.attacker import Attacker
-from carvegbm.dask.graphs import asked
+from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.dask.results import (
     DaskAttack,
     DaskCurve,
     DaskOutputRange,
     DaskRadius,
     DaskVerification,
+    plan,
 )
-from carvegbm.engines import EngineName, OnViolation
-from carvegbm.parts.questions import Attack, Measure, Range, Verify
-from carvegbm.radius import budgetless, check_budgets
-from carvegbm.totals import Columns, CurveTotals
+from carvegbm.options import EngineName, Method, OnViolation
+from carvegbm.radius import check_budgets
+from carvegbm.scale.query import Query
+from carvegbm.verifier import Verifier
 
 __all__ = ["attack", "output_range", "radius", "robustness_curve", "verify"]
 
@@ -43,31 +38,29 @@ def verify(
     engine: EngineName = "auto",
     timeout: float = 10.0,
     threads: int | None = None,
-    method: Literal["efficient", "basic"] = "efficient",
+    method: Method = "efficient",
     grid: int | None = None,
     on_violation: OnViolation | None = None,
     exact_margin: bool = False,
 ) -> DaskVerification:
-    """Decide for every instance whether the attacker can flip the model's decision.
+    """Decide for every row whether the attacker can flip the model's answer.
 
     Parameters
     ----------
     model : Ensemble, path, Booster or fitted estimator
-        Read here, and sent to every worker once.
     X : Dask DataFrame, or Dask Array (n, n_features)
     y : Dask Series, Array, or DataFrame of one column, optional
         Labels, in the same partitions as X. Without them the model's own answers are right.
     attacker : Attacker
     threads : int, optional
-        Of one task; 1 by default, for a worker runs as many tasks at once as it has threads.
+        Threads of one task; 1 by default, since a worker runs one task per thread.
     engine, timeout, method, grid, on_violation, exact_margin
         As in `carvegbm.verify`.
 
     Returns
     -------
     DaskVerification
-        Nothing is computed yet. An error in the data, when it is, names the partition and the row
-        within it.
+        Nothing is computed yet. Errors in the data name the partition and the row within it.
 
     Examples
     --------
@@ -82,18 +75,18 @@ def verify(
     >>> result.summary().robustness
     (0.5, 0.5)
     """
-    question = Verify.of(
+    verifier = Verifier(
         model,
-        attacker,
-        y,
+        require_attacker(attacker, y),
         engine=engine,
         timeout=timeout,
+        threads=threads,
         method=method,
         grid=grid,
         on_violation=on_violation,
         exact_margin=exact_margin,
     )
-    return DaskVerification(*asked(question, X, y, threads))
+    return DaskVerification(*plan(Query("verify", verifier), X, y))
 
 
 def attack(
@@ -107,7 +100,7 @@ def attack(
     threads: int | None = None,
     on_violation: OnViolation | None = None,
 ) -> DaskAttack:
-    """Find, for every instance, a witness within the budget that flips the model's decision.
+    """Find a witness for every row: a change within the budget that flips the model's answer.
 
     The parameters are those of `verify`.
 
@@ -122,10 +115,15 @@ def attack(
     >>> found.witnesses["witness 0"].compute().tolist()
     [nan, 0.5]
     """
-    question = Attack.of(
-        model, attacker, y, engine=engine, timeout=timeout, on_violation=on_violation
+    verifier = Verifier(
+        model,
+        require_attacker(attacker, y),
+        engine=engine,
+        timeout=timeout,
+        threads=threads,
+        on_violation=on_violation,
     )
-    return DaskAttack(*asked(question, X, y, threads))
+    return DaskAttack(*plan(Query("attack", verifier), X, y))
 
 
 def radius(
@@ -134,21 +132,14 @@ def radius(
     y: Any = None,
     attacker: Attacker | None = None,
     *,
-    norm: int | float | str | None = None,
-    scale: Any = None,
-    features: Any = None,
-    bounds: Any = None,
-    step: Any = None,
-    categories: Any = None,
-    one_hot: Any = None,
     max_budget: float | None = None,
     engine: EngineName = "auto",
     timeout: float = 10.0,
     threads: int | None = None,
 ) -> DaskRadius:
-    """The smallest budget that flips each instance, exactly; 0 where it is wrong already.
+    """Find the smallest budget that flips each row, exactly; 0 if its answer is wrong already.
 
-    The parameters are those of `carvegbm.radius`; X, y and `threads` are as in `verify`.
+    `max_budget` is that of `carvegbm.radius`; the other parameters are those of `verify`.
 
     Examples
     --------
@@ -157,22 +148,13 @@ def radius(
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = cg.Ensemble.from_trees([stump], n_features=1)
     >>> X, y = da.from_array([[0.75], [0.25]], chunks=1), da.from_array([1, 1], chunks=1)
-    >>> cgd.radius(model, X, y, norm=1).radii["radius"].compute().tolist()
+    >>> cgd.radius(model, X, y, cg.Attacker(norm=1)).radii["radius"].compute().tolist()
     [0.25, 0.0]
     """
-    kind = budgetless(
-        attacker,
-        y,
-        norm=norm,
-        scale=scale,
-        features=features,
-        bounds=bounds,
-        step=step,
-        categories=categories,
-        one_hot=one_hot,
+    verifier = Verifier(
+        model, require_attacker(attacker, y), engine=engine, timeout=timeout, threads=threads
     )
-    question = Measure.of(model, kind, max_budget=max_budget, engine=engine, timeout=timeout)
-    return DaskRadius(*asked(question, X, y, threads))
+    return DaskRadius(*plan(Query("radius", verifier, max_budget=max_budget), X, y))
 
 
 def robustness_curve(
@@ -181,21 +163,14 @@ def robustness_curve(
     y: Any = None,
     attacker: Attacker | None = None,
     *,
-    norm: int | float | str | None = None,
     budgets: float | Iterable[float],
-    scale: Any = None,
-    features: Any = None,
-    bounds: Any = None,
-    step: Any = None,
-    categories: Any = None,
-    one_hot: Any = None,
     engine: EngineName = "auto",
     timeout: float = 10.0,
     threads: int | None = None,
 ) -> DaskCurve:
-    """Robustness at many budgets, from one pass over the instances.
+    """Find the robustness at each of some budgets.
 
-    The parameters are those of `carvegbm.robustness_curve`; X, y and `threads` are as in `verify`.
+    `budgets` are those of `carvegbm.robustness_curve`; the other parameters are those of `verify`.
 
     Examples
     --------
@@ -204,25 +179,14 @@ def robustness_curve(
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = cg.Ensemble.from_trees([stump], n_features=1)
     >>> X, y = da.from_array([[0.75], [1.5]], chunks=1), da.from_array([1, 1], chunks=1)
-    >>> curve = cgd.robustness_curve(model, X, y, norm="inf", budgets=[0.1, 0.5, 1.0])
+    >>> curve = cgd.robustness_curve(model, X, y, cg.Attacker("inf"), budgets=[0.1, 0.5, 1.0])
     >>> curve.compute().lower.tolist()
     [1.0, 0.5, 0.0]
     """
-    kind = budgetless(
-        attacker,
-        y,
-        norm=norm,
-        scale=scale,
-        features=features,
-        bounds=bounds,
-        step=step,
-        categories=categories,
-        one_hot=one_hot,
-    )
-    checked = check_budgets(budgets, kind.norm)
-    radii = Measure.of(model, kind, max_budget=max(checked), engine=engine, timeout=timeout)
-    question = _Trace(radii.task, radii.max_budget, checked)
-    return DaskCurve(*asked(question, X, y, threads))
+    attacker = require_attacker(attacker, y)
+    checked = check_budgets(budgets, attacker.norm)
+    verifier = Verifier(model, attacker, engine=engine, timeout=timeout, threads=threads)
+    return DaskCurve(*plan(Query("robustness_curve", verifier, budgets=checked), X, y))
 
 
 def output_range(
@@ -235,9 +199,9 @@ def output_range(
     threads: int | None = None,
     on_violation: OnViolation | None = None,
 ) -> DaskOutputRange:
-    """The lowest and the highest raw score the attacker can reach, per instance.
+    """Find the lowest and the highest raw score that the attacker can reach, per row.
 
-    The parameters are those of `carvegbm.output_range`; X and `threads` are as in `verify`.
+    The parameters are those of `verify`.
 
     Examples
     --------
@@ -250,15 +214,12 @@ def output_range(
     >>> found.ranges[["lowest", "highest"]].compute().to_numpy().tolist()
     [[-1.0, 1.0], [1.0, 1.0]]
     """
-    question = Range.of(model, attacker, engine=engine, timeout=timeout, on_violation=on_violation)
-    return DaskOutputRange(*asked(question, X, None, threads))
-
-
-@dataclass(frozen=True, eq=False)
-class _Trace(Measure):
-    """The radii, for what they say of some budgets."""
-
-    budgets: tuple[float, ...] = ()
-
-    def _totals(self, columns: Columns) -> CurveTotals:  # type: ignore[override]
-        return CurveTotals.of(columns, self.problem.attacker.norm, self.budgets)
+    verifier = Verifier(
+        model,
+        attacker,
+        engine=engine,
+        timeout=timeout,
+        threads=threads,
+        on_violation=on_violation,
+    )
+    return DaskOutputRange(*plan(Query("output_range", verifier), X, None))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from glob import escape
 from pathlib import Path
@@ -18,9 +18,9 @@ from typing import Any
 from carvegbm.data.files import files_of
 from carvegbm.data.table import FileSchema
 from carvegbm.errors import CarveError
-from carvegbm.parts.files import Part, nothing
-from carvegbm.parts.questions import Question
-from carvegbm.parts.writing import Format
+from carvegbm.scale.files import Part
+from carvegbm.scale.query import Query, empty_columns
+from carvegbm.scale.writing import Format
 from carvegbm.storage.files import make_folder
 from carvegbm.storage.identity import digest_of, identity_of
 from carvegbm.storage.resume import ResumeFile
@@ -44,8 +44,8 @@ def is_used(folder: Path) -> bool:
 class OutputFolder:
     """The finished files of one folder; see `open`."""
 
-    def __init__(self, question: Question, matching: FileSchema, folder: Path) -> None:
-        self._nothing = question.totals(nothing(question))
+    def __init__(self, query: Query, matching: FileSchema, folder: Path) -> None:
+        self._nothing = query.totals(empty_columns(query.kinds()))
         self._label, self._folder = matching.label, folder
         self._resume_file: ResumeFile | None = None
         self._records: dict[str, dict[str, Any]] = {}
@@ -55,19 +55,15 @@ class OutputFolder:
     @contextmanager
     def open(
         cls,
-        question: Question,
+        query: Query,
         matching: FileSchema,
         folder: Path,
         form: Format,
         resume: bool,
-        *,
-        late: bool = False,
     ) -> Iterator[OutputFolder]:
         """Create or resume a folder, locked for this process until the block ends.
 
-        If nothing is finished in the end, nothing is left, except the resume file of a folder into
-        which workers may write after the block: one that existed and gets answers `late`, or that
-        is not empty.
+        If nothing is finished in the end, nothing is left.
         """
         if is_used(folder) and not resume:
             raise CarveError(
@@ -81,16 +77,14 @@ class OutputFolder:
             )
         is_new = not folder.exists()
         make_folder(folder)
-        opened = cls(question, matching, folder)
-        identity = {**_identity(question, matching), "--format": form}
+        opened = cls(query, matching, folder)
+        identity = {**_identity(query, matching), "--format": form}
 
-        def resume_file_of(resume: bool) -> AbstractContextManager[ResumeFile]:
-            return ResumeFile.open(
-                folder / NAME, identity, resume=resume, remedy="use another --output"
-            )
-
+        file = ResumeFile.open(
+            folder / NAME, identity, resume=resume, remedy="use another --output"
+        )
         try:
-            with resume_file_of(resume) as resume_file:
+            with file as resume_file:
                 opened._resume_file = resume_file
                 records = map(json.loads, resume_file.blocks())
                 opened._records = {record["part"]: record for record in records}
@@ -98,15 +92,12 @@ class OutputFolder:
                     yield opened
                 finally:
                     opened._sweep()
-                    if not opened._records and (is_new or not late):
+                    if not opened._records:
                         resume_file.remove()
         finally:
             if is_new and not opened._records:
-                try:
+                with suppress(OSError):
                     folder.rmdir()
-                except OSError:  # a worker may still be writing
-                    with suppress(OSError, CarveError), resume_file_of(True):
-                        pass
 
     def totals(self, part: Part) -> Totals | None:
         """Return the totals of a finished part; None if it must be answered (again)."""
@@ -162,13 +153,13 @@ class OutputFolder:
                 (self._folder / name).unlink(missing_ok=True)
 
 
-def _identity(question: Question, matching: FileSchema) -> dict[str, Any]:
+def _identity(query: Query, matching: FileSchema) -> dict[str, Any]:
     """Return what ties a folder to a query; the names say what differs."""
-    shared = {field.name for field in fields(Question)}
-    own = {f.name: getattr(question, f.name) for f in fields(question) if f.name not in shared}
-    settings = {**vars(question.task.settings), **own}
+    is_search = query.name in ("radius", "robustness_curve")  # which ignores the budget
+    problem = query.problem.with_budget(0.0) if is_search else query.problem
+    settings = {**vars(query.verifier.settings), "max_budget": query.max_budget}
     return {
-        **identity_of(type(question).__name__.lower(), question.problem, settings),
+        **identity_of(query.name, problem, settings),
         "options of reading": digest_of([matching.label, matching.zero_based, matching.absent]),
     }
 
