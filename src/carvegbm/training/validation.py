@@ -36,6 +36,8 @@ def check_data(
     estimator, instead of comparing X with them. `what` names X in errors.
     """
     where = "" if what == "X" else f"{what}: "
+    refuse_masked(X, what, "pass X.filled(numpy.nan)")
+    refuse_masked(y, f"{where}y", "leave out rows without a label")
     if reset:
         estimator._frame_categories = FrameCategories.of(X)
     X = estimator._frame_categories.encode(X, what)
