@@ -15,7 +15,7 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.attackers.encoding import CoreEncoding
 from carvegbm.attackers.options import OPTIONS
-from carvegbm.data.rows import as_rows, first_where
+from carvegbm.data.rows import as_rows, first_where, refuse_masked
 from carvegbm.errors import CarveError, DataError
 from carvegbm.model.ensemble import Ensemble
 from carvegbm.training.categorical import FrameCategories
