@@ -200,7 +200,7 @@ def ask(
     how: dict[str, Any] = {"engine": "search", "threads": 1, "progress": False}
     how["timeout"] = setting.limit
     if setting.asks == "radius":
-        radius = cg.radius(model, X, y, norm=setting.norm, **how)
+        radius = cg.radius(model, X, y, cg.Attacker(setting.norm), **how)
         status = "known" if radius.exact[0] else "unknown"
         return status, [(float(radius.lower[0]), float(radius.upper[0]))]
     attacker = cg.Attacker(setting.norm, setting.budget)

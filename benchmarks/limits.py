@@ -108,7 +108,7 @@ def call(case: Case, row: int, engine: Any, function: str, limit: float) -> bool
     if function == "verify":
         return bool(cg.verify(model, X, y, attacker, **how).status[0] != "unknown")
     if function == "radius":
-        return bool(cg.radius(model, X, y, norm=attacker.norm, **how).exact[0])
+        return bool(cg.radius(model, X, y, attacker, **how).exact[0])
     return bool(cg.output_range(model, X, attacker, **how).exact[0])
 
 

@@ -150,7 +150,7 @@ def radii(options: argparse.Namespace) -> None:
             model,
             X,
             y,
-            norm="inf",
+            cg.Attacker("inf"),
             engine="search",
             timeout=options.timeout,
             threads=1,

@@ -183,12 +183,11 @@ def spark(options: argparse.Namespace) -> None:
         df.count()
         out = cgs.verify(df, model, ATTACKER, features=NAMES, label="label", keep="part")
         moved = df.drop("part").mapInArrow(_last_columns, "label long")
-        alone, handed, answered, counted = in_turn(
+        alone, handed, answered = in_turn(
             [
                 partial(plain, model, X, y),
                 lambda: moved.write.format("noop").mode("overwrite").save(),
                 lambda: out.write.format("noop").mode("overwrite").save(),
-                lambda: cgs.summary(out, ATTACKER),
             ],
             options.repeats,
         )
@@ -204,7 +203,6 @@ def spark(options: argparse.Namespace) -> None:
         "plain call": alone,
         "Spark hands the rows to Python, and nothing is done": handed,
         "`verify`, answers to nowhere": answered,
-        "`verify` and `summary`": counted,
     }
     for what, seconds in times.items():
         per_row = seconds / data.rows * 1e6

@@ -35,7 +35,8 @@ moons = LGBMClassifier(n_estimators=100, num_leaves=15, **quiet).fit(
 )
 
 radii = {
-    norm: cg.radius(moons, X_test, y_test, norm=norm) for norm in ("inf", 1)
+    norm: cg.radius(moons, X_test, y_test, cg.Attacker(norm))
+    for norm in ("inf", 1)
 }
 for radius in radii.values():
     print(radius)
@@ -128,7 +129,9 @@ for budget in (radius, np.nextafter(radius, 0)):
 # the rows for any number of budgets.
 
 budgets = np.linspace(0, 1, 11)
-curve = cg.robustness_curve(moons, X_test, y_test, norm="inf", budgets=budgets)
+curve = cg.robustness_curve(
+    moons, X_test, y_test, cg.Attacker("inf"), budgets=budgets
+)
 print(curve)
 
 # %%
@@ -184,7 +187,7 @@ fig, axes = plt.subplots(
 for ax, (norm, (largest, unit)) in zip(axes, questions.items(), strict=True):
     cg.RobustnessCurveDisplay.from_result(
         {
-            name: cg.radius(model, X_test, y_test, norm=norm)
+            name: cg.radius(model, X_test, y_test, cg.Attacker(norm))
             for name, model in models.items()
         },
         ax=ax,

@@ -81,9 +81,9 @@ for name, model in models.items():
 # and the answer is exact: with one pixel less, no choice of pixels and shades
 # does it.
 
-limits = {"step": "1/16", "bounds": (0, 1)}
+painter = cg.Attacker(norm=0, step="1/16", bounds=(0, 1))
 radii = {
-    name: cg.radius(model, X_test, y_test, norm=0, **limits).radius.astype(int)
+    name: cg.radius(model, X_test, y_test, painter).radius.astype(int)
     for name, model in models.items()
 }
 
@@ -118,7 +118,7 @@ plt.show()
 
 def witness_of(model, row, budget):
     """The image, changed in as few pixels as this model needs."""
-    who = cg.Attacker(norm=0, budget=budget, **limits)
+    who = painter.with_budget(budget)
     return cg.attack(model, X_test[[row]], y_test[[row]], who).witnesses[0]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import carvegbm as cg
 import oracle
 import oracle_properties
-from asking import attacker_of, question, without_budget
+from asking import attacker_of, question, searching
 from carvegbm_experiments import milp
 from generators import MIX, NORMS, Case, moved_to_confidence
 from oracle import rounded_down, rounded_up
@@ -130,21 +130,20 @@ def check_attack(case: Case) -> str:
 
 def check_radius(case: Case) -> str:
     """The smallest double budget that flips."""
-    options, budget = without_budget(case), case.attacker.budget
+    attacker, budget = searching(case), case.attacker.budget
     expected = _radius(case)
     # Smaller than any budget, a radius may stay an interval.
     measurable = not 0 < expected < SMALLEST_BUDGET
     model, X, y, _ = question(case)
     for engine in ENGINES:
         for limit in (None, budget):
-            found = cg.radius(
-                model, X, y, engine=engine, max_budget=limit, timeout=TIMEOUT, threads=1, **options
-            )
+            options = {"engine": engine, "timeout": TIMEOUT, "threads": 1}
+            found = cg.radius(model, X, y, attacker, max_budget=limit, **options)
             within = limit is None or expected <= limit
             _check_radius_bounds(found, expected, known=measurable and within)
             assert within or found.lower[0] > limit, f"{engine}: {found.lower[0]!r} <= {limit!r}"
     for hurry in ({"engine": "search", "timeout": NO_TIME}, {"engine": "large-spread"}):
-        found = cg.radius(model, X, y, threads=1, **hurry, **options)
+        found = cg.radius(model, X, y, attacker, threads=1, **hurry)
         _check_radius_bounds(found, expected, known=False)
     return "wrong" if expected == 0 else "none" if expected == math.inf else "radius"
 
@@ -167,7 +166,6 @@ def check_robustness_curve(case: Case) -> str:
     ensemble, attacker = case.ensemble, case.attacker
     everywhere = oracle.attacks(ensemble, case.x, attacker._replace(budget=math.inf))
     rows = [attack.z for attack in islice(everywhere, 3)]
-    options = without_budget(case, len(rows))
     labels = [oracle.decide(ensemble, oracle.raw_score(ensemble, row)) for row in rows]
     labels[-1] = case.label
     radii = [
@@ -178,9 +176,8 @@ def check_robustness_curve(case: Case) -> str:
     just_below = [r - 1 if attacker.norm == 0 else math.nextafter(r, 0) for r in radii if r > 0]
     near = {*at, *just_below}
     budgets = sorted(b for b in near if b == 0 or SMALLEST_BUDGET <= b <= LARGEST_BUDGET)
-    curve = cg.robustness_curve(
-        ensemble, rows, ensemble.classes[labels], budgets=budgets, timeout=TIMEOUT, **options
-    )
+    given = ensemble, rows, ensemble.classes[labels], searching(case, len(rows))
+    curve = cg.robustness_curve(*given, budgets=budgets, timeout=TIMEOUT)
     expected = [
         float(oracle.robustness(ensemble, rows, labels, attacker._replace(budget=budget)))
         for budget in budgets

@@ -8,6 +8,7 @@ import numpy as np
 
 import carvegbm as cg
 import oracle
+from carvegbm.attackers.encoding import CoreEncoding
 from generators import Case
 
 
@@ -39,16 +40,26 @@ def product_attacker(
     return cg.Attacker(**options_of(attacker, ensemble, rows))
 
 
+def core_attacker(attacker: cg.Attacker, ensemble: cg.Ensemble) -> Any:
+    """The core's attacker, with the limits that the attacker has for this ensemble."""
+    return CoreEncoding(ensemble, attacker.limits(ensemble)).core_attacker(attacker)
+
+
 def attacker_of(case: Case, rows: int = 1) -> cg.Attacker:
     """The attacker of a case on that many instances, as the product takes it."""
     return product_attacker(case.attacker, case.ensemble, rows if case.rowwise else None)
 
 
 def without_budget(case: Case, rows: int = 1) -> dict[str, Any]:
-    """The keywords of a case's attacker for functions that find the budget themselves."""
+    """The keywords of a case's attacker without its budget."""
     options = options_of(case.attacker, case.ensemble, rows if case.rowwise else None)
     del options["budget"]
     return options
+
+
+def searching(case: Case, rows: int = 1) -> cg.Attacker:
+    """The attacker of a case without a budget, for queries that search one."""
+    return cg.Attacker(**without_budget(case, rows))
 
 
 def question(case: Case) -> tuple[Any, ...]:

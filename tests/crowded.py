@@ -15,7 +15,7 @@ import carvegbm as cg
 import generators
 import oracle
 from asking import product_attacker
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from generators import NORMS, Case
 from random_trees import NARROW_FAMILIES, SCORES, WIDE_FAMILIES, Planter, chance, pick
 

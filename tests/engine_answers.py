@@ -25,7 +25,7 @@ from answers import (
     check_radius,
     check_verify,
 )
-from asking import attacker_of, question, without_budget
+from asking import attacker_of, question, searching
 from generators import Case
 from kinds import TURNS
 from random_trees import LARGEST_BUDGET, SMALLEST_BUDGET
@@ -150,9 +150,8 @@ def check_briefly(case: Case) -> str:
         if found.success[0]:
             check_witness(case, found.witnesses[0].tolist(), found.distance[0])
         model, X, y, _ = question(case)
-        radius = cg.radius(
-            model, X, y, engine=engine, timeout=TIMEOUT, threads=1, **without_budget(case)
-        )
+        options = {"engine": engine, "timeout": TIMEOUT, "threads": 1}
+        radius = cg.radius(model, X, y, searching(case), **options)
         truth = best if best <= LARGEST_BUDGET else math.inf
         assert radius.lower[0] <= truth <= radius.upper[0], f"{engine}: radius {radius} {truth!r}"
         if engine == "search" and not 0 < truth < SMALLEST_BUDGET:

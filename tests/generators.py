@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import oracle
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from oracle import Attacker, Tree
 from random_trees import (
     LARGEST_BUDGET,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import oracle
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from generators import (
     NORMS,
     Case,

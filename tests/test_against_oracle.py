@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 import oracle
-from asking import product_attacker, without_budget
+from asking import product_attacker, searching
 from engine_answers import check
 from generators import KINDS, MIX, NORMS, Case, make_case
 from lightgbm_text import lightgbm_text
@@ -79,9 +79,8 @@ def test_verify_says_fragile_at_the_radius_and_not_one_float_below(norm):
     tested = 0
     for seed in range(100):
         case = make_case(seed, norm, "random")
-        options = without_budget(case)
         label = case.ensemble.classes[case.label]
-        radius = float(cg.radius(case.ensemble, [case.x], [label], **options).radius[0])
+        radius = float(cg.radius(case.ensemble, [case.x], [label], searching(case)).radius[0])
         at = case.attacker._replace(budget=radius)
         if not SMALLEST_BUDGET < radius <= LARGEST_BUDGET:
             continue
@@ -147,14 +146,14 @@ def test_many_rows_at_once_get_the_verdicts_of_each_alone(norm):
 def test_robustness_curve_is_the_share_of_larger_radii(norm):
     for seed in range(8):
         case = make_case(seed, norm, "random")
-        options, budget = without_budget(case), case.attacker.budget
+        attacker, budget = searching(case), case.attacker.budget
         rows = [attack.z for attack in islice(_everywhere(case), 30)]
         labels = np.random.default_rng(seed).integers(2, size=len(rows)).tolist()
         pairs = list(zip(rows, labels, strict=True))
         radii = [oracle.radius(case.ensemble, row, label, case.attacker) for row, label in pairs]
         half = budget // 2 if norm == 0 else max(budget / 2, SMALLEST_BUDGET)
         budgets = sorted({0.0, float(half), float(budget)})
-        curve = cg.robustness_curve(case.ensemble, rows, labels, budgets=budgets, **options)
+        curve = cg.robustness_curve(case.ensemble, rows, labels, attacker, budgets=budgets)
         expected = [np.mean(np.array(radii) > budget) for budget in budgets]
         assert curve.lower.tolist() == curve.upper.tolist() == pytest.approx(expected), seed
 

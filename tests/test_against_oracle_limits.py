@@ -131,7 +131,9 @@ def test_three_steps_of_one_tenth_cost_more_than_the_double_three_tenths():
     for budget, status in ((0.3, "robust"), (math.nextafter(0.3, 1), "fragile")):
         attacker = cg.Attacker(1, budget, step=0.1)
         assert cg.verify(model, [[0.0]], [0], attacker).status.tolist() == [status]
-    assert cg.radius(model, [[0.0]], [0], norm=1, step=0.1).radius[0] == math.nextafter(0.3, 1)
+    assert cg.radius(model, [[0.0]], [0], cg.Attacker(1, step=0.1)).radius[0] == math.nextafter(
+        0.3, 1
+    )
 
 
 @each_norm

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 from carvegbm.data.rows import check_threads
-from carvegbm.ensemble import NODE
+from carvegbm.model.nodes import NODE
 from plain_trees import chain, ensemble, leaf, refused, split, stump
 
 TREES = [
@@ -153,7 +153,7 @@ def test_chain_of_100_000_splits_is_scored_and_verified():
     for norm in (0, 1, 2, "inf"):
         result = cg.verify(model, X[:2], [0, 0], cg.Attacker(norm, 1))
         assert result.status.tolist() == ["fragile" if norm == 0 else "robust", "fragile"]
-    assert cg.radius(model, [[49_990.0]], [0], norm=1).radius.tolist() == [
+    assert cg.radius(model, [[49_990.0]], [0], cg.Attacker(1)).radius.tolist() == [
         math.nextafter(50_000.0, 1e6) - 49_990.0
     ]
     assert pickle.loads(pickle.dumps(model)) == model
@@ -303,7 +303,7 @@ def test_features_are_found_by_name_and_position():
         ({"classes": [0]}, ["classes", "2 different labels", "[0]"]),
         ({"classes": ["a", "b", "c"]}, ["classes", "2 different labels"]),
         ({"classes": [1, 1]}, ["classes", "2 different labels", "[1, 1]"]),
-        ({"classes": np.array(["a", 1], dtype=object)}, ["classes", "order", "['a', 1]"]),
+        ({"classes": np.array(["a", 1], dtype=object)}, ["classes", "sorted", "['a', 1]"]),
         ({"link": "probit"}, ["link", "'probit'"]),
         ({"link_scale": 0.0}, ["link_scale", "0.0"]),
         ({"input_precision": "float16"}, ["input_precision", "'float16'"]),
@@ -352,17 +352,19 @@ A, B, C = (-1, 0, -1), (-1, 1, -1), (-1, 2, -1)  # the leaves of rows 0, 1 and 2
 @pytest.mark.parametrize(
     ("rows", "roots", "scores", "words"),
     [
-        pytest.param([(0, 1, 1), A], [0], 1, ["shared", "2 ways", "node 1"], id="both are one"),
-        pytest.param([A], [0, 0], 1, ["shared", "2 ways", "node 0"], id="two trees are one"),
+        pytest.param(
+            [(0, 1, 1), A], [0], 1, ["shared", "2 references", "node 1"], id="both are one"
+        ),
+        pytest.param([A], [0, 0], 1, ["shared", "2 references", "node 0"], id="two trees are one"),
         pytest.param([(0, 1, 2), (0, 3, 3), A, B], [0], 2, ["shared", "node 3"], id="below"),
-        pytest.param([(0, 1, 0), A], [0], 1, ["cyclic", "2 ways", "node 0"], id="own child"),
+        pytest.param([(0, 1, 0), A], [0], 1, ["cyclic", "2 references", "node 0"], id="own child"),
         pytest.param(
             [A, (0, 2, 3), (0, 1, 4), B, C], [0], 3, ["cyclic", "no root", "node 1"], id="cycle"
         ),
         pytest.param([(0, 1, 3), A, B], [0], 2, ["missing", "node 3 of 3"], id="beyond the end"),
         pytest.param([(0, 1, -2), A, B], [0], 2, ["missing", "node -2 of 3"], id="before all"),
         pytest.param([A], [1], 1, ["missing", "node 1 of 1"], id="root beyond the end"),
-        pytest.param([A, B], [0], 2, ["missing", "0 ways", "node 1"], id="leaf of no tree"),
+        pytest.param([A, B], [0], 2, ["missing", "0 references", "node 1"], id="leaf of no tree"),
         pytest.param([(0, 1, 2), A, A], [0], 1, ["row of its own"], id="shared scores"),
         pytest.param([(0, 1, 2), A, B], [0], 3, ["row of its own"], id="scores of no leaf"),
         pytest.param([(0, 1, 2), A, C], [0], 2, ["row of its own"], id="scores beyond the end"),
@@ -488,7 +490,7 @@ def test_distances_from_infinity_are_refused(value):
         example().check_data,
         lambda X: cg.verify(example(), X, [0, 1], attacker),
         lambda X: cg.attack(example(), X, [0, 1], attacker),
-        lambda X: cg.radius(example(), X, [0, 1], norm=1),
+        lambda X: cg.radius(example(), X, [0, 1], cg.Attacker(1)),
         lambda X: cg.output_range(example(), X, attacker),
     ):
         with refused("row 1", "feature 0", str(value), kind=cg.DataError):

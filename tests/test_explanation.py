@@ -477,9 +477,9 @@ def test_what_other_functions_refuse_is_refused():
         cg.explain(BOTH, X, Y, row=0)
     with refused("norm is given", "drop one"):
         cg.explain(BOTH, X, Y, cg.Attacker(1, 2), row=0, norm=1)
-    with refused("stands where y should"):
+    with refused("y is an Attacker"):
         cg.explain(BOTH, X, cg.Attacker(1, 2), row=0)
-    with refused("unknown label 'eggs' in row 1"):
+    with refused("y row 1: unknown label 'eggs'"):
         cg.explain(BOTH, X, ["spam", "eggs", "ham"], row=0, norm=1)
     with refused("X row 2", "infinity"):
         cg.explain(BOTH, [[1, 1], [0, 0], [1, math.inf]], Y, row=0, norm=1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import oracle
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from generators import KINDS, NORMS, make_case
 from oracle import Attacker
 

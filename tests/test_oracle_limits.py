@@ -10,7 +10,7 @@ import pytest
 
 import everything
 import oracle
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from kinds import LIMITS, NORMS, TURNS, make_kind
 from oracle import Attacker, Lattice
 from plain_trees import leaf, stump

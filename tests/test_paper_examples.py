@@ -106,7 +106,7 @@ def test_the_cheap_attack_may_be_enough_and_the_dear_one_may_be_needed(threshold
 def test_radius_is_the_distance_to_the_leaf_that_flips():
     """To 0.8 past 5 in the second feature; to 0.3 past 10 in the first."""
     for norm in (1, 2, "inf"):
-        dear = cg.radius(figure_ensemble(threshold=0.5), [X], [0], norm=norm).radius[0]
-        cheap = cg.radius(figure_ensemble(threshold=0.3), [X], [0], norm=norm).radius[0]
+        dear = cg.radius(figure_ensemble(threshold=0.5), [X], [0], cg.Attacker(norm)).radius[0]
+        cheap = cg.radius(figure_ensemble(threshold=0.3), [X], [0], cg.Attacker(norm)).radius[0]
         assert dear == pytest.approx(4.9)
         assert cheap == pytest.approx(0.9)

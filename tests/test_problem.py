@@ -55,9 +55,9 @@ def test_without_labels_the_models_own_answer_is_right(norm, task):
             given = ask(model, [case.x], [model.classes[own]], attacker)
             assert left_out.status.tolist() == given.status.tolist()
             assert left_out.status[0] in ("robust", "fragile")
-        one = cg.radius(model, [case.x], norm=norm)
-        own_label = cg.radius(model, [case.x], [model.classes[own]], norm=norm)
-        assert one.radius.tolist() == own_label.radius.tolist()
+        one = cg.radius(model, [case.x], attacker=cg.Attacker(norm))
+        given = cg.radius(model, [case.x], [model.classes[own]], cg.Attacker(norm))
+        assert one.radius.tolist() == given.radius.tolist()
         assert one.radius[0] > 0
 
 
@@ -84,7 +84,7 @@ def test_regression_model_has_no_answer_to_keep():
 
 def test_curve_without_labels_begins_with_everything_right():
     rows = [[0.1, 0.1], [0.45, 0.45], [0.9, 0.9]]
-    curve = cg.robustness_curve(MODEL, rows, norm="inf", budgets=[0.0, 0.1, 1.0])
+    curve = cg.robustness_curve(MODEL, rows, attacker=cg.Attacker("inf"), budgets=[0.0, 0.1, 1.0])
     assert curve.accuracy == 1.0
     assert curve.lower.tolist() == [1.0, 2 / 3, 0.0]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm import progress
+from carvegbm import progress, verifier
 from plain_trees import ensemble, hard, stump
 
 ATTACKER = cg.Attacker("inf", 0.1)
@@ -28,9 +28,11 @@ X, Y = np.full((300, 1), 0.45), np.zeros(300, dtype=int)
     [
         lambda model, tell: cg.verify(model, X, Y, ATTACKER, progress=tell),
         lambda model, tell: cg.attack(model, X, Y, ATTACKER, progress=tell),
-        lambda model, tell: cg.radius(model, X, Y, norm=1, progress=tell),
+        lambda model, tell: cg.radius(model, X, Y, cg.Attacker(1), progress=tell),
         lambda model, tell: cg.output_range(model, X, ATTACKER, progress=tell),
-        lambda model, tell: cg.robustness_curve(model, X, Y, norm=1, budgets=[0.1], progress=tell),
+        lambda model, tell: cg.robustness_curve(
+            model, X, Y, cg.Attacker(1), budgets=[0.1], progress=tell
+        ),
     ],
     ids=["verify", "attack", "radius", "output_range", "robustness_curve"],
 )
@@ -57,14 +59,14 @@ def test_function_is_told_on_the_way():
 def test_all_rows_are_done_only_when_every_engine_is_through(monkeypatch):
     """What one engine is through with, another may still have to decide."""
     told = []
-    decide = cg.verification.decide
+    decide = verifier.decide
 
     def watched(task, rows, listen):
         found = decide(task, rows, listen)
         assert max(told) < len(X)
         return found
 
-    monkeypatch.setattr(cg.verification, "decide", watched)
+    monkeypatch.setattr(verifier, "decide", watched)
     cg.verify(TWICE, X, Y, ATTACKER, progress=told.append)
     assert told[-1] == len(X)
     assert told == sorted(told)
@@ -127,7 +129,7 @@ def test_bar_appears_on_a_terminal_only_and_not_at_once(monkeypatch):
         lambda c, **options: cg.verify(c.ensemble, [c.x] * 3, [1] * 3, c.attacker, **options),
         lambda c, **options: cg.attack(c.ensemble, [c.x] * 3, [1] * 3, c.attacker, **options),
         lambda c, **options: cg.radius(
-            c.ensemble, [c.x] * 3, [1] * 3, norm=1, bounds=(0, 1), **options
+            c.ensemble, [c.x] * 3, [1] * 3, cg.Attacker(1, bounds=(0, 1)), **options
         ),
         lambda c, **options: cg.output_range(c.ensemble, [c.x] * 3, c.attacker, **options),
     ],

@@ -290,14 +290,6 @@ def test_confidence_is_a_probability_of_at_least_one_half(q):
         cg.high_confidence(STUMP, [[0.0]], ATTACKER, q=q)
 
 
-@pytest.mark.parametrize("answer", [cg.stability, cg.small_neighbourhood, cg.high_confidence])
-@pytest.mark.parametrize("option", ["grid", "basic", "exact_margin", "method"])
-def test_options_of_other_functions_are_refused(answer, option):
-    limit = {"q": 0.6} if answer is cg.high_confidence else {"c": 0.5}
-    with pytest.raises(TypeError, match=option):
-        answer(STUMP, [[0.45]], ATTACKER, **limit, **{option: 1})
-
-
 def test_properties_name_the_models_they_cannot_take():
     for answer in (cg.stability, cg.small_neighbourhood, cg.output_range):
         limit = {} if answer is cg.output_range else {"c": 1}

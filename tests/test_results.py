@@ -17,8 +17,10 @@ ATTACKER = cg.Attacker("inf", 0.1)
 RESULTS = {
     "verify": lambda: cg.verify(MODEL, X, Y, ATTACKER),
     "attack": lambda: cg.attack(MODEL, X, Y, ATTACKER),
-    "radius": lambda: cg.radius(MODEL, X, Y, norm=1),
-    "robustness_curve": lambda: cg.robustness_curve(MODEL, X, Y, norm=1, budgets=[0, 0.1, 0.2]),
+    "radius": lambda: cg.radius(MODEL, X, Y, cg.Attacker(1)),
+    "robustness_curve": lambda: cg.robustness_curve(
+        MODEL, X, Y, cg.Attacker(1), budgets=[0, 0.1, 0.2]
+    ),
     "output_range": lambda: cg.output_range(MODEL, X, ATTACKER),
 }
 
@@ -89,8 +91,8 @@ def test_every_result_says_which_iterations_of_the_model_it_is_about():
     results = [
         cg.verify(model, X, Y, attacker),
         cg.attack(model, X, Y, attacker),
-        cg.radius(model, X, Y, norm=1),
-        cg.robustness_curve(model, X, Y, norm=1, budgets=[0, 0.1]),
+        cg.radius(model, X, Y, cg.Attacker(1)),
+        cg.robustness_curve(model, X, Y, cg.Attacker(1), budgets=[0, 0.1]),
         cg.output_range(model, X, attacker),
         cg.explain(model, X[0], 0, attacker),
         cg.report(model, X, Y, attacker, progress=False),

@@ -64,11 +64,6 @@ def test_every_status_on_one_stump(norm, engine):
     )
 
 
-def test_status_is_a_plain_string():
-    assert verified().status.dtype.kind == "U"
-    assert all(type(status) is str for status in verified().status.tolist())
-
-
 @pytest.mark.parametrize(("label", "status"), [(1, "robust"), (0, "fragile")])
 def test_raw_score_at_the_decision_threshold_is_positive(label, status):
     """A positive instance may be pushed onto the threshold, a negative one may not."""
@@ -178,20 +173,9 @@ def test_grid_is_never_robust_where_the_exact_verdict_is_not():
     assert rough.status.tolist() == ["unknown", "fragile", "robust"]
 
 
-@pytest.mark.parametrize("grid", [-1, 1.5, "two", 301])
-def test_grid_is_a_number_of_digits(grid):
-    with refused("grid", repr(grid)):
-        verified(grid=grid)
-
-
 def test_grid_too_fine_for_the_budget_is_refused():
     with refused("grid 20", "10^15"):
         cg.verify(MODEL, X, Y, cg.Attacker(1, 10), grid=20)
-
-
-def test_method_is_one_of_two():
-    with refused("method", "'fast'"):
-        verified(method="fast")
 
 
 # ── what they add up to ──────────────────────────────────────────────────────────────────────
@@ -226,15 +210,6 @@ def test_worst_margin_is_given_where_its_bounds_meet():
         worst_margin_upper=np.array([1.0, -1.0, math.inf, 0.0, 2.0]),
     )
     np.testing.assert_array_equal(result.worst_margin, [1, math.nan, math.nan, 0, math.nan])
-
-
-def test_joined_parts_are_the_whole():
-    parts = [cg.verify(MODEL, X[i:j], Y[i:j], ATTACKER) for i, j in ((0, 2), (2, 3), (3, 5))]
-    joined, whole = cg.Verification.joined(parts), verified()
-    assert joined.attacker == whole.attacker
-    for name, column in whole.columns().items():
-        if name != "seconds":
-            np.testing.assert_array_equal(joined.columns()[name], column)
 
 
 # ── how they read ────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 import oracle
-from asking import product_attacker
+from asking import core_attacker, product_attacker
 from carvegbm import _core
 from carvegbm.training.leaf_refit import needs_witnesses
 from generators import NORMS, make_case
@@ -36,7 +36,7 @@ class Improved:
         self.scores = case.ensemble.scores.ravel().copy()
         self.threads = threads
         # The core keeps what it is given alive, not what that refers to.
-        self.core_attacker = product_attacker(case.attacker).core(case.ensemble)
+        self.core_attacker = core_attacker(product_attacker(case.attacker), case.ensemble)
         self.core = _core.Witnesses(case.ensemble.core, self.core_attacker, self.X, self.labels)
         self.rows = np.arange(n_rows, dtype=np.int32)
         self.margins = self.improve(passes)
@@ -155,7 +155,7 @@ def test_points_can_be_taken_up_again(seed, norm):
 def test_a_point_out_of_reach_is_not_taken_for_a_witness():
     stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     ensemble = cg.Ensemble.from_trees([stump], n_features=2)
-    attacker = cg.Attacker(2, 0.25).core(ensemble)
+    attacker = core_attacker(cg.Attacker(2, 0.25), ensemble)
     X = np.array([[1.0, 0.0]])
     witnesses = _core.Witnesses(ensemble.core, attacker, X, np.array([1], dtype=np.int32))
     witnesses.start_at(ensemble.core, np.array([[0.0, 0.0]]), 1)
@@ -173,7 +173,7 @@ def test_a_missing_value_stays_missing():
         "right": {"feature": 1, "threshold": 0.5, "left": {"score": 1}, "right": {"score": 3}},
     }
     ensemble = cg.Ensemble.from_trees([tree], n_features=2)
-    attacker = cg.Attacker(0, 2).core(ensemble)
+    attacker = core_attacker(cg.Attacker(0, 2), ensemble)
     X = np.array([[np.nan, 0.75], [0.75, 0.75]])
     witnesses = _core.Witnesses(ensemble.core, attacker, X, np.array([1, 1], dtype=np.int32))
     rows, effort = np.arange(2, dtype=np.int32), _core.WitnessEffort(passes=3)

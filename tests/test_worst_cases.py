@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 import carvegbm as cg
 import oracle
-from asking import product_attacker
+from asking import core_attacker, product_attacker
 from carvegbm import _core
 from generators import NORMS, make_case
 from random_trees import USUAL_SCORES
@@ -73,7 +73,7 @@ class Problem:
         self.X = rows_around(case, n_rows, rng, dtype)
         self.labels = rng.integers(len(case.ensemble.classes), size=n_rows).astype(np.int32)
         self.labels[0] = case.label
-        self.core_attacker = product_attacker(case.attacker).core(case.ensemble)
+        self.core_attacker = core_attacker(product_attacker(case.attacker), case.ensemble)
         self.cases = self.collect()
         self.scores = case.ensemble.scores.ravel()
 
@@ -123,7 +123,7 @@ def test_norm_inf_gives_the_exact_worst_margin_of_right_and_wrong_rows(seed, kin
 @given(seed=seeds, norm=st.sampled_from(SHARED_NORMS), kind=kinds, task=tasks)
 def test_other_norms_give_a_lower_bound_on_the_worst_margin(seed, norm, kind, task):
     p = problem(seed, norm, kind, task, n_rows=4)
-    nobody = cg.Attacker(norm, 0).core(p.ensemble)
+    nobody = core_attacker(cg.Attacker(norm, 0), p.ensemble)
     before = Cases(p.ensemble, nobody, p.X, p.labels).margins(p.scores, 1)
     for x, label, margin, unchanged in zip(
         p.X.tolist(), p.labels.tolist(), p.cases.margins(p.scores, 1), before, strict=True
@@ -363,7 +363,7 @@ def test_a_tie_is_negative_where_it_goes_to_the_rival(label):
     several = cg.Ensemble.from_trees([{"score": [0.5, 0.5]}], n_features=1)
     X, labels = np.zeros((1, 1)), np.array([label], dtype=np.int32)
     for ensemble in (binary, several):
-        core = cg.Attacker("inf", 0.1).core(ensemble)
+        core = core_attacker(cg.Attacker("inf", 0.1), ensemble)
         cases = Cases(ensemble, core, X, labels)
         (margin,) = cases.margins(ensemble.scores.ravel(), 1)
         right = bool(ensemble.decide(X)[0] == label)

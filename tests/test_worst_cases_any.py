@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import carvegbm as cg
 import oracle
-from asking import product_attacker
+from asking import core_attacker, product_attacker
 from carvegbm import _core
 from carvegbm.problem import Problem as VerificationProblem
 from generators import make_case
@@ -194,7 +194,7 @@ def test_leaves_that_no_value_leads_to_are_in_reach_of_none_but_the_missing(seed
     X = rng.integers(0, 9, size=(20, 2)) / 8
     X[rng.random(X.shape) < 0.2] = np.nan
     labels = rng.integers(2, size=20).astype(np.int32)
-    core = cg.Attacker("inf", attacker.budget).core(ensemble)
+    core = core_attacker(cg.Attacker("inf", attacker.budget), ensemble)
     margins = Cases(ensemble, core, X, labels).margins(ensemble.scores.ravel())
     for x, label, margin in zip(X.tolist(), labels.tolist(), margins, strict=True):
         (slow,) = slow_margins(ensemble, x, label, attacker)
@@ -224,7 +224,7 @@ def test_a_tree_of_more_leaves_than_16_bits_count_has_the_margins_of_its_values(
     ensemble = cg.Ensemble(nodes, [0], scores, n_features=1, task="binary")
     x = np.random.default_rng(0).integers(5, n - 5, size=100)
     X, labels = x[:, None] + 0.5, np.arange(100, dtype=np.int32) % 2
-    cases = Cases(ensemble, cg.Attacker("inf", 3.0).core(ensemble), X, labels)
+    cases = Cases(ensemble, core_attacker(cg.Attacker("inf", 3.0), ensemble), X, labels)
     margins = cases.margins(scores)
     assert np.array_equal(margins, np.where(labels == 1, x - 3.0, -(x + 3.0)))
     slope = cases.slope(scores / n, NO_WEIGHT, 1.0)
@@ -244,7 +244,7 @@ class Numbers:
         self.X = rows_around(case, n_rows, rng)
         raw = self.ensemble.raw_score(self.X)
         self.wanted = raw + rng.choice([0.0, 0.1, 3.0], size=n_rows) * rng.normal(size=n_rows)
-        self.core_attacker = product_attacker(case.attacker).core(case.ensemble)
+        self.core_attacker = core_attacker(product_attacker(case.attacker), case.ensemble)
         self.cases = Cases(self.ensemble, self.core_attacker, self.X, self.wanted)
         self.scores = self.ensemble.scores.ravel()
         self.slack = rounding(self.ensemble, self.scores)
@@ -324,7 +324,7 @@ def test_numbers_that_do_not_match_are_refused():
     with pytest.raises(ValueError, match="one number per row"):
         Cases(p.ensemble, p.core_attacker, p.X, p.wanted[:-1])
     several = cg.Ensemble.from_trees([{"score": [0.5, 0.5]}], n_features=1)
-    core = cg.Attacker("inf", 0.1).core(several)
+    core = core_attacker(cg.Attacker("inf", 0.1), several)
     with pytest.raises(ValueError, match="one output"):
         Cases(several, core, np.zeros((1, 1)), np.zeros(1))
 
@@ -343,7 +343,7 @@ def test_numbers_that_do_not_match_are_refused():
 )
 def test_a_plan_that_does_not_fit_is_refused(plan, message):
     ensemble = cg.Ensemble.from_trees([{"score": 0.5}], n_features=1)
-    core = cg.Attacker("inf", 0.1).core(ensemble)
+    core = core_attacker(cg.Attacker("inf", 0.1), ensemble)
     chosen = _core.WorstCasePlan(
         np.array(plan.get("output", []), dtype=np.int32),
         np.array(plan.get("order", []), dtype=np.int64),

@@ -12,7 +12,7 @@
 
 namespace carve {
 
-// As the Python side stores a node (carvegbm.ensemble.NODE).
+// As the Python side stores a node (carvegbm.model.nodes.NODE).
 struct StoredNode {
     double threshold;
     std::int32_t feature; // -1 at a leaf

@@ -14,10 +14,9 @@ TYPE_CHECKING = False  # importing typing takes as long as all else that happens
 if TYPE_CHECKING:
     from typing import Any
 
-    from carvegbm.attack import Attack, attack
+    from carvegbm.attack import Attack
     from carvegbm.attackers.attacker import Attacker
     from carvegbm.attackers.spread import is_large_spread, spread
-    from carvegbm.confidence import high_confidence
     from carvegbm.data.files import load_table
     from carvegbm.displays import (
         AttackDisplay,
@@ -26,11 +25,21 @@ if TYPE_CHECKING:
         TrainingDisplay,
         VerificationDisplay,
     )
-    from carvegbm.ensemble import Ensemble
     from carvegbm.errors import CarveError, DataError, ModelError, NotLargeSpreadError
     from carvegbm.explanation import Explanation, explain
-    from carvegbm.radius import Curve, Radius, radius, robustness_curve
-    from carvegbm.ranges import OutputRange, output_range, small_neighbourhood, stability
+    from carvegbm.model.ensemble import Ensemble
+    from carvegbm.queries import (
+        attack,
+        high_confidence,
+        output_range,
+        radius,
+        robustness_curve,
+        small_neighbourhood,
+        stability,
+        verify,
+    )
+    from carvegbm.radius import Curve, Radius
+    from carvegbm.ranges import OutputRange
     from carvegbm.readers import load
     from carvegbm.reports import Report, report
     from carvegbm.results import Result
@@ -42,7 +51,8 @@ if TYPE_CHECKING:
     )
     from carvegbm.training.robust_refit import robust_refit
     from carvegbm.training.tuning import tune
-    from carvegbm.verification import Verification, verify
+    from carvegbm.verification import Verification
+    from carvegbm.verifier import Verifier
 
 __version__ = "0.1.0"
 
@@ -70,6 +80,7 @@ __all__ = [
     "TrainingDisplay",
     "Verification",
     "VerificationDisplay",
+    "Verifier",
     "attack",
     "explain",
     "high_confidence",
@@ -91,17 +102,18 @@ __all__ = [
 _MODULE_OF = {
     name: f"carvegbm.{module}"
     for module, names in {
-        "attack": "Attack attack",
+        "attack": "Attack",
         "attackers.attacker": "Attacker",
-        "confidence": "high_confidence",
         "displays": "AttackDisplay RadiusDisplay RobustnessCurveDisplay TrainingDisplay "
         "VerificationDisplay",
-        "ensemble": "Ensemble",
+        "model.ensemble": "Ensemble",
         "errors": "CarveError DataError ModelError NotLargeSpreadError",
         "explanation": "Explanation explain",
         "data.files": "load_table",
-        "radius": "Curve Radius radius robustness_curve",
-        "ranges": "OutputRange output_range small_neighbourhood stability",
+        "queries": "attack high_confidence output_range radius robustness_curve stability verify "
+        "small_neighbourhood",
+        "radius": "Curve Radius",
+        "ranges": "OutputRange",
         "readers": "load",
         "reports": "Report report",
         "results": "Result",
@@ -110,7 +122,8 @@ _MODULE_OF = {
         "RobustRegressor",
         "training.robust_refit": "robust_refit",
         "training.tuning": "tune",
-        "verification": "Verification verify",
+        "verification": "Verification",
+        "verifier": "Verifier",
     }.items()
     for name in names.split()
 }
@@ -128,16 +141,15 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """Keeps `carvegbm.attack`, `.radius` and `.spread` functions.
+    """Keeps `carvegbm.attack` and `carvegbm.radius` functions.
 
-    Importing a submodule sets it as an attribute of its package; these three submodules have the
-    same name as a public function.
+    Importing a submodule sets it as an attribute of its package, where a public function of the
+    same name must stay.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _MODULE_OF and isinstance(value, ModuleType):
-            value = getattr(value, name)
-        super().__setattr__(name, value)
+        if not (name in _MODULE_OF and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
 
 
 sys.modules[__name__].__class__ = _Package

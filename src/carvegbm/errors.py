@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-__all__ = ["CarveError", "DataError", "ModelError", "NotLargeSpreadError", "shown"]
+__all__ = ["CarveError", "DataError", "ModelError", "NotLargeSpreadError"]
+__all__ += ["level_of_caller", "shown"]
 
 
 def shown(given: object) -> str:
     """What a user gave, in one line of a message, whatever it is."""
     text = " ".join(repr(given).split())
     return text if len(text) <= 120 else text[:119] + "…"
+
+
+def level_of_caller() -> int:
+    """Return the `stacklevel` with which the calling function warns the caller of carvegbm."""
+    level, frame = 1, sys._getframe(1)
+    while (
+        frame.f_back is not None
+        and str(frame.f_globals.get("__name__")).partition(".")[0] == "carvegbm"
+    ):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class CarveError(ValueError):
@@ -24,7 +37,21 @@ class CarveError(ValueError):
     ... except cg.CarveError as error:
     ...     print(error)
     budget must be >= 0, got -0.1
+
+    Attributes
+    ----------
+    partition : int or None
+        The partition of a distributed table to which the error belongs.
     """
+
+    partition: int | None = None
+
+    def __str__(self) -> str:
+        text = self._text()
+        return text if self.partition is None else f"partition {self.partition}: {text}"
+
+    def _text(self) -> str:
+        return super().__str__()
 
 
 class ModelError(CarveError):
@@ -54,7 +81,34 @@ class DataError(CarveError):
     ... except cg.DataError as error:
     ...     print(error)
     X has 2 columns, the model has 1 features
+
+    Attributes
+    ----------
+    row : int or None
+        The row with the error, counted from 0.
+    column : str or None
+        What messages call the feature.
+    file : str or None
+        The file with the error; without one, `what` is named.
     """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        row: int | None = None,
+        column: str | None = None,
+        file: str | None = None,
+        what: str = "X",
+    ) -> None:
+        super().__init__(message)
+        self.row, self.column, self.file, self.what = row, column, file, what
+
+    def _text(self) -> str:
+        if self.row is None:
+            return f"{self.file}: {self.args[0]}" if self.file else str(self.args[0])
+        column = f", {self.column}" if self.column else ""
+        return f"{self.file or self.what} row {self.row}{column}: {self.args[0]}"
 
 
 class NotLargeSpreadError(CarveError):
@@ -101,8 +155,10 @@ class NotLargeSpreadError(CarveError):
         self.largest_budget = largest_budget
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (str(self), self.__dict__)
+        return _restored, (self.args[0], self.__dict__)
 
 
 def _restored(message: str, fields: dict[str, Any]) -> NotLargeSpreadError:
-    return NotLargeSpreadError(message, **fields)
+    error = NotLargeSpreadError.__new__(NotLargeSpreadError, message)
+    error.__dict__.update(fields)
+    return error

@@ -1,9 +1,7 @@
-"""Minimal witnesses: nearest to their instances, and without a change that they could do without.
+"""Minimal witnesses: the nearest witness of each row, without unnecessary changes.
 
-Comes in: a problem, its rows, and their radii. Goes out: for every row that is right and can be
-flipped, what the nearest witness changes, as it was given. Two things are minimal about it: its
-distance is the radius, where that is known, and none of its changes can be taken back, or made
-smaller, without losing the flip (other witnesses may change fewer features).
+The distance of a witness is the radius, if that is known. Undo any one change, or make it smaller,
+and the model's answer returns. (Other witnesses may change fewer features.)
 """
 
 from __future__ import annotations
@@ -18,13 +16,13 @@ import numpy.typing as npt
 from carvegbm.attackers.options import LARGEST_BUDGET
 from carvegbm.engines import Settings, Task, decide
 from carvegbm.engines.sparse import ZERO, within_zero
+from carvegbm.model.categories import as_given
+from carvegbm.model.core import FINITE
+from carvegbm.model.decision import class_indices, may_round_to_a_tie
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.radius import Radius
 from carvegbm.results import plain_labels
-from carvegbm.trees.core import FINITE
-from carvegbm.trees.labels import as_given
-from carvegbm.trees.link import class_indices, may_round_to_a_tie
 
 __all__ = ["Change", "Minimal", "MinimalWitness", "each_minimal_witness", "minimal_witnesses"]
 
@@ -35,7 +33,7 @@ _NUMBERS_AT_ONCE = 1 << 21
 
 
 class Change(NamedTuple):
-    """What a witness changes of one feature, as rows are given (categories as numbers)."""
+    """One changed value, as in X; categories are numbers."""
 
     feature: int
     before: float
@@ -50,16 +48,16 @@ class MinimalWitness:
     changes: tuple[Change, ...]
     """In the order of the features."""
     distance: float
-    """The smallest budget that affords it."""
+    """The smallest budget that reaches it."""
     is_nearest: bool
-    """distance is the radius; else no more is known than radius <= distance (where time ran out, or
-    the radius is smaller than any budget)."""
+    """Whether the distance is the radius. If not (time ran out, or the radius is smaller than any
+    budget), radius <= distance is known."""
     margin: float
-    """Of the witness: how far it is on the right side of the decision threshold; at most 0."""
+    """The margin of the witness; at most 0."""
     answer: Any
-    """What the model says of it."""
+    """The model's answer to the witness."""
     borderline: bool
-    """Closer to the decision threshold than the source library's rounding, see `Attack`."""
+    """See `Attack.borderline`."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +66,11 @@ class Minimal:
 
     witnesses: tuple[MinimalWitness, ...]
     missed: int
-    """Rows that can be flipped, but for which no witness was found within the time limit."""
+    """Rows that can be flipped without a witness found within the time limit."""
 
     @classmethod
     def of(cls, found: Iterable[MinimalWitness], radii: Radius) -> Minimal:
-        """Those of some of the rows that these are the radii of."""
+        """Sort witnesses of rows with these radii."""
         ordered = tuple(sorted(found, key=lambda witness: witness.row))
         return cls(ordered, int(np.count_nonzero(_flipping(radii)[0])) - len(ordered))
 
@@ -90,9 +88,9 @@ def minimal_witnesses(
     settings: Settings,
     progress: Progress = None,
 ) -> Minimal:
-    """The nearest witness of every row that is right and that some budget is known to flip.
+    """Find the nearest witness of every right row that some budget is known to flip.
 
-    `radii` are those of the rows; the budget of the problem has no part in it.
+    `radii` are those of the rows; the budget of the problem is ignored.
     """
     return Minimal.of(each_minimal_witness(problem, rows, radii, settings, progress), radii)
 
@@ -104,7 +102,7 @@ def each_minimal_witness(
     settings: Settings,
     progress: Progress = None,
 ) -> Iterator[MinimalWitness]:
-    """The same, one by one as they are found, in no order."""
+    """Yield minimal witnesses in the order in which they are found."""
     can_flip, budgets = _flipping(radii)
     wanted, done = np.flatnonzero(can_flip), 0
     with progress_bar(progress, len(wanted), "finding witnesses") as tick:
@@ -120,13 +118,13 @@ def each_minimal_witness(
 
 
 def _flipping(radii: Radius) -> tuple[npt.NDArray[np.bool_], Floats]:
-    """Which rows are right and known to flip, and budgets at which they do."""
+    """Return which right rows are known to flip, and budgets that flip them."""
     budgets = np.where(radii.exact, radii.radius, radii.upper)
     return (budgets > 0) & np.isfinite(budgets), budgets
 
 
 class _Block:
-    """Rows that are dense, and the problem that they are of, which may be the compact one."""
+    """A block of dense rows with their problem, which may have only the tested features."""
 
     def __init__(self, whole: Problem, problem: Problem, rows: Rows, first: int) -> None:
         self.problem, self.rows, self.first = problem, rows, first
@@ -137,7 +135,7 @@ class _Block:
     def witnesses(
         self, numbers: Indices, budget: float, radii: Radius, settings: Settings
     ) -> list[MinimalWitness]:
-        """Of these rows, with the budget that flips them."""
+        """Find witnesses of these rows within a budget that flips them."""
         some = self.rows.take(numbers - self.first)
         attacked = self.problem.with_budget(max(budget, 1 / LARGEST_BUDGET))
         decided = decide(Task(attacked, settings, witness=True), some)
@@ -180,9 +178,9 @@ class _Block:
 
 
 def _nearest(problem: Problem, rows: Rows, found: Floats, threads: int | None) -> Floats:
-    """Witnesses with changes taken back, and others made smaller, till no more can be.
+    """Undo changes and make others smaller until neither is possible.
 
-    Every step brings z nearer to x in some feature and further away in none.
+    Every step moves z nearer to x in some feature and further away in none.
     """
     z, thresholds = found, _thresholds(problem)
     while True:
@@ -193,7 +191,7 @@ def _nearest(problem: Problem, rows: Rows, found: Floats, threads: int | None) -
 
 
 def _thresholds(problem: Problem) -> dict[int, Floats]:
-    """The thresholds of every feature that has any, ascending, in the core's numbers."""
+    """Return the thresholds of each feature, ascending, in core coordinates."""
     sets = problem.encoding.sets
     nodes = sets.nodes[sets.nodes["feature"] >= 0]
     features = np.unique(nodes["feature"]).tolist()
@@ -210,9 +208,9 @@ def _smaller_changes(
     thresholds: Mapping[int, Floats],
     threads: int | None,
 ) -> Floats:
-    """Witnesses whose values are as near to those of the rows as the flip allows, one by one.
+    """Move each changed value as near to the row as the flip allows, one value after the other.
 
-    A value matters by the thresholds that it is beyond, so those are tried, nearest first.
+    Only the thresholds between the two values matter; the nearest one is tried first.
     """
     x, z = np.asarray(rows.X, dtype=np.float64), np.array(found, dtype=np.float64)
     moved = (z != x) & ~np.isnan(x)
@@ -234,34 +232,34 @@ def _smaller_changes(
 
 
 def _between(problem: Problem, feature: int, cuts: Floats, x: Floats, z: Floats) -> Floats:
-    """The first value beyond each threshold between x and z of a feature, but z; nearest first."""
-    here, there = x[feature], z[feature]
+    """Return the first value beyond each threshold between x and z of a feature, nearest first."""
+    start, end = x[feature], z[feature]
     is_float32 = problem.ensemble.input_precision == "float32"
     if is_float32 and feature not in problem.encoding.grids:
-        here = np.float64(np.float32(here))  # as the model reads it
-    if there < here:
-        return np.asarray(cuts[(cuts > there) & (cuts < here)][::-1])
-    inside = cuts[(cuts >= here) & (cuts < there)]
+        start = np.float64(np.float32(start))  # as the model reads it
+    if end < start:
+        return np.asarray(cuts[(cuts > end) & (cuts < start)][::-1])
+    inside = cuts[(cuts >= start) & (cuts < end)]
     if feature in problem.encoding.grids:
         values = inside + 1
     elif is_float32:
         values = np.nextafter(inside.astype(np.float32), np.float32(np.inf)).astype(np.float64)
     else:
         values = np.nextafter(inside, np.inf)
-    return np.asarray(values[values < there])
+    return np.asarray(values[values < end])
 
 
 def _needed_changes(problem: Problem, rows: Rows, found: Floats, threads: int | None) -> Floats:
-    """Witnesses with as many changes taken back as can be, in the core's space.
+    """Undo as many changes as possible, in core coordinates.
 
-    What comes out flips every row that `found` flips, and taking back any one of its changes does
-    not. The changes that matter least to the margin are tried first.
+    The result flips every row that `found` flips, and no longer does if any one change is undone.
+    Changes that matter least to the margin are tried first.
     """
     x, z = np.asarray(rows.X, dtype=np.float64), np.array(found, dtype=np.float64)
     moved = (z != x) & ~np.isnan(x)
     queues = _by_need(problem, rows, x, z, moved, threads)
     some = np.arange(len(z))
-    while len(some):  # till nothing changes: what is needed may not be once others are gone
+    while len(some):  # repeat: a needed change may become unnecessary once others are undone
         lost = np.zeros(len(z), dtype=bool)
         for place in range(max((len(queues[row]) for row in some.tolist()), default=0)):
             here = np.array([r for r in some.tolist() if place < len(queues[r])], dtype=np.int64)
@@ -285,7 +283,7 @@ def _by_need(
     moved: npt.NDArray[np.bool_],
     threads: int | None,
 ) -> list[list[int]]:
-    """The changes of every row, those first without which the margin is the worst still."""
+    """Return the changed features of each row, the least important for the margin first."""
     pairs = np.argwhere(moved)
     margins = np.empty(len(pairs))
     step = max(1, _NUMBERS_AT_ONCE // max(1, x.shape[1]))
@@ -301,5 +299,5 @@ def _by_need(
 
 
 def _judged(problem: Problem, rows: Rows, z: Floats, threads: int | None) -> Any:
-    """Margins, and who is right, at z, with the labels of the rows; exactly."""
+    """Return margins and right at z, with the labels of the rows; exact."""
     return problem.unattacked(Rows(np.ascontiguousarray(z), z, rows.labels), threads)

@@ -1,8 +1,7 @@
-"""The problem: an ensemble and an attacker, joined once.
+"""Combine an ensemble with an attacker and encode rows for the C++ core.
 
-Comes in: a model in any form, an attacker; then instances and labels.
-Goes out: what all engines and all rows share (the core's objects, the attacker's limits, whether
-the ensemble is large-spread), found once and kept; and rows as the engines take them.
+`Problem` caches what every row and engine shares: the attacker's limits per feature, the encoding
+into core coordinates, the core objects, and whether the ensemble is large-spread.
 """
 
 from __future__ import annotations
@@ -18,15 +17,14 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.attackers.encoding import Bounds, CoreEncoding
 from carvegbm.attackers.limits import Limits
+from carvegbm.attackers.options import LARGEST_BUDGET
 from carvegbm.attackers.spread import is_large_spread, largest_budget
 from carvegbm.data.rows import check_threads
 from carvegbm.data.sparse import Csr, is_sparse
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.categories import in_codes, warn_if_unknown
+from carvegbm.model.ensemble import Ensemble
+from carvegbm.model.rows import CheckedRows, SparseColumns, checked_rows, columns_of, compacted
 from carvegbm.readers import load
-from carvegbm.trees.categories import in_codes
-from carvegbm.trees.checking import Checked, checked_rows
-from carvegbm.trees.compact import Columns, columns_of, compacted
-from carvegbm.trees.plausibility import warn_if_unknown
 
 if TYPE_CHECKING:
     from carvegbm import _core
@@ -40,32 +38,32 @@ _ROWS_AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Instances as the engines take them, checked; for questions about labels, with these.
+    """Validated rows, with labels if the query needs them.
 
-    Sparse ones are CSR, as they were given; `Problem.dense` makes the others of them, by parts.
+    Sparse rows stay CSR, as passed by the user; `Problem.dense` encodes them block by block.
     """
 
     X: Array | Csr
-    """As the core takes them, see `carvegbm.axes`."""
+    """Core coordinates, see `carvegbm.attackers.encoding`."""
     given: Array | Csr
-    """In code space, as `Ensemble.check_data` returns them."""
+    """In code space: categories are codes."""
     labels: npt.NDArray[np.int32] | None = None
-    """The position of each row's label among the classes."""
+    """Index of each row's label in `ensemble.classes`."""
     source: Array | None = None
-    """As they were given, where categories were not given as codes."""
+    """As passed by the user, if categories were not codes."""
     bounds: Bounds | None = None
-    """Of every row, where they have bounds of their own, as the core takes them."""
+    """Per-row bounds in core coordinates, or None."""
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     @property
     def is_sparse(self) -> bool:
-        """Whether they are CSR."""
+        """Whether the rows are CSR."""
         return is_sparse(self.X)
 
     def take(self, which: npt.NDArray[np.int64]) -> Rows:
-        """Some of the rows; not copied if they are all."""
+        """Return some rows; a copy unless these are all."""
         if len(which) == len(self):
             return self
 
@@ -82,7 +80,7 @@ class Rows:
         )
 
     def part(self, which: slice) -> Rows:
-        """Rows one after the other; not copied."""
+        """Return consecutive rows without copying them."""
         return Rows(
             self.X[which],
             self.given[which],
@@ -100,7 +98,7 @@ class Problem:
     model : Ensemble, path, Booster or fitted estimator
     attacker : Attacker
     limits : Limits, optional
-        The attacker's limits for the ensemble, if they are known.
+        The attacker's limits for the ensemble, if known already.
     """
 
     def __init__(self, model: Any, attacker: Attacker | None, limits: Limits | None = None) -> None:
@@ -109,7 +107,7 @@ class Problem:
         self._limits = limits
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Problem, (self.ensemble, self.attacker, self._limits)  # drops what is derived
+        return Problem, (self.ensemble, self.attacker, self._limits)
 
     @cached_property
     def limits(self) -> Limits:
@@ -140,19 +138,30 @@ class Problem:
 
     @cached_property
     def largest_budget(self) -> float:
-        """The largest budget for which the ensemble is large-spread for such an attacker."""
+        """The largest budget for which the ensemble is large-spread."""
         return largest_budget(self.ensemble, self.attacker, self.limits)
 
     def with_budget(self, budget: float) -> Problem:
-        """The same problem, with another budget."""
-        if budget == self.attacker.budget:
+        """Return the problem with another budget, which shares the encoding."""
+        if self.attacker.has_budget and budget == self.attacker.budget:
             return self
-        return Problem(self.ensemble, self.attacker.with_budget(budget), self.limits)
+        other = Problem(self.ensemble, self.attacker.with_budget(budget), self.limits)
+        vars(other)["encoding"] = self.encoding
+        if "compact" in vars(self):
+            small, columns = self.compact
+            vars(other)["compact"] = small.with_budget(budget), columns
+        return other
+
+    @property
+    def unlimited_budget(self) -> float:
+        """The largest budget worth searching: a larger one reaches nothing more."""
+        is_count = self.attacker.norm == 0
+        return float(max(1, self.ensemble.n_features)) if is_count else LARGEST_BUDGET
 
     def instances(self, X: npt.ArrayLike, *, is_part: bool = False) -> Rows:
-        """The instances, which must be within the attacker's bounds.
+        """Validate rows without labels; they must be within the attacker's bounds.
 
-        Warns if none of them has a known category, unless X `is_part` of the rows.
+        Warn if no row has a known category, unless X `is_part` of a longer table.
         """
         return self._rows(*self._checked(X, is_part))
 
@@ -164,13 +173,13 @@ class Problem:
         *,
         is_part: bool = False,
     ) -> Rows:
-        """The same with their labels; without any, the model's own answers are right."""
+        """Validate rows and labels; without y, the model's own answers are the labels."""
         found = self._checked(X, is_part)
         labels = None if y is None else self.ensemble.check_labels(y, found.rows.shape[0])
         rows = self._rows(*found)
         return replace(rows, labels=self._answers(rows, threads) if labels is None else labels)
 
-    def _checked(self, X: npt.ArrayLike, is_part: bool) -> Checked:
+    def _checked(self, X: npt.ArrayLike, is_part: bool) -> CheckedRows:
         found = checked_rows(self.ensemble, X, False, 0, sparse=True)
         if not is_part and not is_sparse(found.rows):
             warn_if_unknown(self.ensemble, found.rows)
@@ -192,17 +201,17 @@ class Problem:
         return Rows(rows, given, source=other, bounds=encoding.row_bounds())
 
     @cached_property
-    def compact(self) -> tuple[Problem, Columns]:
-        """The problem over the features that matter, and how to take these from sparse rows."""
+    def compact(self) -> tuple[Problem, SparseColumns]:
+        """The problem restricted to tested features, and how to select them from sparse rows."""
         grouped = [feature for group in self.limits.one_hot for feature in group]
         ensemble, columns = compacted(self.ensemble, grouped)
         limits = self.limits.restricted(columns.chosen, self.ensemble.n_features)
         return Problem(ensemble, self.attacker, limits), columns
 
     def dense(self, rows: Rows) -> Iterator[tuple[slice, Problem, Rows]]:
-        """The rows as the core takes them, with the problem that they are of.
+        """Yield (slice, problem, rows) with dense rows in core coordinates.
 
-        Sparse ones some at a time, of the compact problem; others all at once.
+        Sparse rows come in blocks, with the compact problem; dense rows all at once.
         """
         if not rows.is_sparse:
             yield slice(0, len(rows)), self, rows
@@ -218,7 +227,7 @@ class Problem:
             yield which, small, part
 
     def parts(self, rows: Rows) -> Iterator[tuple[slice, Rows]]:
-        """The rows with all their features, dense, some at a time: which they are, and they."""
+        """Yield (slice, rows) with blocks of dense rows that have all features."""
         if not rows.is_sparse:
             for begin in range(0, len(rows), _ROWS_AT_ONCE):
                 which = slice(begin, min(begin + _ROWS_AT_ONCE, len(rows)))
@@ -232,9 +241,9 @@ class Problem:
             yield which, Rows(self.encoding.encode(given), given, labels, block, own)
 
     def _answers(self, rows: Rows, threads: int | None) -> npt.NDArray[np.int32]:
-        """The classes the exact sums decide for.
+        """Return the labels by exact summation.
 
-        They are those of the library's own predict, unless that rounds to a tie or across one.
+        They equal the library's own predictions unless those round to a tie or across one.
         """
         own = self.ensemble.labels_of(self.ensemble.scores_of(rows.given, threads=threads))
         labels = self.ensemble.check_labels(own, len(rows))
@@ -247,7 +256,7 @@ class Problem:
         return labels
 
     def _wrong(self, rows: Rows, threads: int | None) -> npt.NDArray[np.int64]:
-        """The rows whose label the exact sums do not decide for."""
+        """Return the rows with another label than that of the exact sums."""
         return np.concatenate(
             [
                 which.start + np.flatnonzero(~problem.unattacked(part, threads).right)
@@ -256,10 +265,7 @@ class Problem:
         )
 
     def unattacked(self, rows: Rows, threads: int | None) -> _core.Decisions:
-        """What can be said about the labels without an attack: margins, and who is right.
-
-        Of rows that are dense.
-        """
+        """Return margins of dense rows without an attack, and whether they are right; exact."""
         from carvegbm import _core
 
         assert rows.labels is not None
@@ -267,5 +273,5 @@ class Problem:
         return _core.decide(self.core, rows.X, rows.labels, options, None)
 
     def witnesses(self, found: npt.NDArray[np.float64], rows: Rows) -> npt.NDArray[np.float64]:
-        """Witnesses of these rows that the engines found, in code space."""
+        """Convert witnesses of these rows from core coordinates to code space."""
         return self.encoding.decode(found, rows.X, rows.given)

@@ -1,4 +1,4 @@
-"""Progress of long computations: on a terminal only, and only once it is worth showing."""
+"""Progress bars of long computations, shown on terminals after half a second."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Bar", "Progress", "is_shown", "progress_bar", "showing"]
 
 Progress = bool | Callable[[int], object] | None
-"""None: a bar if standard error is a terminal; False: none; a function gets the number of finished
-rows, all of them when the work is over and not before."""
+"""None: a bar if standard error is a terminal; True: a bar; False: none; a function gets the number
+of finished rows, which is the number of all rows only at the end."""
 
 _PATIENCE = 0.5  # seconds before a bar appears
 
@@ -29,12 +29,12 @@ _PATIENCE = 0.5  # seconds before a bar appears
 def progress_bar(
     progress: Progress, total: int, title: str
 ) -> Iterator[Callable[[int], object] | None]:
-    """What to call with the number of finished rows, or None where nothing is to be shown."""
+    """Yield a function to call with the number of finished rows; None if nothing is shown."""
     last = max(0, total - 1)
     if callable(progress):
-        tell = progress
-        yield lambda done: tell(min(done, last))
-        tell(total)
+        report = progress
+        yield lambda done: report(min(done, last))
+        report(total)
     elif not is_shown(progress):
         yield None
     else:
@@ -44,9 +44,9 @@ def progress_bar(
 
 @contextmanager
 def showing(progress: Progress, total: int, title: str) -> Iterator[Listen | None]:
-    """What engines call with rows that have become final, or None where nothing is to be shown.
+    """Yield a progress callback for engines; None if nothing is shown.
 
-    The bar counts the statuses, where there are any.
+    The bar counts statuses if the query has any.
     """
     done = 0
     if callable(progress) or not is_shown(progress):
@@ -69,7 +69,7 @@ def showing(progress: Progress, total: int, title: str) -> Iterator[Listen | Non
 
 
 def is_shown(progress: Progress = None) -> bool:
-    """Whether a bar is asked for, and there is a terminal to show it on if nobody insists."""
+    """Return whether to show a bar: always if True, on a terminal if None."""
     return progress is True or (progress is None and sys.stderr.isatty())
 
 
@@ -85,14 +85,14 @@ def _counting(tick: Callable[[int], object]) -> Listen:
 
 
 class Bar:
-    """The one bar there is: how much is done of how much, and a text; a context.
+    """A progress bar with a count and a text; a context manager.
 
     Parameters
     ----------
     total : int or None
-        None where nobody knows: the bar shows then that there is work, and for how long.
+        None if unknown: then the bar shows only the time spent.
     patience : float
-        Seconds before it appears.
+        Seconds before the bar appears.
     """
 
     def __init__(self, total: int | None, patience: float = 0.0) -> None:
@@ -127,7 +127,7 @@ class Bar:
         self._bar.update(self._task, completed=done, description=text)
 
     def restart(self, text: str) -> None:
-        """Begin with something else, and count the time from now."""
+        """Restart the time for another piece of work."""
         self._bar.reset(self._task, description=text)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -142,7 +142,7 @@ class Bar:
         self._shown = False
 
     def start(self) -> Bar:
-        """Let the bar appear."""
+        """Show the bar."""
         self._bar.start()
         self._shown = True
         return self

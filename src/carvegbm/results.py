@@ -1,4 +1,4 @@
-"""What all results share: columns, and their ways to plain values, frames and files."""
+"""Base classes of results: columns with one value per row, and their conversion to plain values."""
 
 from __future__ import annotations
 
@@ -11,17 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from carvegbm.errors import CarveError
+from carvegbm.model.ensemble import Iterations
 from carvegbm.storage.files import save_result
-from carvegbm.trees.iterations import Iterations
 
-__all__ = [
-    "OfModel",
-    "Result",
-    "are_neighbours",
-    "describe_interval",
-    "plain_column",
-    "plain_labels",
-]
+__all__ = ["OfModel", "Result", "are_neighbours", "describe_interval", "plain_column"]
+__all__ += ["plain_labels", "plain_norm"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -43,7 +37,7 @@ class OfModel:
         return "" if self.iterations is None else f", {self.iterations}"
 
     def _of_model(self) -> dict[str, Any]:
-        """The entry of `to_dict` for `iterations`."""
+        """Return the entry of `to_dict` for `iterations`."""
         return {} if self.iterations is None else {"iterations": self.iterations._asdict()}
 
     def _text(self) -> str:
@@ -54,7 +48,7 @@ class OfModel:
 
 
 class Result(OfModel, ABC):
-    """A table with a row per instance (of a curve: per budget), and what it says as a whole.
+    """Columns with one value per row (of a curve: per budget), and totals.
 
     Examples
     --------
@@ -70,22 +64,22 @@ class Result(OfModel, ABC):
 
     @abstractmethod
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """What is known per row, by name."""
+        """Return the columns by name."""
 
     def totals(self) -> dict[str, Any]:
-        """What is known as a whole, as plain values."""
+        """Return plain values about all rows together."""
         return {}
 
     def __len__(self) -> int:
         return len(next(iter(self.columns().values())))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, ready for JSON; NaN and infinity become None."""
+        """Return plain values, ready for JSON; NaN and infinity become None."""
         columns = {name: plain_column(column) for name, column in self.columns().items()}
         return {**self._of_model(), **self.totals(), **columns}
 
     def to_frame(self) -> Any:
-        """The columns as a pandas DataFrame."""
+        """Return the columns as a pandas DataFrame."""
         try:
             import pandas as pd
         except ImportError:
@@ -93,7 +87,7 @@ class Result(OfModel, ABC):
         return pd.DataFrame(self.columns())
 
     def save(self, path: Any) -> None:
-        """Write to a file, as JSON, CSV or Parquet by its suffix; never half a file."""
+        """Write a JSON, CSV or Parquet file, by its suffix; the file is complete or not there."""
         save_result(path, self.to_dict, self.columns())
 
     def _repr_html_(self) -> str:
@@ -103,19 +97,24 @@ class Result(OfModel, ABC):
 
 
 def are_neighbours(lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
-    """Whether no double lies strictly between lower and upper: what they bound is known."""
+    """Return where no double lies strictly between lower and upper."""
     return np.asarray(np.isfinite(lower) & (upper <= np.nextafter(lower, np.inf)))
 
 
 def describe_interval(lower: float, upper: float) -> str:
-    """An interval as its middle ± half its width, or as one number where it is one."""
+    """Write an interval as its middle ± half its width, or as one number if it is one."""
     if lower == upper:
         return f"{lower:.4f}"
     return f"{(lower + upper) / 2:.4f} ± {(upper - lower) / 2:.4f}"
 
 
+def plain_norm(norm: int | float) -> int | str:
+    """Return a norm for JSON, which has no infinity."""
+    return "inf" if math.isinf(norm) else int(norm)
+
+
 def plain_column(column: npt.NDArray[Any]) -> list[Any]:
-    """A column as JSON can hold it; NaN and infinity become None."""
+    """Return a column for JSON; NaN and infinity become None."""
     if column.dtype.kind != "f":
         return list(column.tolist())
     return [
@@ -125,7 +124,7 @@ def plain_column(column: npt.NDArray[Any]) -> list[Any]:
 
 
 def plain_labels(labels: npt.NDArray[Any]) -> list[Any]:
-    """Labels as JSON can hold them: what is no text, truth value or finite number, as a text.
+    """Return labels for JSON; all but texts, truth values and finite numbers become texts.
 
     Examples
     --------

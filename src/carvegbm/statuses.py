@@ -1,7 +1,4 @@
-"""The five statuses: their order, which is that of the core's codes, what they mean, how they look.
-
-Whatever draws statuses takes their looks from here, so that they are the same everywhere.
-"""
+"""The five statuses in the order of the core's codes: meanings, colours and patterns."""
 
 from __future__ import annotations
 
@@ -32,8 +29,7 @@ MEANINGS = {
 STATUSES = tuple(MEANINGS)
 UNKNOWN = STATUSES.index("unknown")
 
-# Any two are told apart with full sight and without any one kind of cone, and each is seen on white
-# and on near-black paper.
+# Any two differ visibly also for colour-blind readers, and each is visible on white and near-black.
 COLOURS = {
     "robust": "#3d82e0",
     "fragile": "#ee9a1b",
@@ -41,7 +37,7 @@ COLOURS = {
     "broken": "#c0462d",
     "unknown": "#b3bccb",
 }
-"""The colour of every status."""
+"""Colour of each status."""
 INKS = {
     "robust": "#000000",
     "fragile": "#000000",
@@ -49,30 +45,28 @@ INKS = {
     "broken": "#ffffff",
     "unknown": "#000000",
 }
-"""For text on these colours: a contrast of 4.5 or more."""
+"""Text colour on each of these colours, with a contrast of at least 4.5."""
 HATCHES = {"robust": "", "fragile": "//", "vulnerable": "", "broken": "\\\\", "unknown": ".."}
-"""Not by colour alone: what can be flipped is striped, what is not decided dotted (the patterns are
-those of matplotlib)."""
+"""Matplotlib's pattern of each status: flipped ones are striped, unknown ones dotted."""
 
 _NAMES = np.array(STATUSES)
 
 
 def named(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.str_]:
-    """The statuses of these codes, by name."""
+    """Return the names of status codes."""
     return np.asarray(_NAMES[codes])
 
 
 def flipped(status: npt.NDArray[np.str_]) -> npt.NDArray[np.bool_]:
-    """Where the attacker can change the decision: fragile and broken."""
+    """Return where the attacker can change the answer: fragile and broken."""
     return np.asarray((status == "fragile") | (status == "broken"))
 
 
 def in_a_bar(counts: Mapping[str, int], undecided_right: int) -> list[tuple[str, int]]:
-    """Statuses and their counts as parts of a bar, from the left; none is empty.
+    """Return (status, count) of the non-empty parts of a bar, from left to right.
 
-    Those decided rightly come first: robust, unknown (`undecided_right` of them), fragile. So
-    robustness lies between the ends of the first unknown part, and accuracy at the end of the
-    fragile.
+    Right rows come first: robust, unknown (`undecided_right` of them), fragile. Robustness lies
+    between the ends of the first unknown part; accuracy is the end of the fragile part.
 
     Examples
     --------

@@ -1,16 +1,13 @@
-"""Totals: what answers say of all their instances together, a few numbers each.
-
-Comes in: the columns of an answer about some instances. Goes out: numbers that can be added to
-those of other instances, so that nobody needs to have all of them in one place.
-"""
+"""Totals: a few numbers about many rows, which can be merged with those of other rows."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+import math
+from abc import ABC
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,78 +15,109 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import ENGINES
 from carvegbm.errors import DataError
-from carvegbm.results import OfModel, describe_interval, plain_column
+from carvegbm.results import OfModel, describe_interval, plain_norm
 from carvegbm.statuses import MEANINGS, STATUSES
-from carvegbm.trees.iterations import Iterations
 
-__all__ = [
-    "AttackTotals",
-    "Columns",
-    "CurveTotals",
-    "RadiusTotals",
-    "RangeTotals",
-    "Totals",
-    "VerificationTotals",
-    "added",
-]
+__all__ = ["AttackTotals", "Columns", "CurveTotals", "RadiusTotals", "RangeTotals", "Totals"]
+__all__ += ["VerificationTotals", "merge_totals"]
 
 Columns = Mapping[str, npt.NDArray[Any]]
-Some = TypeVar("Some", bound="Totals")
+T = TypeVar("T", bound="Totals")
+
+
+def _add(one: Any, other: Any) -> Any:
+    """Add numbers, the values of mappings, or the entries of tuples."""
+    if isinstance(one, Mapping):
+        return {name: value + other[name] for name, value in one.items()}
+    if isinstance(one, tuple):
+        return tuple(map(int.__add__, one, other))
+    return one + other
+
+
+def _merged(rule: Callable[[Any, Any], Any] = _add) -> Any:
+    """A field that the totals of several groups of rows merge by `rule`; others are the same."""
+    return field(metadata={"merge": rule})
 
 
 class Totals(OfModel, ABC):
-    """What is known of some instances as a whole."""
+    """Base of all totals."""
 
     instances: int
+    """Number of rows."""
+    _PLAIN: ClassVar[tuple[str, ...]] = ()
+    """What `to_dict` returns."""
 
-    @abstractmethod
-    def plus(self: Some, other: Some) -> Some:
-        """The totals of both groups of instances together."""
+    def plus(self: T, other: T) -> T:
+        """Return the totals of both groups of rows together."""
+        rules = {f.name: f.metadata["merge"] for f in fields(self) if "merge" in f.metadata}
+        return replace(
+            self,
+            **{
+                name: rule(getattr(self, name), getattr(other, name))
+                for name, rule in rules.items()
+            },
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {**self._of_model(), **self._plain()}
+        """Return plain values, ready for JSON; infinity becomes None."""
+        return {
+            **self._of_model(),
+            **{name: _plain(name, getattr(self, name)) for name in self._PLAIN},
+        }
 
-    @abstractmethod
-    def _plain(self) -> dict[str, Any]:
-        """Return the totals as plain values."""
+
+def _plain(name: str, value: Any) -> Any:
+    if name == "norm":
+        return plain_norm(value)
+    if isinstance(value, Attacker):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def added(parts: Iterable[Some]) -> Some:
-    """The totals of all instances, of which some or none are in every part."""
+def merge_totals(parts: Iterable[T]) -> T:
+    """Return the totals of all rows; refuse parts without any row."""
     given = list(parts)
-    whole = reduce(lambda one, other: one.plus(other), given) if given else None
-    if whole is None or whole.instances == 0:
+    if not any(part.instances for part in given):
         raise DataError("there are no rows; every part is empty")
-    return whole
+    return reduce(lambda one, other: one.plus(other), given)
+
+
+def _count(mask: npt.NDArray[np.bool_]) -> int:
+    return int(np.count_nonzero(mask))
 
 
 @dataclass(frozen=True)
 class VerificationTotals(Totals):
-    """Statuses counted."""
+    """Numbers of rows by status, and what follows from them."""
 
     attacker: Attacker
-    counts: Mapping[str, int]
-    """Number of instances by status."""
-    right: int
-    """Instances that are decided rightly without an attack."""
-    open: int
-    """Those of them whose status is unknown."""
-    engines: Mapping[str, int]
-    """Number of instances by the engine that decided."""
-    slowest: float
-    """Seconds that the slowest instance took."""
+    counts: Mapping[str, int] = _merged()
+    """Number of rows by status."""
+    right: int = _merged()
+    """Rows with the right answer before any attack."""
+    open: int = _merged()
+    """Those of them with the status unknown."""
+    engines: Mapping[str, int] = _merged()
+    """Number of rows by the engine that decided them."""
+    slowest: float = _merged(max)
+    """The largest number of seconds for one row."""
+
+    _PLAIN = ("attacker", "instances", "accuracy", "robustness", "counts")
 
     @classmethod
     def of(cls, columns: Columns, attacker: Attacker) -> VerificationTotals:
-        """Of a `Verification`'s columns."""
+        """Summarise the columns of a `Verification`."""
         status, right = columns["status"], columns["right"].astype(bool)
         return cls(
             attacker,
-            {name: int(np.count_nonzero(status == name)) for name in STATUSES},
-            int(np.count_nonzero(right)),
-            int(np.count_nonzero((status == "unknown") & right)),
-            {name: int(np.count_nonzero(columns["engine"] == name)) for name in ENGINES[1:]},
+            {name: _count(status == name) for name in STATUSES},
+            _count(right),
+            _count((status == "unknown") & right),
+            {name: _count(columns["engine"] == name) for name in ENGINES[1:]},
             float(columns["seconds"].max(initial=0.0)),
         )
 
@@ -97,59 +125,38 @@ class VerificationTotals(Totals):
     def by_label(
         cls, columns: Columns, labels: npt.NDArray[Any], attacker: Attacker
     ) -> dict[Any, VerificationTotals]:
-        """Of the instances of each label, in the order of the labels."""
+        """Summarise the rows of each label, in the order of the labels."""
         found = {}
         for label in np.unique(labels):
             some = {name: column[labels == label] for name, column in columns.items()}
             found[label] = cls.of(some, attacker)
         return found
 
-    def plus(self, other: VerificationTotals) -> VerificationTotals:
-        """The totals of both groups of instances together."""
-        return replace(
-            self,
-            counts={name: count + other.counts[name] for name, count in self.counts.items()},
-            right=self.right + other.right,
-            open=self.open + other.open,
-            engines={name: count + other.engines[name] for name, count in self.engines.items()},
-            slowest=max(self.slowest, other.slowest),
-        )
-
     @property
     def instances(self) -> int:  # type: ignore[override]
-        """How many there are."""
+        """Number of rows."""
         return sum(self.counts.values())
 
     @property
     def accuracy(self) -> float:
-        """Share of instances decided rightly, without an attack."""
+        """Share of rows with the right answer before any attack."""
         return self.right / self.instances
 
     @property
     def robustness(self) -> tuple[float, float]:
-        """Share of robust instances: the interval (lower, upper) of what is known about it."""
+        """Share of robust rows as an interval (lower, upper), for unknown ones may be robust."""
         robust, n = self.counts["robust"], self.instances
         return robust / n, (robust + self.open) / n
 
-    def _plain(self) -> dict[str, Any]:
-        """Accuracy, robustness, and the number of instances by status."""
-        return {
-            "attacker": self.attacker.to_dict(),
-            "instances": self.instances,
-            "accuracy": self.accuracy,
-            "robustness": list(self.robustness),
-            "counts": dict(self.counts),
-        }
-
     def summary(self) -> str:
-        """Robustness in one line, in the paper's ± notation where instances are unknown."""
+        """Return robustness in one line, in the paper's ± notation if rows are unknown."""
         text = f"robustness {describe_interval(*self.robustness)}"
         if self.counts["unknown"]:
             text += f" ({self.counts['unknown']} unknown)"
         return text
 
     def decided_by(self) -> str:
-        """Which engines decided and how long the slowest row took; "" if all was large-spread."""
+        """Return which engines decided and the slowest time; "" if all was large-spread."""
         if not any(self.engines[name] for name in ENGINES[2:]):
             return ""
         by_engine = ", ".join(f"{name} {count}" for name, count in self.engines.items() if count)
@@ -178,44 +185,24 @@ class VerificationTotals(Totals):
 
 @dataclass(frozen=True)
 class AttackTotals(Totals):
-    """Flips counted."""
+    """Numbers of rows that can be flipped, and the distance of the nearest witness."""
 
     attacker: Attacker
-    instances: int
-    successes: int
-    unknown: int
-    nearest: float
-    """The smallest distance of a witness; infinite where there is none."""
+    instances: int = _merged()
+    successes: int = _merged()
+    unknown: int = _merged()
+    nearest: float = _merged(min)
+    """The smallest distance of a witness; infinite without any."""
+
+    _PLAIN = ("attacker", "instances", "successes")
 
     @classmethod
     def of(cls, columns: Columns, attacker: Attacker) -> AttackTotals:
-        """Of an `Attack`'s columns."""
+        """Summarise the columns of an `Attack`."""
         success = columns["success"].astype(bool)
-        return cls(
-            attacker,
-            len(success),
-            int(np.count_nonzero(success)),
-            int(np.count_nonzero(columns["status"] == "unknown")),
-            float(columns["distance"][success].min(initial=np.inf)),
-        )
-
-    def plus(self, other: AttackTotals) -> AttackTotals:
-        """The totals of both groups of instances together."""
-        return replace(
-            self,
-            instances=self.instances + other.instances,
-            successes=self.successes + other.successes,
-            unknown=self.unknown + other.unknown,
-            nearest=min(self.nearest, other.nearest),
-        )
-
-    def _plain(self) -> dict[str, Any]:
-        """Who attacks, and how many instances can be flipped."""
-        return {
-            "attacker": self.attacker.to_dict(),
-            "instances": self.instances,
-            "successes": self.successes,
-        }
+        nearest = float(columns["distance"][success].min(initial=np.inf))
+        unknown = _count(columns["status"] == "unknown")
+        return cls(attacker, len(success), _count(success), unknown, nearest)
 
     def _text(self) -> str:
         text = f"{self.successes} of {self.instances} instances can be flipped by {self.attacker}"
@@ -224,166 +211,92 @@ class AttackTotals(Totals):
 
 @dataclass(frozen=True)
 class RadiusTotals(Totals):
-    """Radii counted, and the ends of their range."""
+    """Numbers of radii, and the smallest and the largest."""
 
     norm: int | float
-    instances: int
-    wrong: int
-    """Instances of radius 0: they are wrong already."""
-    undecided: int
-    smallest: float
-    """Of the radii other than 0 that are known; infinite where there is none."""
-    largest: float
-    """Of the radii that are known; -infinity where there is none."""
-    open_from: float
-    """No undecided radius is smaller; infinite where there is none."""
+    instances: int = _merged()
+    wrong: int = _merged()
+    """Rows of radius 0, for the model's answer is wrong already."""
+    undecided: int = _merged()
+    smallest: float = _merged(min)
+    """The smallest known radius other than 0; infinite without any."""
+    largest: float = _merged(max)
+    """The largest known radius; -infinity without any."""
+    undecided_from: float = _merged(min)
+    """The smallest lower bound of an undecided radius; infinite without any."""
+
+    _PLAIN = ("norm", "instances", "wrong", "undecided", "smallest", "largest", "undecided_from")
 
     @classmethod
     def of(cls, columns: Columns, norm: int | float) -> RadiusTotals:
-        """Of a `Radius`'s columns."""
+        """Summarise the columns of a `Radius`."""
         radius = columns["radius"]
         known = radius[~np.isnan(radius)]
         return cls(
             norm,
             len(radius),
-            int(np.count_nonzero(known == 0)),
+            _count(known == 0),
             len(radius) - len(known),
             float(known[known > 0].min(initial=np.inf)),
             float(known.max(initial=-np.inf)),
             float(columns["lower"][np.isnan(radius)].min(initial=np.inf)),
         )
 
-    def plus(self, other: RadiusTotals) -> RadiusTotals:
-        """The totals of both groups of instances together."""
-        return replace(
-            self,
-            instances=self.instances + other.instances,
-            wrong=self.wrong + other.wrong,
-            undecided=self.undecided + other.undecided,
-            smallest=min(self.smallest, other.smallest),
-            largest=max(self.largest, other.largest),
-            open_from=min(self.open_from, other.open_from),
-        )
-
-    def _plain(self) -> dict[str, Any]:
-        """The norm, the number of instances, and the ends of what is known."""
-        ends = np.array([self.smallest, self.largest, self.open_from])
-        smallest, largest, open_from = plain_column(ends)
-        return {
-            "norm": "inf" if np.isinf(self.norm) else int(self.norm),
-            "instances": self.instances,
-            "wrong": self.wrong,
-            "undecided": self.undecided,
-            "smallest": smallest,
-            "largest": largest,
-            "undecided_from": open_from,
-        }
-
     def _text(self) -> str:
         text = f"{self.instances} radii, norm {self.norm}: {self.wrong} are 0, wrong already"
         if self.largest > 0:
             text += f"; the others from {self.smallest:.6g} to {self.largest:.6g}"
         if self.undecided:
-            text += f"; {self.undecided} not decided, at least {self.open_from:.6g}"
+            text += f"; {self.undecided} not decided, at least {self.undecided_from:.6g}"
         return text
 
 
 @dataclass(frozen=True)
 class CurveTotals(Totals):
-    """Radii beyond each of some budgets counted."""
+    """Numbers of rows that are robust at each of some budgets."""
 
     norm: int | float
-    budgets: tuple[float, ...]
-    instances: int
-    right: int
-    robust: tuple[int, ...]
-    """Per budget, the instances that are robust."""
-    possible: tuple[int, ...]
-    """Per budget, those that may be."""
+    budget: tuple[float, ...]
+    instances: int = _merged()
+    right: int = _merged()
+    robust: tuple[int, ...] = _merged()
+    """Per budget, the rows that are robust."""
+    possible: tuple[int, ...] = _merged()
+    """Per budget, the rows that are not known to be flipped."""
+
+    _PLAIN = ("norm", "instances", "right", "budget", "robust", "possible")
 
     @classmethod
-    def of(
-        cls,
-        columns: Columns,
-        norm: int | float,
-        budgets: tuple[float, ...],
-        iterations: Iterations | None = None,
-    ) -> CurveTotals:
-        """Of a `Radius`'s columns."""
+    def of(cls, columns: Columns, norm: int | float, budgets: tuple[float, ...]) -> CurveTotals:
+        """Count the radii beyond each budget; the columns are those of a `Radius`."""
         lower, upper = np.sort(columns["lower"]), np.sort(columns["upper"])
         robust, possible = (
             tuple((len(ends) - np.searchsorted(ends, budgets, side="right")).tolist())
             for ends in (lower, upper)
         )
-        right = int(np.count_nonzero(upper > 0))
-        counts = (len(lower), right, robust, possible)
-        return cls(norm, budgets, *counts, iterations=iterations)
-
-    def plus(self, other: CurveTotals) -> CurveTotals:
-        """The totals of both groups of instances together."""
-        return replace(
-            self,
-            instances=self.instances + other.instances,
-            right=self.right + other.right,
-            robust=tuple(map(int.__add__, self.robust, other.robust)),
-            possible=tuple(map(int.__add__, self.possible, other.possible)),
-        )
-
-    def _plain(self) -> dict[str, Any]:
-        """The counts, as they are."""
-        return {
-            "norm": "inf" if np.isinf(self.norm) else int(self.norm),
-            "instances": self.instances,
-            "right": self.right,
-            "budget": list(self.budgets),
-            "robust": list(self.robust),
-            "possible": list(self.possible),
-        }
+        return cls(norm, budgets, len(lower), _count(upper > 0), robust, possible)
 
 
 @dataclass(frozen=True)
 class RangeTotals(Totals):
-    """Ranges of raw scores, and the ends of them all."""
+    """The lowest and the highest raw score in reach of any row."""
 
     attacker: Attacker
-    instances: int
-    exact: int
-    lowest: float
-    """No attack on any instance reaches a raw score below this."""
-    highest: float
-    """Or above this."""
+    instances: int = _merged()
+    exact: int = _merged()
+    lowest: float = _merged(min)
+    """No attack on any row reaches a raw score below this."""
+    highest: float = _merged(max)
+    """No attack on any row reaches a raw score above this."""
+
+    _PLAIN = ("attacker", "instances", "exact", "lowest", "highest")
 
     @classmethod
     def of(cls, columns: Columns, attacker: Attacker) -> RangeTotals:
-        """Of an `OutputRange`'s columns."""
-        return cls(
-            attacker,
-            len(columns["exact"]),
-            int(np.count_nonzero(columns["exact"])),
-            float(columns["lowest_lower"].min(initial=np.inf)),
-            float(columns["highest_upper"].max(initial=-np.inf)),
-        )
-
-    def plus(self, other: RangeTotals) -> RangeTotals:
-        """The totals of both groups of instances together."""
-        return replace(
-            self,
-            instances=self.instances + other.instances,
-            exact=self.exact + other.exact,
-            lowest=min(self.lowest, other.lowest),
-            highest=max(self.highest, other.highest),
-        )
-
-    def _plain(self) -> dict[str, Any]:
-        """Who attacks, how many instances, and the ends of all ranges."""
-        lowest, highest = plain_column(np.array([self.lowest, self.highest]))
-        return {
-            "attacker": self.attacker.to_dict(),
-            "instances": self.instances,
-            "exact": self.exact,
-            "lowest": lowest,
-            "highest": highest,
-        }
+        """Summarise the columns of an `OutputRange`."""
+        lowest = float(columns["lowest_lower"].min(initial=np.inf))
+        highest = float(columns["highest_upper"].max(initial=-np.inf))
+        return cls(attacker, len(columns["exact"]), _count(columns["exact"]), lowest, highest)
 
     def _text(self) -> str:
         return (

@@ -54,8 +54,6 @@ def test_norm_is_a_whole_number_or_infinity(given_norm, norm):
 def test_other_norms_are_refused(norm):
     with refused("norm must be 0, 1, 2, …", repr(norm)):
         cg.Attacker(norm, 1)
-    with refused("norm is missing" if norm is None else "norm must be 0, 1, 2, …"):
-        cg.radius(MODEL, [[0.0, 0.0]], [0], norm=norm)
 
 
 @pytest.mark.parametrize("budget", [0, 1e-100, 0.25, 1e100, "0.5", np.float32(0.5), Fraction(1, 4)])
@@ -268,7 +266,7 @@ def test_instance_must_lie_within_the_bounds_itself(value, inside):
     for use in (
         lambda: cg.verify(MODEL, X, [0, 0], attacker),
         lambda: cg.attack(MODEL, X, [0, 0], attacker),
-        lambda: cg.radius(MODEL, X, [0, 0], norm=1, bounds=(0, 1)),
+        lambda: cg.radius(MODEL, X, [0, 0], cg.Attacker(1, bounds=(0, 1))),
         lambda: cg.output_range(MODEL, X, attacker),
     ):
         with refused("row 1", "height", str(value), "[0.0, 1.0]", kind=cg.DataError):
@@ -414,10 +412,14 @@ def test_features_from_an_iterator_are_not_used_up():
     attacker = cg.Attacker("inf", 0.2, features=(f for f in ["age", "height"]))
     for engine in ("auto", "large-spread", "search"):
         assert cg.verify(MODEL, [[0.6, 0.6]], [1], attacker, engine=engine).status[0] == "fragile"
-    found = cg.radius(MODEL, [[0.75, 0.75]], [1], norm="inf", features=iter([0, 1]))
+    found = cg.radius(MODEL, [[0.75, 0.75]], [1], cg.Attacker("inf", features=iter([0, 1])))
     assert found.radius.tolist() == [0.25]
     curve = cg.robustness_curve(
-        MODEL, [[0.75, 0.75]], [1], norm="inf", features=iter([0, 1]), budgets=iter([0.1, 0.3])
+        MODEL,
+        [[0.75, 0.75]],
+        [1],
+        cg.Attacker("inf", features=iter([0, 1])),
+        budgets=iter([0.1, 0.3]),
     )
     assert curve.lower.tolist() == [1.0, 0.0]
 

@@ -98,7 +98,7 @@ def test_what_libsvm_text_leaves_out_is_zero(cli, request, model, small, libsvm,
     assert told["status"] == expected.status.tolist()
     assert answer(cli, "radius", path, libsvm, "--norm", 1, "--threads", 1)["radius"] == [
         None if np.isinf(r) else r
-        for r in cg.radius(path, X.toarray(), Y, norm=1, threads=1).radius.tolist()
+        for r in cg.radius(path, X.toarray(), Y, cg.Attacker(1), threads=1).radius.tolist()
     ]
 
 
@@ -226,7 +226,7 @@ def test_label_that_cannot_be_one_is_refused(refuses, categories, tmp_path):
     table = frame.astype({"port": object}).assign(label=y)
     table.loc[4, "port"] = "ninety"
     table.to_csv(tmp_path / "data.csv", index=False)
-    words = ["column 'port'", "row 4", "unknown category 'ninety'", "21, 25, 80"]
+    words = ["row 4, port: unknown category 'ninety'", "21, 25, 80"]
     refuses("verify", model, tmp_path / "data.csv", "--budget", 1, words=words)
     table.assign(count="many").to_csv(tmp_path / "data.csv", index=False)
     words = ["data.csv: line 2, column 2 (count): 'many' is not a number"]

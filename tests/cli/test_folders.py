@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from carvegbm.parts import files
-from carvegbm.parts.files import Part
+from carvegbm.scale import files
+from carvegbm.scale.files import Part
 
 BUDGET = ("--budget", "0.02")
 COMMANDS = {

@@ -58,8 +58,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 QUERIES = {
     "verify": lambda X: cg.verify(MODEL, X, attacker=ATTACKER),
     "attack": lambda X: cg.attack(MODEL, X, attacker=ATTACKER),
-    "radius": lambda X: cg.radius(MODEL, X, norm=1),
-    "robustness_curve": lambda X: cg.robustness_curve(MODEL, X, norm=1, budgets=[0.1]),
+    "radius": lambda X: cg.radius(MODEL, X, attacker=cg.Attacker(1)),
+    "robustness_curve": lambda X: cg.robustness_curve(MODEL, X, attacker=ATTACKER, budgets=[0.1]),
     "output_range": lambda X: cg.output_range(MODEL, X, ATTACKER),
 }
 

@@ -113,8 +113,8 @@ def test_every_question_has_the_answer_of_the_dense_matrix(norm, task):
         assert model.decide(csr).tolist() == model.decide(X).tolist()
         y = None if seed % 2 else rng.integers(0, len(model.classes), len(X))
         assert_same(cg.verify(model, X, y, attacker), cg.verify(model, csr, y, attacker))
-        options = {"norm": norm, "scale": attacker.scale, "bounds": attacker.bounds}
-        assert_same(cg.radius(model, X, y, **options), cg.radius(model, csr, y, **options))
+        searching = cg.Attacker(norm, scale=attacker.scale, bounds=attacker.bounds)
+        assert_same(*(cg.radius(model, rows, y, searching) for rows in (X, csr)))
         dense, found = cg.attack(model, X, y, attacker), cg.attack(model, csr, y, attacker)
         assert_same(dense, found)
         assert_witnesses_are_those_of(dense, found, csr, model)
@@ -206,7 +206,8 @@ def test_limits_together_are_heeded_as_in_the_dense_matrix(norm):
         assert_same(dense, found)
         assert_witnesses_are_those_of(dense, found, csr, GROUPED)
         options = {name: getattr(attacker, name) for name in ("step", "one_hot", "bounds")}
-        radii = (cg.radius(GROUPED, rows, norm=norm, **options) for rows in (X, csr))
+        searching = cg.Attacker(norm, **options)
+        radii = (cg.radius(GROUPED, rows, attacker=searching) for rows in (X, csr))
         assert_same(*radii)
 
 
@@ -253,8 +254,8 @@ def test_curve_is_that_of_the_dense_matrix():
     rng = np.random.default_rng(3)
     model = random_model(rng, "binary")
     csr, X = random_rows(rng, model, 40)
-    one = cg.robustness_curve(model, X, norm=1, budgets=[0.1, 0.5])
-    assert_same(one, cg.robustness_curve(model, csr, norm=1, budgets=[0.1, 0.5]))
+    one = cg.robustness_curve(model, X, attacker=cg.Attacker(1), budgets=[0.1, 0.5])
+    assert_same(one, cg.robustness_curve(model, csr, attacker=cg.Attacker(1), budgets=[0.1, 0.5]))
 
 
 @pytest.mark.parametrize("engine", ["large-spread", "search"])

@@ -19,10 +19,12 @@ MODEL = ensemble(stump(0, 0.5))
 DISPLAYS = {
     "Verification.plot": lambda: verification(["robust"]).plot(),
     "Radius.plot": lambda: radii(1.0).plot(),
-    "Curve.plot": lambda: cg.robustness_curve(MODEL, [[0.1]], [0], norm=1, budgets=[0.1]).plot(),
+    "Curve.plot": lambda: cg.robustness_curve(
+        MODEL, [[0.1]], [0], cg.Attacker(1), budgets=[0.1]
+    ).plot(),
     "Attack.plot": lambda: cg.attack(MODEL, [[0.1]], [0], ATTACKER).plot([[0.1]]),
     "from_estimator": lambda: cg.RobustnessCurveDisplay.from_estimator(
-        "no such file", [[0.1]], [0], norm=1
+        "no such file", [[0.1]], [0], cg.Attacker(1)
     ),
 }
 

@@ -22,7 +22,7 @@ Y = (X[:, 0] > 0.6).astype(int)
 
 
 def test_steps_are_the_robustness_at_every_budget():
-    display = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, norm="inf")
+    display = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, cg.Attacker("inf"))
     line = display.line_
     assert line.get_drawstyle() == "steps-post"
     budgets, shares = line.get_xdata(), line.get_ydata()
@@ -33,12 +33,12 @@ def test_steps_are_the_robustness_at_every_budget():
 
 
 def test_at_budget_0_robustness_is_accuracy():
-    display = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, norm=1)
+    display = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, cg.Attacker(1))
     accuracy = np.mean(MODEL.decide(X) == Y)
     assert display.line_.get_xdata()[0] == 0
     assert display.line_.get_ydata()[0] == accuracy
     assert display.curves[0].accuracy == accuracy
-    curve = cg.robustness_curve(MODEL, X, Y, norm=1, budgets=[0.2, 0.1])
+    curve = cg.robustness_curve(MODEL, X, Y, cg.Attacker(1), budgets=[0.2, 0.1])
     drawn = curve.plot().line_
     assert drawn.get_xdata().tolist() == [0, 0.1, 0.2]
     assert drawn.get_ydata().tolist() == [accuracy, curve.lower[1], curve.lower[0]]
@@ -91,7 +91,7 @@ def test_curve_without_a_step_is_flat(found, share):
 
 def test_several_models_are_in_one_picture_told_apart_by_more_than_colour(plt):
     models = {"plain": MODEL, "robust": OTHER}
-    found = {name: cg.radius(model, X, Y, norm="inf") for name, model in models.items()}
+    found = {name: cg.radius(model, X, Y, cg.Attacker("inf")) for name, model in models.items()}
     display = cg.RobustnessCurveDisplay.from_result(found)
     first, second = display.lines_
     assert first.get_color() != second.get_color()
@@ -101,7 +101,7 @@ def test_several_models_are_in_one_picture_told_apart_by_more_than_colour(plt):
     assert texts == ["plain", "robust"]
     assert len(plt.get_fignums()) == 1
     for line, model in zip(display.lines_, models.values(), strict=True):
-        alone = cg.RobustnessCurveDisplay.from_estimator(model, X, Y, norm="inf").line_
+        alone = cg.RobustnessCurveDisplay.from_estimator(model, X, Y, cg.Attacker("inf")).line_
         np.testing.assert_array_equal(alone.get_ydata()[:-1], line.get_ydata()[:-1])
 
 
@@ -119,16 +119,14 @@ def test_curves_join_those_that_are_on_an_ax_already(plt):
 
 
 def test_budgets_and_limits_are_those_asked_for():
-    by_norm = {"norm": "inf"}
-    by_attacker = {"attacker": cg.Attacker("inf", 9)}
-    for asked in (by_norm, by_attacker):
+    for attacker in (cg.Attacker("inf"), cg.Attacker("inf", 9)):
         display = cg.RobustnessCurveDisplay.from_estimator(
-            MODEL, X, Y, **asked, budgets=iter([0.05, 0.1])
+            MODEL, X, Y, attacker, budgets=iter([0.05, 0.1])
         )
-        want = cg.robustness_curve(MODEL, X, Y, norm="inf", budgets=[0.05, 0.1])
+        want = cg.robustness_curve(MODEL, X, Y, cg.Attacker("inf"), budgets=[0.05, 0.1])
         np.testing.assert_array_equal(display.curves[0].lower, want.lower)
-    near = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, norm="inf", max_budget=0.1)
-    exact = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, norm="inf")
+    near = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, cg.Attacker("inf"), max_budget=0.1)
+    exact = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, cg.Attacker("inf"))
     (curve,), (whole,) = near.curves, exact.curves
     assert curve.budgets[-1] == 0.1
     known = np.searchsorted(whole.budgets, curve.budgets, side="right") - 1
@@ -136,11 +134,11 @@ def test_budgets_and_limits_are_those_asked_for():
 
 
 def test_models_are_called_by_class_or_file_and_names_are_shown_as_they_are(sample_folder):
-    display = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, norm=1)
+    display = cg.RobustnessCurveDisplay.from_estimator(MODEL, X, Y, cg.Attacker(1))
     assert display.names == ("Ensemble",)
     table = cg.load_table(sample_folder / "sample_data.csv")
     of_file = cg.RobustnessCurveDisplay.from_estimator(
-        sample_folder / "sample_model.txt", table.X[:3], table.y[:3], norm="inf"
+        sample_folder / "sample_model.txt", table.X[:3], table.y[:3], cg.Attacker("inf")
     )
     assert of_file.names == ("sample_model",)
     nasty = cg.RobustnessCurveDisplay.from_result(radii(0.1), name=NASTY)
@@ -180,9 +178,9 @@ def test_radii_that_were_sought_no_further_end_the_curve_and_do_not_lower_it(nor
     model = cg.Ensemble.from_trees([stump, {**stump, "feature": 1}], n_features=2)
     X, y = [[0.75, 9.0], [9.0, 9.0]], [1, 1]
     sought = 2 if norm == "inf" else 1
-    radii = cg.radius(model, X, y, norm=norm, max_budget=sought)
+    radii = cg.radius(model, X, y, cg.Attacker(norm), max_budget=sought)
     (curve,) = cg.RobustnessCurveDisplay(radii).curves
     assert curve.budgets[-1] == sought
     assert curve.lower.tolist() == curve.upper.tolist()
-    whole = cg.RobustnessCurveDisplay(cg.radius(model, X, y, norm=norm)).curves[0]
+    whole = cg.RobustnessCurveDisplay(cg.radius(model, X, y, cg.Attacker(norm))).curves[0]
     assert whole.lower[-1] == 0

@@ -55,8 +55,8 @@ SHOWN = {
     "verify": lambda: cg.verify(MODEL, X, Y, ATTACKER),
     "totals": lambda: cg.verify(MODEL, X, Y, ATTACKER)._totals,
     "attack": lambda: cg.attack(MODEL, X, Y, ATTACKER),
-    "radius": lambda: cg.radius(MODEL, X, Y, norm=1),
-    "curve": lambda: cg.robustness_curve(MODEL, X, Y, norm=1, budgets=[0, 0.1, 0.2]),
+    "radius": lambda: cg.radius(MODEL, X, Y, cg.Attacker(1)),
+    "curve": lambda: cg.robustness_curve(MODEL, X, Y, cg.Attacker(1), budgets=[0, 0.1, 0.2]),
     "range": lambda: cg.output_range(MODEL, X, ATTACKER),
     "report": a_report,
     "attacker": lambda: ATTACKER,
@@ -102,7 +102,7 @@ def test_curve_is_a_row_per_budget_and_long_ones_end_early():
     words = Reader(curve._repr_html_()).words
     for budget in curve.budgets:
         assert f"{budget:g}" in words
-    many = cg.robustness_curve(MODEL, X, Y, norm=1, budgets=np.linspace(0, 1, 5000))
+    many = cg.robustness_curve(MODEL, X, Y, cg.Attacker(1), budgets=np.linspace(0, 1, 5000))
     words = Reader(many._repr_html_()).words
     assert "the first 60 of 5,000 budgets" in words
 

@@ -98,7 +98,7 @@ def test_one_kind_alone_is_one_bar(found, kind):
 
 def test_estimator_is_measured_and_drawn():
     model = ensemble(stump(0, 0.5))
-    display = cg.RadiusDisplay.from_estimator(model, [[0.25], [0.75]], [0, 0], norm="inf")
+    display = cg.RadiusDisplay.from_estimator(model, [[0.25], [0.75]], [0, 0], cg.Attacker("inf"))
     assert display.counts() == {"wrong": 1, "finite": 1, "infinite": 0, "undecided": 0}
 
 

@@ -14,7 +14,8 @@ import oracle
 from answers import are_neighbours, check_margin
 from asking import product_attacker
 from carvegbm import _core
-from carvegbm.ensemble import NODE, Ensemble
+from carvegbm.model.ensemble import Ensemble
+from carvegbm.model.nodes import NODE
 from carvegbm.problem import Problem
 from crowded import crowded_case
 from generators import NORMS, Case

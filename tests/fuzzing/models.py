@@ -336,12 +336,13 @@ def compare_with_checker(ensemble: cg.Ensemble | None, path: Path) -> None:
 
 
 _SYNTAX = {
-    *(("readers/__init__.py", name) for name in ("_bytes", "_unpacked", "_text", "_read_json")),
+    *(("readers/__init__.py", name) for name in ("_bytes", "_unpacked", "_read_json")),
     *(("readers/__init__.py", name) for name in ("_read_file", "_xgboost_or_refuse")),
-    *(("readers/ensemble_json.py", name) for name in ("_without_doubles", "_refuse_constant")),
-    ("readers/lightgbm.py", "from_text"),
-    ("readers/lightgbm.py", "_split"),
-    ("onnx/model.py", "from_bytes"),
+    *(("model/json.py", name) for name in ("parse", "_without_duplicates", "_refuse_constant")),
+    *(("readers/lightgbm.py", name) for name in ("from_text", "_parsed")),
+    *(("readers/xgboost.py", name) for name in ("take", "number", "length", "value")),
+    *(("readers/xgboost.py", name) for name in ("container", "array", "object")),
+    ("readers/onnx.py", "from_bytes"),
 }
 
 
@@ -350,12 +351,14 @@ def _is_syntax(error: BaseException) -> bool:
     while error.__context__ is not None:
         error = error.__context__
     last = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if "carvegbm" in frame.filename
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "carvegbm" in frame.filename and frame.name != "require"
     ]
     if not last:
         return False
     file = "/".join(Path(last[-1].filename).parts[-2:])
-    return file.endswith("ubjson.py") or (file, last[-1].name) in _SYNTAX
+    return (file, last[-1].name) in _SYNTAX
 
 
 FORMATS = {

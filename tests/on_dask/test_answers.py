@@ -10,7 +10,7 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.data.files import load_table
-from carvegbm.parts.questions import Attack, Measure, Question, Range, Verify
+from carvegbm.scale.query import Query
 from carvegbm.totals import CurveTotals, Totals
 from categorical_trees import choice
 from plain_trees import ensemble, leaf, split, stump
@@ -61,15 +61,19 @@ def in_partitions(frame: Any) -> Any:
     return dd.from_map(lambda number: parts[number], range(len(parts)), meta=frame.iloc[:0])
 
 
-def assert_same(found: Any, totals: Totals, question: Question, X: Any, y: Any = None) -> None:
+def query(name: str, model: Any, attacker: cg.Attacker) -> Query:
+    return Query(name, cg.Verifier(model, attacker))
+
+
+def assert_same(found: Any, totals: Totals, query: Query, X: Any, y: Any = None) -> None:
     """The columns are those of one process, but for the time that they took; so are the totals."""
-    wanted = question.answer(X, y, threads=1)
+    wanted = query.answer(X, y, threads=1)
     assert list(found.columns) == list(wanted)
     for name, column in wanted.items():
         if name != "seconds":
             np.testing.assert_array_equal(found[name].to_numpy(), column, err_msg=name)
     same = {**wanted, "seconds": found["seconds"].to_numpy()} if "seconds" in wanted else wanted
-    assert totals == question.totals(same)
+    assert totals == query.totals(same)
 
 
 @pytest.mark.usefixtures("client")
@@ -80,18 +84,18 @@ def test_two_processes_answer_as_one_does(outputs: int) -> None:
     frame = in_partitions(pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=y))
     dX, dy = frame[["a", "b", "c"]], frame["label"]
     results = {
-        Verify.of(model, ATTACKER): cgd.verify(model, dX, dy, ATTACKER),
-        Attack.of(model, ATTACKER): cgd.attack(model, dX, dy, ATTACKER),
-        Measure.of(model, ATTACKER): cgd.radius(model, dX, dy, ATTACKER),
+        query("verify", model, ATTACKER): cgd.verify(model, dX, dy, ATTACKER),
+        query("attack", model, ATTACKER): cgd.attack(model, dX, dy, ATTACKER),
+        query("radius", model, ATTACKER): cgd.radius(model, dX, dy, ATTACKER),
     }
-    for question, result in results.items():
+    for asked, result in results.items():
         found, totals = dask.compute(result.answers, result.totals)
-        assert_same(found, totals, question, X, y)
+        assert_same(found, totals, asked, X, y)
         assert found.index.tolist() == list(range(ROWS))
     if outputs == 1:
         result = cgd.output_range(model, dX, ATTACKER)
         found, totals = dask.compute(result.ranges, result.totals)
-        assert_same(found, totals, Range.of(model, ATTACKER), X)
+        assert_same(found, totals, query("output_range", model, ATTACKER), X)
 
 
 @pytest.mark.usefixtures("client")
@@ -101,7 +105,7 @@ def test_sample_in_an_array_of_many_chunks(sample_folder: Path) -> None:
     X = da.from_array(table.X.astype(np.float64), chunks=(23, 7))
     result = cgd.verify(model, X, da.from_array(table.y, chunks=23), attacker)
     found, totals = dask.compute(result.statuses, result.totals)
-    assert_same(found, totals, Verify.of(model, attacker), table.X, table.y)
+    assert_same(found, totals, query("verify", model, attacker), table.X, table.y)
     assert found.index.tolist() == list(range(len(table.X)))
     assert totals.to_dict() == cg.verify(model, table.X, table.y, attacker).totals()
 
@@ -111,8 +115,8 @@ def test_curve_is_the_one_of_all_rows() -> None:
     model, X = random_model(7), random_rows(7)
     y, budgets = labels_of(model, 7), [0.0, 0.1, 0.25, 1.0]
     arrays = da.from_array(X, chunks=(CUTS, 3)), da.from_array(y, chunks=(CUTS,))
-    curve = cgd.robustness_curve(model, *arrays, norm=1, budgets=budgets)
-    wanted = cg.robustness_curve(model, X, y, norm=1, budgets=budgets)
+    curve = cgd.robustness_curve(model, *arrays, cg.Attacker(1), budgets=budgets)
+    wanted = cg.robustness_curve(model, X, y, cg.Attacker(1), budgets=budgets)
     assert curve.compute().to_dict() == wanted.to_dict()
     assert isinstance(curve.summary(), CurveTotals)
 
@@ -121,7 +125,7 @@ def test_model_judges_rows_without_labels_itself() -> None:
     model, X = random_model(3), random_rows(3)
     result = cgd.verify(model, da.from_array(X, chunks=(CUTS, 3)), attacker=ATTACKER)
     found, totals = dask.compute(result.statuses, result.totals)
-    assert_same(found, totals, Verify.of(model, ATTACKER), X)
+    assert_same(found, totals, query("verify", model, ATTACKER), X)
     assert totals.accuracy == 1
 
 
@@ -146,15 +150,15 @@ INSTANCES = {
 }
 
 
-@pytest.mark.parametrize("labels", LABELS)
 @pytest.mark.parametrize("instances", INSTANCES)
+@pytest.mark.parametrize("labels", LABELS)
 def test_any_kind_of_instances_goes_with_any_kind_of_labels(instances: str, labels: str) -> None:
     model, X = random_model(5), random_rows(5)
     y = labels_of(model, 5)
     dX, dy = INSTANCES[instances](X), LABELS[labels](y)
     result = cgd.verify(model, dX, dy, ATTACKER)
     found, totals = dask.compute(result.statuses, result.totals, scheduler="sync")
-    assert_same(found, totals, Verify.of(model, ATTACKER), X, y)
+    assert_same(found, totals, query("verify", model, ATTACKER), X, y)
     assert found.dtypes.to_dict() == result.statuses._meta.dtypes.to_dict()
 
 
@@ -162,7 +166,7 @@ def test_one_partition_is_enough() -> None:
     model, X = random_model(6), random_rows(6)
     result = cgd.verify(model, dd.from_pandas(pd.DataFrame(X)), attacker=ATTACKER)
     found, totals = dask.compute(result.statuses, result.totals)
-    assert_same(found, totals, Verify.of(model, ATTACKER), X)
+    assert_same(found, totals, query("verify", model, ATTACKER), X)
 
 
 def protocols(model_labels: dict[int, Any]) -> cg.Ensemble:
@@ -184,7 +188,7 @@ def test_categories_go_by_their_labels(kind: str, tmp_path: Path) -> None:
     attacker = cg.Attacker(0, 1)
     result = cgd.attack(model, in_partitions(frame), attacker=attacker)
     found, totals = dask.compute(result.witnesses, result.totals)
-    assert_same(found, totals, Attack.of(model, attacker), frame)
+    assert_same(found, totals, query("attack", model, attacker), frame)
     assert found.dtypes.to_dict() == result.witnesses._meta.dtypes.to_dict()
     assert set(found["witness protocol"].dropna()) >= {"http", "ftp"}
     assert result.write(tmp_path / "out") == totals
@@ -209,12 +213,12 @@ def test_totals_say_which_iterations_of_the_model_they_are_about() -> None:
     for result in (
         cgd.verify(model, dX, dy, ATTACKER),
         cgd.attack(model, dX, dy, ATTACKER),
-        cgd.radius(model, dX, dy, norm=1),
+        cgd.radius(model, dX, dy, cg.Attacker(1)),
         cgd.output_range(model, dX, ATTACKER),
     ):
         totals = result.totals.compute(scheduler="sync")
         assert totals.to_dict()["iterations"] == {"used": 5, "total": 9, "best": 5}
         assert "5 of 9 iterations" in str(totals)
-    curve = cgd.robustness_curve(model, dX, dy, norm=1, budgets=[0.1])
+    curve = cgd.robustness_curve(model, dX, dy, cg.Attacker(1), budgets=[0.1])
     with dask.config.set(scheduler="sync"):
         assert "5 of 9 iterations" in str(curve.compute())

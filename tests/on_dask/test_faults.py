@@ -74,7 +74,9 @@ def test_another_version_on_a_worker_is_noticed(client: Any) -> None:
     X = da.zeros((6, 2), chunks=(1, 2))
     (before, *_) = client.run(call_it, "0.0.1").values()
     try:
-        with refused("carvegbm 0.0.1 on", f"asked by carvegbm {before}; install the same version"):
+        with refused(
+            "carvegbm 0.0.1 on", f"a query from carvegbm {before}; install the same version"
+        ):
             cgd.verify(MODEL, X, attacker=ATTACKER).summary()
     finally:
         client.run(call_it, before)
@@ -89,8 +91,8 @@ def test_errors_name_the_partition_and_the_row_in_it() -> None:
     rows, labels = (da.from_array(one, chunks=10) for one in (X, y))
     with refused("partition 3: X row 7, b: value inf", kind=cg.DataError):
         cgd.verify(MODEL, da.from_array(bad, chunks=10), labels, ATTACKER).summary()
-    with refused("partition 1: unknown label 7.0 in row 2", kind=cg.DataError):
-        cgd.radius(MODEL, rows, da.from_array(unknown, chunks=10), norm=1).radii.compute()
+    with refused("partition 1: y row 2: unknown label 7.0", kind=cg.DataError):
+        cgd.radius(MODEL, rows, da.from_array(unknown, chunks=10), cg.Attacker(1)).radii.compute()
     frame = dd.from_map(lambda n: pd.Series(np.zeros(n)), [10, 10, 9, 11], meta=pd.Series([0.0]))
     with refused("partition", "X has 10 rows, y has", kind=cg.DataError):
         cgd.attack(MODEL, rows, frame, ATTACKER).witnesses.compute()

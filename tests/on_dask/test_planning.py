@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.parts.questions import Verify
-from carvegbm.parts.shipping import Shipped
+from carvegbm.scale.query import PickledQuery, Query
 from plain_trees import ensemble, refused, stump
 
 dask = pytest.importorskip("dask")
@@ -50,8 +49,8 @@ def test_nothing_is_computed_before_it_is_asked_for() -> None:
     results = [
         cgd.verify(MODEL, X, y, ATTACKER),
         cgd.attack(MODEL, X, y, ATTACKER),
-        cgd.radius(MODEL, X, y, norm=1),
-        cgd.robustness_curve(MODEL, X, y, norm=1, budgets=[0.1]),
+        cgd.radius(MODEL, X, y, cg.Attacker(1)),
+        cgd.robustness_curve(MODEL, X, y, cg.Attacker(1), budgets=[0.1]),
         cgd.output_range(MODEL, X, ATTACKER),
     ]
     for result in results:
@@ -92,7 +91,7 @@ def test_model_is_in_the_graph_once_however_many_partitions_there_are() -> None:
     rng = np.random.default_rng(0)
     trees = [stump(0, float(t), *rng.normal(size=2)) for t in rng.random(20_000)]
     model = ensemble(*trees)
-    content = len(Shipped.of(Verify.of(model, ATTACKER)).content)
+    content = len(PickledQuery.of(Query("verify", cg.Verifier(model, ATTACKER))).content)
     X = da.zeros((1000, 1), chunks=1)
     result = cgd.verify(model, X, attacker=ATTACKER)
     size = len(pickle.dumps(dict(result.totals.__dask_graph__())))
@@ -168,11 +167,11 @@ def test_what_does_not_fit_is_refused_before_anything_is_computed() -> None:
         cgd.verify(MODEL, X, frame[["label", "a"]], ATTACKER)
     with refused("attacker is missing"):
         cgd.verify(MODEL, X, y)
-    with refused("an Attacker stands where y should"):
+    with refused("y is an Attacker"):
         cgd.verify(MODEL, X, ATTACKER)
     with refused("threads must be a whole number >= 1, got 0"):
         cgd.verify(MODEL, X, y, ATTACKER, threads=0)
-    with refused("bounds with a row per instance"):
+    with refused("bounds with a row per row"):
         cgd.verify(MODEL, X, y, cg.Attacker("inf", 1, bounds=(np.zeros((15, 2)), 1)))
     close = ensemble(stump(0, 0.5), stump(0, 0.55), n_features=2)
     with pytest.raises(cg.NotLargeSpreadError):
@@ -183,7 +182,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_computed() -> None:
 def test_answers_are_not_written_among_other_files(tmp_path: Path) -> None:
     (tmp_path / "part.7.parquet").write_text("of an earlier run")
     result = cgd.verify(MODEL, da.zeros((6, 2)), attacker=ATTACKER)
-    with refused("is there already; write to a folder that is empty or new"):
+    with refused("exists; write to a folder that is empty or new"):
         result.write(tmp_path)
 
 

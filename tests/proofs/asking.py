@@ -14,9 +14,9 @@ import carvegbm_check
 import oracle
 from answers import TIMEOUT
 from asking import question
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.categories import in_codes
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.problem import Problem
-from carvegbm.trees.categories import in_codes
 from generators import Case, make_case
 from kinds import TURNS, make_kind
 from oracle import Attacker

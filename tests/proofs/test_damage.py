@@ -18,7 +18,7 @@ import pytest
 
 import carvegbm as cg
 import carvegbm_check
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from carvegbm_check import RefusedError, Report, main
 from oracle import Attacker
 from plain_trees import ensemble, stump

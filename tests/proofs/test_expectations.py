@@ -11,7 +11,7 @@ import pytest
 
 import carvegbm as cg
 import carvegbm_check
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from carvegbm_check import RefusedError
 from oracle import Attacker
 from proofs import by_hand

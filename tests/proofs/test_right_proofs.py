@@ -12,7 +12,7 @@ import pytest
 
 import carvegbm_check
 import oracle
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from generators import NORMS, Case, make_case
 from kinds import LIMITS, make_kind
 from oracle import Attacker

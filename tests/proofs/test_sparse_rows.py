@@ -59,7 +59,7 @@ def widest(monkeypatch: Any) -> list[int]:
         return block
 
     monkeypatch.setattr(sparse, "NUMBERS_AT_ONCE", 500)
-    monkeypatch.setattr("carvegbm.trees.compact.dense", dense)
+    monkeypatch.setattr("carvegbm.model.rows.dense", dense)
     return made
 
 

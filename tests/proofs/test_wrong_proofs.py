@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import oracle
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from carvegbm_check import RefusedError
 from generators import NORMS, make_case
 from kinds import LIMITS, make_kind

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import carvegbm as cg
-from readers.conftest import rows_at_boundaries, same
+from readers.conftest import classes_of, rows_at_boundaries, same
 
 catboost = pytest.importorskip("catboost")
 
@@ -51,10 +51,6 @@ def data(seed: int, missing: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     y = X[:, 0] + X[:, 1] * (X[:, 3] > 0) + (X[:, 2] > 0) + 0.3 * rng.normal(size=n)
     X[rng.random(X.shape) < missing] = np.nan
     return X, y
-
-
-def classes_of(y: np.ndarray, k: int) -> np.ndarray:
-    return np.searchsorted(np.quantile(y, np.arange(1, k) / k), y)
 
 
 def options(seed: int, **given: Any) -> dict[str, Any]:

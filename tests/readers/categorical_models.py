@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import carvegbm as cg
+from readers.conftest import classes_of
 
 Rows = np.ndarray
 Answer = Callable[[Rows], np.ndarray]
@@ -41,10 +42,6 @@ def data(seed: int, *, codes: int = 12, stride: int = 1, missing: float = 0.1) -
     y += 0.3 * rng.normal(size=n)
     X[rng.random(X.shape) < missing] = np.nan
     return X, y
-
-
-def classes_of(y: Rows, k: int) -> Rows:
-    return np.searchsorted(np.quantile(y, np.arange(1, k) / k), y)
 
 
 def rows_for(model: cg.Ensemble, odd: tuple[float, ...], seed: int, count: int = 600) -> Rows:

@@ -16,6 +16,24 @@ SPECIAL = [0.0, 5e-324, 1e-45, 1e-40, 1e-38, 1e-36, 1e-30, 1.0, 16777217.0, 1e30
 SPECIAL += [ZERO, np.nextafter(ZERO, 0), np.nextafter(ZERO, 1)]
 
 
+def classes_of(y: np.ndarray, k: int) -> np.ndarray:
+    """Classes of equal sizes by quantiles of y."""
+    return np.searchsorted(np.quantile(y, np.arange(1, k) / k), y)
+
+
+def boundary_data(tiny: float, missing: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with many zeros, numbers of the size of `tiny`, missing values, and a target."""
+    rng = np.random.default_rng(0)
+    n = 400
+    X = rng.normal(size=(n, 5))
+    X[:, 1] = rng.choice([-1.0, 0.0, 0.0, 0.5, 2.0], n)
+    X[:, 2] = rng.choice([-3 * tiny, 0.0, 2 * tiny, 3e-35, 1.0], n)
+    X[:, 3] *= rng.random(n) < 0.4
+    y = X[:, 0] + X[:, 1] + 2 * (X[:, 2] > 0) + X[:, 3] + 0.3 * rng.normal(size=n)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X, y
+
+
 def neighbours(value: float) -> list[float]:
     """The value, the doubles next to it, the float32 numbers next to it, and half way to them."""
     near = [value, np.nextafter(value, -np.inf), np.nextafter(value, np.inf)]

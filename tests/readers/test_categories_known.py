@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from plain_trees import refused
 from readers.categorical_models import COLOURS, KINDS, data, framed, lightgbm_model, xgboost_model
 from readers.small_models import replaced
 
@@ -50,32 +49,6 @@ def lightgbm_text(folder: Any, setting: str = "sets of categories") -> str:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "new", "words"),
-    [
-        (r"^cat_boundaries=0", "cat_boundaries=1", ["tree 0"]),
-        (r"^cat_boundaries=0 \d+", "cat_boundaries=0 99", ["tree 0: cat_boundaries must ascend"]),
-        (r"^cat_boundaries=.*", "cat_boundaries=0", ["tree 0: cat_boundaries must be", "num_cat"]),
-        (r"^cat_boundaries=.*", "cat_boundaries=x", ["tree 0: cat_boundaries must be numbers"]),
-        (r"^cat_threshold=\d+", "cat_threshold=-1", ["tree 0: cat_threshold", "32 bits"]),
-        (r"^cat_threshold=\d+", "cat_threshold=4294967296", ["tree 0: cat_threshold", "32 bits"]),
-        (r"^cat_threshold=.*", "cat_threshold=", ["tree 0: cat_boundaries must ascend"]),
-        (r" -?\d+:[\d:]+", " 1:x:2", ["feature_infos", "'Column_1' must be numbers"]),
-    ],
-)
-def test_lightgbm_text_that_is_wrong_about_categories_is_refused(pattern, new, words, tmp_path):
-    text = lightgbm_text(tmp_path)
-    text = re.sub(r"^tree_sizes=.*\n", "", text, flags=re.M)  # it would contradict the change
-    changed = re.sub(pattern, new, text, count=1, flags=re.M)
-    assert changed != text
-    (tmp_path / "model").write_text(changed)
-    if new == "cat_boundaries=1":  # the first set loses a word: another model, but a model
-        assert cg.load(tmp_path / "model") != cg.load(tmp_path / "model.txt")
-        return
-    with refused(*words, kind=cg.ModelError):
-        cg.load(tmp_path / "model")
-
-
-@pytest.mark.parametrize(
     "labels",
     [
         "null",
@@ -97,15 +70,6 @@ def test_labels_that_do_not_fit_the_codes_are_not_believed(labels, tmp_path):
     assert changed != text
     (tmp_path / "model").write_text(changed)
     assert cg.load(tmp_path / "model").categories == CODES
-
-
-def test_model_without_the_list_of_codes_knows_those_of_its_splits(tmp_path):
-    text = lightgbm_text(tmp_path)
-    known = cg.load(tmp_path / "model.txt").categories
-    (tmp_path / "model").write_text(re.sub(r"^feature_infos=.*\n", "", text, flags=re.M))
-    listed = cg.load(tmp_path / "model").categories
-    assert 1 in listed
-    assert all(set(listed[feature]) <= set(known[feature]) for feature in listed)
 
 
 # ── XGBoost ──────────────────────────────────────────────────────────────────────────────────
@@ -151,32 +115,6 @@ def test_without_labels_one_category_that_no_split_lists_stands_for_the_others()
 
 TREE = ("learner", "gradient_booster", "model", "trees", 0)
 CATS = ("learner", "gradient_booster", "model", "cats")
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "words"),
-    [
-        ((*TREE, "categories"), [], ["tree 0: categories end too early"]),
-        ((*TREE, "categories"), ["a"], ["tree 0: categories must be whole numbers"]),
-        ((*TREE, "categories", 0), -1, ["tree 0: categories must be codes below 2^24"]),
-        ((*TREE, "categories", 0), 1 << 24, ["tree 0: categories must be codes below 2^24"]),
-        ((*TREE, "categories_nodes"), [], ["tree 0: categories_segments must be 0 values"]),
-        ((*TREE, "categories_nodes", 0), 999, ["tree 0: node", "lists no categories"]),
-        ((*TREE, "categories_segments", 0), -1, ["tree 0: categories end too early"]),
-        ((*TREE, "categories_sizes", 0), -1, ["tree 0: categories end too early"]),
-        ((*TREE, "categories_sizes", 0), 10**6, ["tree 0: categories end too early"]),
-        ((*TREE, "categories_sizes"), ..., ["tree 0: categories_sizes must be"]),
-        ((*CATS, "enc", 1, "values"), ["a"], ["bytes of labels must be whole numbers"]),
-        ((*CATS, "enc", 1, "offsets"), [0.5], ["offsets of labels must be whole numbers"]),
-    ],
-)
-def test_xgboost_document_that_is_wrong_about_categories_is_refused(path, value, words, tmp_path):
-    pytest.importorskip("xgboost")
-    xgboost_model("frame", 0, tmp_path)
-    document = json.loads((tmp_path / "model.json").read_text())
-    (tmp_path / "model").write_text(json.dumps(replaced(document, path, value)))
-    with refused(*words, kind=cg.ModelError):
-        cg.load(tmp_path / "model")
 
 
 @pytest.mark.parametrize(

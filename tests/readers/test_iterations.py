@@ -70,35 +70,6 @@ def margin(booster: Any, X: np.ndarray, **options: Any) -> np.ndarray:
     return booster.predict(xgboost.DMatrix(X), output_margin=True, **options)
 
 
-@pytest.mark.parametrize("best", ["-1", "-5", "1.5", "x", "", "99", "1e1", [3], None, {}])
-def test_a_damaged_best_iteration_is_refused(best, tmp_path):
-    pytest.importorskip("xgboost")
-    _, path = early_stopped.saved(tmp_path)
-    document = json.loads(path.read_text())
-    document["learner"]["attributes"]["best_iteration"] = best
-    path.write_text(json.dumps(document))
-    with refused(str(path), "best_iteration", "damaged", kind=cg.ModelError):
-        load(path)
-
-
-def test_trees_that_are_no_whole_number_of_iterations_are_refused(tmp_path):
-    pytest.importorskip("xgboost")
-    _, path = early_stopped.saved(tmp_path, n_classes=3)
-    for ends in ([0, 3], [0, 4, 3], [1, 3], []):
-        document = json.loads(path.read_text())
-        model = document["learner"]["gradient_booster"]["model"]
-        if ends:
-            model["iteration_indptr"] = ends
-        else:  # as XGBoost 1 leaves them out
-            del model["iteration_indptr"]
-            model["trees"].pop()
-            model["tree_info"].pop()
-            model["gbtree_model_param"]["num_trees"] = str(len(model["trees"]))
-        (tmp_path / "damaged.json").write_text(json.dumps(document))
-        with refused("iterations", "damaged", kind=cg.ModelError):
-            load(tmp_path / "damaged.json")
-
-
 # ── LightGBM and CatBoost ────────────────────────────────────────────────────────────────────
 
 
@@ -204,21 +175,6 @@ def test_a_catboost_model_that_was_cut_or_does_not_know_its_best_iteration_has_n
 # ── what is said, and what is equal ──────────────────────────────────────────────────────────
 
 
-def test_the_repr_says_how_many_iterations_are_used_and_how_to_choose(tmp_path):
-    pytest.importorskip("xgboost")
-    model, path = early_stopped.saved(tmp_path)
-    best, total = model.best_iteration + 1, model.get_booster().num_boosted_rounds()
-    for asked, used in ((None, best), ("best", best), ("all", total), (3, 3)):
-        read = load(path, iteration_range=asked)
-        assert read.iterations == (used, total, best)
-        for words in (f"{used} of {total} iterations", "iteration_range=", "--trees all|best|N"):
-            assert words in repr(read)
-        assert "\n" not in repr(read)
-    first = load(lightgbm.train({"verbose": -1}, lightgbm.Dataset(*early_stopped.rows()), 4))
-    assert first.iterations is None
-    assert "iterations" not in repr(first)
-
-
 def test_ensembles_of_the_same_trees_are_equal_however_they_were_chosen(tmp_path):
     pytest.importorskip("xgboost")
     model, path = early_stopped.saved(tmp_path)
@@ -246,12 +202,6 @@ def test_copies_keep_what_is_known_of_iterations_and_a_saved_ensemble_is_a_model
     assert converted.iterations is None
     with refused("no iterations to choose from", "3", kind=cg.ModelError):
         load(tmp_path / "converted.json", iteration_range=3)
-
-
-@pytest.mark.parametrize("asked", [0, -1, True, 1.5, "first", (1, 3), (0, 0), (0, 1, 2), b"all"])
-def test_other_ranges_are_refused(asked, sample_folder):
-    with refused("iteration_range must be", kind=cg.ModelError):
-        load(sample_folder / "sample_model.txt", iteration_range=asked)
 
 
 def test_more_iterations_than_there_are_are_refused(sample_folder):

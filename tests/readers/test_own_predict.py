@@ -71,15 +71,6 @@ def test_lightgbm_estimator_with_a_predict_of_its_own_is_refused():
     assert (load(same).decide(X) == same.predict(X)).all()
 
 
-@pytest.mark.parametrize(
-    "objective", ["binary:logistic", "binary:hinge", "reg:squarederror", "reg:logistic", "rank:map"]
-)
-def test_xgboost_classifier_decides_as_its_own_predict(objective):
-    X, y = labelled()
-    model = xgboost().XGBClassifier(n_estimators=3, objective=objective).fit(X, y)
-    assert (load(model).decide(X) == model.predict(X)).all()
-
-
 @pytest.mark.parametrize("objective", ["count:poisson", "reg:tweedie"])
 def test_xgboost_classifier_that_compares_an_exponential_with_a_half_is_refused(objective):
     X, y = labelled()

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from carvegbm import load
 from carvegbm.errors import DataError, ModelError
+from readers.conftest import classes_of
 
 LARGEST = 1e30  # scikit-learn refuses infinity, which larger numbers become in float32
 
@@ -27,10 +28,6 @@ def data(n: int = 300, missing: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     y = X[:, 0] + X[:, 1] + 2 * (X[:, 2] > 0) + 0.3 * rng.normal(size=n)
     X[rng.random(X.shape) < missing] = np.nan
     return X, y
-
-
-def classes_of(y: np.ndarray, k: int) -> np.ndarray:
-    return np.searchsorted(np.quantile(y, np.arange(1, k) / k), y)
 
 
 MANY = {"n_estimators": 7, "random_state": 0}
@@ -129,23 +126,6 @@ def test_predictions_of_gradient_boosting(options, boundary_rows, assert_same):
     assert_same(ensemble.raw_score(Z), model.predict(Z))
 
 
-def test_the_exponential_loss_has_twice_the_slope():
-    X, y = data()
-    model = forests.GradientBoostingClassifier(**MANY, loss="exponential").fit(X, classes_of(y, 2))
-    ensemble = load(model)
-    assert (ensemble.raw_score(X) == model.decision_function(X)).all()
-    probability = 1 / (1 + np.exp(-ensemble.link_scale * ensemble.raw_score(X)))
-    np.testing.assert_allclose(probability, model.predict_proba(X)[:, 1], rtol=1e-12)
-
-
-def test_early_stopping_of_gradient_boosting(assert_same):
-    X, y = data()
-    model = forests.GradientBoostingClassifier(n_iter_no_change=2, learning_rate=0.9)
-    model.fit(X, classes_of(y, 2))
-    assert load(model).n_trees == model.n_estimators_ < 100
-    assert_same(load(model).raw_score(X), model.decision_function(X))
-
-
 @pytest.mark.parametrize("k", [2, 3])
 def test_decision_function_of_histogram_boosting(k, boundary_rows, assert_same):
     X, y = data(missing=0.1)
@@ -178,15 +158,6 @@ def test_histogram_boosting_splits_between_missing_and_not(assert_same):
     assert_same(load(model).raw_score(Z), model.predict(finite))
 
 
-def test_feature_names_survive():
-    pd = pytest.importorskip("pandas")
-    X, y = data()
-    frame = pd.DataFrame(X, columns=["a", "größe", "c d", "e", "f"])
-    for model in (trees.DecisionTreeRegressor(), forests.HistGradientBoostingRegressor(max_iter=2)):
-        assert load(model.fit(frame, y)).feature_names == ("a", "größe", "c d", "e", "f")
-        assert load(type(model)().fit(X, y)).feature_names is None
-
-
 def test_subclasses_are_read_as_what_they_descend_from(assert_same):
     class Mine(forests.RandomForestClassifier):
         pass
@@ -215,15 +186,8 @@ def test_categories_of_another_encoder_are_refused():
     X[:, 4] = np.random.default_rng(0).integers(0, 3, len(X))
     model = forests.HistGradientBoostingRegressor(max_iter=3, categorical_features=[4]).fit(X, y)
     model._preprocessor.transformers_[0][1].unknown_value = 7
-    with pytest.raises(ModelError, match=r"changes its inputs .* in a way that is not known"):
+    with pytest.raises(ModelError, match=r"changes its inputs .* not by the known encoder"):
         load(model)
-
-
-def test_unused_categorical_features_do_not_matter(assert_same):
-    X, y = data()
-    X[:, 4] = 1.0
-    model = forests.HistGradientBoostingRegressor(max_iter=3, categorical_features=[4]).fit(X, y)
-    assert_same(load(model).raw_score(X), model.predict(X))
 
 
 @pytest.mark.parametrize(
@@ -258,28 +222,4 @@ def test_models_that_are_not_a_sum_of_trees_are_refused_by_name(model, message):
     X, y = data()
     model.fit(X, classes_of(y, 2))
     with pytest.raises(ModelError, match=f"^{type(model).__name__}: .*{message}"):
-        load(model)
-
-
-def test_several_outputs_are_refused():
-    X, y = data()
-    for model in (trees.DecisionTreeRegressor(), forests.RandomForestClassifier(n_estimators=2)):
-        model.fit(X, np.c_[y > 0, y > 1])
-        with pytest.raises(
-            ModelError, match="predicts 2 outputs at once; train a model per output"
-        ):
-            load(model)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        trees.DecisionTreeClassifier(),
-        forests.RandomForestClassifier(),
-        forests.GradientBoostingRegressor(),
-        forests.HistGradientBoostingClassifier(),
-    ],
-)
-def test_an_unfitted_estimator_is_refused(model):
-    with pytest.raises(ModelError, match="the estimator is not fitted; call fit first"):
         load(model)

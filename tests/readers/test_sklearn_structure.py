@@ -10,7 +10,8 @@ from sklearn.preprocessing import StandardScaler
 
 from carvegbm import load
 from carvegbm.errors import ModelError
-from readers.test_sklearn import MANY, classes_of, data
+from readers.conftest import classes_of
+from readers.test_sklearn import MANY, data
 
 
 class FakeTree:
@@ -69,7 +70,7 @@ def test_unknown_field_of_a_node_is_refused_by_name_unless_it_is_empty(kind):
         return FakeTree(tree, {"goes_elsewhere": values})
 
     for model, _ in fitted_with(full):
-        with pytest.raises(ModelError, match=r"tree [02] has a field 'goes_elsewhere'"):
+        with pytest.raises(ModelError, match=r"tree [02] has the unknown field 'goes_elsewhere'"):
             load(model)
 
     def empty(tree):
@@ -83,7 +84,7 @@ def test_unknown_state_of_a_tree_is_refused_by_name():
     for model, _ in fitted_with(
         lambda tree: FakeTree(tree, state={"projections": np.ones((3, 2))})
     ):
-        with pytest.raises(ModelError, match=r"tree [02] has a field 'projections'"):
+        with pytest.raises(ModelError, match=r"tree [02] has the unknown field 'projections'"):
             load(model)
     for model, X in fitted_with(lambda tree: FakeTree(tree, state={"more": None})):
         assert load(model).raw_score(X).shape[0] == len(X)
@@ -113,7 +114,7 @@ def test_set_of_categories_in_place_of_a_threshold_is_refused():
 def test_inputs_that_the_estimator_changes_first_are_refused():
     for name, value, message in (
         ("_preprocessor", StandardScaler(), "_preprocessor"),
-        ("is_categorical_", np.array([0, 1, 0, 0, 0], dtype=bool), "feature '1' for categorical"),
+        ("is_categorical_", np.array([0, 1, 0, 0, 0], dtype=bool), "feature '1' as categorical"),
     ):
         for model, _ in fitted_with(lambda tree: tree):
             setattr(model, name, value)
@@ -134,8 +135,8 @@ def test_unknown_field_of_histogram_boosting_is_refused_by_name_unless_it_is_emp
     predictor.nodes = widened(nodes, {"tilt": np.zeros(len(nodes))})
     np.testing.assert_array_equal(load(model).raw_score(X), expected)
     predictor.nodes = widened(nodes, {"tilt": np.linspace(0, 1, len(nodes))})
-    with pytest.raises(ModelError, match="tree 2 has a field 'tilt'"):
+    with pytest.raises(ModelError, match="tree 2 has the unknown field 'tilt'"):
         load(model)
     predictor.nodes, predictor.rotation = nodes, np.eye(5)
-    with pytest.raises(ModelError, match="tree 2 has a field 'rotation'"):
+    with pytest.raises(ModelError, match="tree 2 has the unknown field 'rotation'"):
         load(model)

@@ -16,14 +16,13 @@ from typing import Any
 import pytest
 
 import carvegbm as cg
-from carvegbm.parts.shipping import Shipped
+from carvegbm.scale.query import PickledQuery
 from child_processes import end_of_work
 
 pytest.importorskip("pyspark")
 cgs = pytest.importorskip("carvegbm.spark")
 
 ATTACKER = cg.Attacker("inf", 0.1)
-DIFFERENT = "[PYTHON_VERSION_MISMATCH] Python in worker has different version"
 
 
 def refused(*words: str, kind: type[Exception] = cg.CarveError) -> Any:
@@ -49,30 +48,30 @@ def in_four(spark: Any, odd: int, value: Any, kind: str = "double") -> Any:
     )
 
 
-def test_a_bad_value_is_named_by_partition_and_row(spark: Any, stump: cg.Ensemble) -> None:
-    bad = in_four(spark, 67, "double('infinity')")
-    with refused("^partition 2: X row 17, a: value inf; .* clip it$", kind=cg.DataError):
-        cgs.summary(cgs.verify(bad, stump, ATTACKER), ATTACKER)
-    with refused("^partition 2: X row 17, a: value inf", kind=cg.DataError):
-        cgs.robustness_curve(bad, stump, norm=1, budgets=[0.1])
-    with pytest.raises(Exception, match=r"carvegbm\.errors\.DataError: partition 2: X row 17, a"):
-        cgs.verify(bad, stump, ATTACKER).collect()
+def error_of(df: Any) -> str:
+    """The line of ours in the error that Spark raises for an action on a DataFrame."""
+    with pytest.raises(Exception, match=r"carvegbm\.errors") as caught:
+        df.collect()
+    return re.findall(r"^carvegbm\.errors\.\w+: (.+)$", str(caught.value), re.M)[-1]
 
 
 @pytest.mark.usefixtures("batches_of_ten")
-def test_rows_of_a_later_batch_are_counted_from_where_it_begins(
-    spark: Any, stump: cg.Ensemble
-) -> None:
+def test_a_bad_value_is_named_by_partition_and_row(spark: Any, stump: cg.Ensemble) -> None:
     bad = in_four(spark, 67, "double('infinity')")
-    with refused(r"^partition 2, rows counted from its row 10: X row 7, a: value inf"):
-        cgs.summary(cgs.verify(bad, stump, ATTACKER), ATTACKER)
+    words = "partition 2: X row 17, a: value inf; distances from infinity have no meaning; clip it"
+    assert error_of(cgs.verify(bad, stump, ATTACKER)) == words
+    assert error_of(cgs.radius(bad, stump, ATTACKER)) == words
 
 
-def test_a_label_that_is_null_or_unknown_is_named(few: Any, stump: cg.Ensemble) -> None:
-    for value, words in (("null", "has no label in row 0, it is null"), ("7", "label 7 in row 0")):
-        df = few.selectExpr("id", "a", f"{value} as label").repartition(1)
-        with refused("^partition 0: ", words, kind=cg.DataError):
-            cgs.summary(cgs.verify(df, stump, ATTACKER, label="label"), ATTACKER)
+@pytest.mark.parametrize(
+    ("label", "words"), [("null", "the label is null; leave the row out"), ("7", "unknown label 7")]
+)
+def test_a_label_that_is_null_or_unknown_is_named(
+    few: Any, stump: cg.Ensemble, label: str, words: str
+) -> None:
+    df = few.selectExpr("id", "a", f"{label} as label").repartition(1)
+    found = error_of(cgs.verify(df, stump, ATTACKER, label="label"))
+    assert found.startswith(f"partition 0: y row 0: {words}")
 
 
 @pytest.mark.parametrize(
@@ -82,29 +81,16 @@ def test_an_array_of_another_length_is_named(
     few: Any, stump: cg.Ensemble, array: str, words: str
 ) -> None:
     df = few.selectExpr("id", f"if(id = 1, {array}, array(a)) as x").repartition(1).sort("id")
-    with refused("^partition 0: X row 1: ", words, "the model has 1 features", kind=cg.DataError):
-        cgs.summary(cgs.verify(df, stump, ATTACKER, features="x"), ATTACKER)
-
-
-def test_a_vector_that_is_null_is_named(spark: Any, stump: cg.Ensemble) -> None:
-    from pyspark.ml.linalg import Vectors
-
-    rows = [(i, None if i == 4 else Vectors.dense([0.1]), i % 2) for i in range(6)]
-    df = spark.createDataFrame(spark.sparkContext.parallelize(rows, 1), ["id", "v", "y"])
-    with refused("^partition 0: X row 4: 'v' is null, the model has 1 features", kind=cg.DataError):
-        cgs.summary(cgs.verify(df, stump, ATTACKER, features="v"), ATTACKER)
+    found = error_of(cgs.verify(df, stump, ATTACKER, features="x"))
+    assert found.startswith(f"partition 0: X row 1: {words}, the model has 1 features")
 
 
 def test_another_version_on_executors_is_noticed(
     few: Any, stump: cg.Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = cg.__version__
     monkeypatch.setattr(cg, "__version__", "0.0.7")
-    out = cgs.verify(few, stump, ATTACKER, label="label")
-    with refused("^partition .: carvegbm ", own, "asked by carvegbm 0.0.7; install the same"):
-        cgs.summary(out, ATTACKER)
-    with pytest.raises(Exception, match=r"asked by carvegbm 0\.0\.7; install the same version"):
-        out.collect()
+    found = error_of(cgs.verify(few, stump, ATTACKER, label="label"))
+    assert "a query from carvegbm 0.0.7; install the same version" in found
 
 
 class Noted:
@@ -121,8 +107,8 @@ class Noted:
 def test_the_model_is_opened_once_in_a_process(
     spark: Any, stump: cg.Ensemble, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    notes, ship = tmp_path / "notes", Shipped.of
-    monkeypatch.setattr(Shipped, "of", lambda question: ship(Noted(question, notes)))
+    notes, ship = tmp_path / "notes", PickledQuery.of
+    monkeypatch.setattr(PickledQuery, "of", lambda question: ship(Noted(question, notes)))
     df = in_four(spark, -1, "0").repartition(8)
     out = cgs.verify(df, stump, ATTACKER)
     assert out.count() == 100
@@ -130,41 +116,6 @@ def test_the_model_is_opened_once_in_a_process(
     processes = notes.read_text().split()
     assert len(processes) == len(set(processes))
     assert len(processes) < 8  # of sixteen tasks
-
-
-def test_threads_are_those_of_the_task_or_those_given(
-    few: Any, stump: cg.Ensemble, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import pyarrow as pa
-    from pyspark import TaskContext
-
-    from carvegbm.parts.questions import Verify
-    from carvegbm.spark.asking import sent
-
-    class Task:
-        def cpus(self) -> int:
-            return 3
-
-        def partitionId(self) -> int:  # noqa: N802
-            return 0
-
-    monkeypatch.setattr(TaskContext, "get", Task)
-    batch = pa.RecordBatch.from_arrays([pa.array([0.1])], names=["c0"])
-    asked: list[int] = []
-    answer = Verify.answer
-    monkeypatch.setattr(
-        Verify,
-        "answer",
-        lambda self, X, y, threads: asked.append(threads) or answer(self, X, y, threads=threads),
-    )
-    for threads in (None, 2):
-        _, work = sent(
-            Verify.of(stump, ATTACKER), few, features=None, label=None, keep=[], threads=threads
-        )
-        assert len(list(work.parts([batch]))) == 1
-    assert asked == [3, 2]
-    with refused("threads must be a whole number >= 1, got 0"):
-        cgs.verify(few, stump, ATTACKER, threads=0)
 
 
 @pytest.mark.usefixtures("java")
@@ -222,8 +173,8 @@ def test_columns_that_differ_only_in_case_are_one_name_if_they_are_to_spark(
         ({"keep": 3}, "^keep must be a column's name or a list of them, got 3$"),
         ({"features": ["a", "id"]}, "features names 2 columns, the model has 1 features"),
         ({"features": ["id"]}, "features lacks 'a' and has the unexpected 'id'; name the columns"),
-        ({"timeout": 0}, "timeout must be > 0"),
-        ({"method": "fast"}, "method must be 'efficient' or 'basic'"),
+        ({"timeout": 0}, "timeout must be > 0, got 0"),
+        ({"method": "fast"}, "method must be one of efficient, basic, got 'fast'"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_at_once(
@@ -265,14 +216,12 @@ def test_what_is_no_dataframe_of_spark_is_refused(few: Any, stump: cg.Ensemble) 
         cgs.verify([[0.1]], stump, ATTACKER)
     with refused("attacker is missing"):
         cgs.verify(few, stump, None)
-    with refused("out has the columns 'id', 'a', 'label'; for a summary it needs"):
-        cgs.summary(few, ATTACKER)
 
 
 def test_local_workers_run_in_the_drivers_python_unless_another_is_configured(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from carvegbm.spark.asking import mapped
+    from carvegbm.spark.query import _map
 
     def python(_: Any) -> Iterator[Any]:
         import sys
@@ -283,12 +232,12 @@ def test_local_workers_run_in_the_drivers_python_unless_another_is_configured(
 
     monkeypatch.delenv("PYSPARK_PYTHON")
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")
-    (found,) = mapped(spark.range(0, 1, 1, 1), python, "python string").collect()
+    (found,) = _map(spark.range(0, 1, 1, 1), python, "python string").collect()
     assert found.python == sys.executable
     assert spark.sparkContext.pythonExec == "python3"  # other functions keep theirs
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "absent")
     with refused("the executors' Python, absent, cannot be started; install .* PYSPARK_PYTHON"):
-        mapped(spark.range(1), python, "python string")
+        _map(spark.range(1), python, "python string")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
@@ -299,7 +248,6 @@ def test_workers_without_carvegbm_are_refused_at_once_in_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    out = cgs.verify(few, stump, ATTACKER)
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['carvegbm'] = None\n")
     python = tmp_path / "python"
     path, command = shlex.quote(str(tmp_path)), shlex.quote(sys.executable)
@@ -307,29 +255,8 @@ def test_workers_without_carvegbm_are_refused_at_once_in_one_line(
     python.chmod(0o700)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
     line = f"^the executors' Python, {re.escape(sys.executable)}, has no carvegbm; install "
-    for work in (
-        lambda: cgs.verify(few, stump, ATTACKER),
-        lambda: cgs.summary(out, ATTACKER),
-    ):
-        with pytest.raises(cg.CarveError, match=line + r"[^\n]* PYSPARK_PYTHON [^\n]*$"):
-            work()
-
-
-@pytest.mark.parametrize(
-    ("reported", "words"),
-    [
-        ("ModuleNotFoundError: No module named 'carvegbm.spark'\n\tat org", "has no carvegbm;"),
-        (f"{DIFFERENT}: 3.9 than that in driver: 3.11, PySpark …", "3.9, the driver's .* 3.11;"),
-        (f"{DIFFERENT} (3, 9) than that in driver 3.11, PySpark …", "the driver's .* 3.11;"),
-    ],
-)
-def test_errors_of_the_executors_python_are_one_line(reported: str, words: str) -> None:
-    from carvegbm.spark.failing import in_one_line
-
-    with refused("^the executors' Python ", words), in_one_line():
-        raise RuntimeError(f"Traceback …\n{reported}")
-    with pytest.raises(RuntimeError, match="out of memory"), in_one_line():
-        raise RuntimeError("out of memory")
+    with pytest.raises(cg.CarveError, match=line + r"[^\n]* PYSPARK_PYTHON [^\n]*$"):
+        cgs.verify(few, stump, ATTACKER)
 
 
 def test_without_pyspark_the_import_fails_in_one_line() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from carvegbm.ensemble import _FIELDS, fields_of
+from carvegbm.model.ensemble import _FIELDS, fields_of
 from carvegbm.storage.identity import digest_of, sha256_of
 from plain_trees import ensemble, leaf, split, stump
 

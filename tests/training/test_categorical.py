@@ -11,7 +11,7 @@ import pytest
 
 import carvegbm as cg
 from training import problems
-from training.estimators import classifier, regressor
+from training.estimators import classifier
 
 CATEGORICAL = [2, 3, 4]
 EVERY = [np.nan, -2.0, -1.0, -0.5, 0.0, 0.9, 3.7, 1e9, 2.0**31, *map(float, range(42))]
@@ -197,13 +197,6 @@ def test_rare_categories_go_with_the_unseen():
     rare = np.array(unseen)
     rare[:, 3] = 6000
     assert np.array_equal(model.decision_function(rare), model.decision_function(unseen))
-
-
-def test_regression_takes_categories():
-    X, y = problems.with_categories()
-    numbers = regressor(min_data_per_group=5).fit(X, y, categorical_feature=CATEGORICAL)
-    assert numbers.score(X, y) > 0.15
-    assert numbers.output_range(X[:10]).exact.all()
 
 
 def test_certified_training_takes_categories():

@@ -82,22 +82,6 @@ def test_certified_training_knows_the_attackers_limits(attacker):
     )
 
 
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        ((0, 0.5), "row 3, .* no multiple of the attacker's step 1"),
-        ((3, 0.5), "row 3: of the one-hot group .* exactly one must be 1"),
-    ],
-)
-def test_rows_that_do_not_fit_the_attacker_are_refused_by_certified_training(spoil, message):
-    X, y = counters()
-    X[3, spoil[0]] = spoil[1]
-    model = classifier(norm="inf", budget=1, step={0: 1}, one_hot=[[3, 4, 5]], certified=True)
-    with pytest.raises(cg.DataError, match=message) as caught:
-        model.fit(X, y, eval_set=(X[100:], y[100:]))
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize("estimator", [classifier, robust_classifier])
 def test_a_row_that_does_not_fit_the_attacker_has_its_number_in_x(estimator):
     X, y = counters()

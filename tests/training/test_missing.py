@@ -78,18 +78,6 @@ def test_a_tree_on_missing_values_is_lightgbms_own_where_nothing_is_closed():
     assert ours == pytest.approx(theirs, rel=1e-12)
 
 
-def test_certified_training_takes_missing_values():
-    X, y = problems.with_gaps(700)
-    model = classifier(norm="inf", budget=0.02, certified=True, random_state=0)
-    model.fit(X[:500], y[:500])
-    assert cg.is_large_spread(model.ensemble_, model.attacker_)
-    assert model.robust_score(X[500:], y[500:]) > 0.6
-    rows = spoilt(X)
-    assert np.array_equal(
-        model.booster_.predict(rows, raw_score=True), model.ensemble_.raw_score(rows)
-    )
-
-
 def test_evaluation_sets_and_regression_take_missing_values():
     X, y = problems.numbers()
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan

@@ -36,10 +36,6 @@ def a_trained_classifier(request, family):
     return model, options, X[300:], words[300:]
 
 
-def without_budget(options):
-    return {name: value for name, value in options.items() if name != "budget"}
-
-
 def test_methods_return_what_the_functions_return_for_the_same_attacker(trained):
     model, options, X, y = trained
     attacker = cg.Attacker(**options)
@@ -50,10 +46,10 @@ def test_methods_return_what_the_functions_return_for_the_same_attacker(trained)
     assert attacked.success.any()
     assert np.array_equal(attacked.success, expected.success)
     assert np.array_equal(attacked.witnesses, expected.witnesses, equal_nan=True)
-    radii = cg.radius(model, X, y, **without_budget(options)).radius
-    assert np.array_equal(model.radius(X, y).radius, radii)
+    radii = cg.radius(model, X, y, attacker)
+    assert np.array_equal(model.radius(X, y).radius, radii.radius)
     budgets = [1, 2] if options["norm"] == 0 else BUDGETS
-    curve = cg.robustness_curve(model, X, y, budgets=budgets, **without_budget(options))
+    curve = cg.robustness_curve(model, X, y, attacker, budgets=budgets)
     assert np.array_equal(
         model.robustness_curve(X, y, budgets=budgets).robustness, curve.robustness
     )

@@ -64,7 +64,7 @@ def test_regressors_report_errors():
 
 
 def test_the_plain_trial_is_marked_and_makes_no_columns():
-    plain = trial({"budget_share": 0.0, "leaf_l2": None}, accuracy=0.9, robustness=0.2)
+    plain = trial({"budget_share": 0.0, "leaf_l2": None}, "plain", accuracy=0.9, robustness=0.2)
     robust = trial({"budget_share": 1.0, "leaf_l2": 0.1}, accuracy=0.8, robustness=0.6)
     report = TrainingReport([robust, plain], robust, "")
     assert report.plain is plain

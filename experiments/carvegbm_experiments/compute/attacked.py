@@ -60,8 +60,8 @@ def attacked_images(
         rows = right[tried : tried + _BLOCK]
         tried += len(rows)
         detail(f"row {tried} of {len(right)}, {seen.total()} images")
-        norm, budget = attacker.norm, attacker.budget
-        radii = cg.radius(model, X[rows], y[rows], norm=norm, max_budget=float(budget), **options)
+        budget = attacker.budget
+        radii = cg.radius(model, X[rows], y[rows], attacker, max_budget=budget, **options)
         for distance, row in zip(radii.radius.tolist(), rows.tolist(), strict=True):
             label = int(y[row])
             if not distance <= budget or seen[label] >= quota:

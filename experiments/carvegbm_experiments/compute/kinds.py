@@ -199,7 +199,7 @@ def _curve(cell: Cell, bench: Bench) -> Result:
             model,
             X[start:stop],
             y[start:stop],
-            norm=setting["norm"],
+            cg.Attacker(setting["norm"]),
             max_budget=float(budgets.max()),
             timeout=setting["timeout"],
             threads=bench.threads,

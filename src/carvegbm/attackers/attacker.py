@@ -25,7 +25,7 @@ from carvegbm.attackers.options import (
 from carvegbm.errors import CarveError, shown
 
 if TYPE_CHECKING:
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["Attacker", "require_attacker"]
 
@@ -135,6 +135,11 @@ class Attacker:
         if self._budget is None:
             raise CarveError("the attacker has no budget; give Attacker(norm, budget)")
         return self._budget
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether a budget was given."""
+        return self._budget is not None
 
     def with_budget(self, budget: float) -> Attacker:
         """Return a copy with another budget."""

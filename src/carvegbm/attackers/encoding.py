@@ -24,12 +24,12 @@ import numpy.typing as npt
 from carvegbm.attackers.limits import Limits
 from carvegbm.data.sparse import Csr, row_of
 from carvegbm.errors import DataError
-from carvegbm.trees.core import FINITE, StateSets, bits_of, core_of, state_sets, with_sets
+from carvegbm.model.core import FINITE, StateSets, bits_of, core_of, state_sets, with_sets
 
 if TYPE_CHECKING:
     from carvegbm import _core
     from carvegbm.attackers.attacker import Attacker
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["MOST_STEPS", "WHOLE", "Bounds", "CoreEncoding", "StepGrid"]
 
@@ -301,10 +301,11 @@ class CoreEncoding:
         """Return the error for a value that is no multiple of its feature's step."""
         step = self.grids[feature].step
         return DataError(
-            f"X row {row}, {self.ensemble.feature_name(feature)}: value {value} is no multiple of "
-            f"the attacker's step {step}"
+            f"value {value} is no multiple of the attacker's step {step}"
             + (", or too large a one" if abs(value) > 1e9 * step else "")
-            + "; round it, or leave out the step"
+            + "; round it, or leave out the step",
+            row=row,
+            column=self.ensemble.feature_name(feature),
         )
 
     def _hot(self, X: Rows, group: tuple[int, ...], first: int) -> Floats:
@@ -315,9 +316,10 @@ class CoreEncoding:
         for row in np.flatnonzero(wrong)[:1].tolist():
             names = ", ".join(map(self.ensemble.feature_name, group))
             raise DataError(
-                f"X row {row + first}: of the one-hot group {names} exactly one must be 1 and the "
-                f"others 0, got {', '.join(f'{value:g}' for value in members[row].tolist())}"
-                + ("; write 0 for what is missing" if np.isnan(members[row]).any() else "")
+                f"of the one-hot group {names} exactly one must be 1 and the others 0, got "
+                + ", ".join(f"{value:g}" for value in members[row].tolist())
+                + ("; write 0 for what is missing" if np.isnan(members[row]).any() else ""),
+                row=row + first,
             )
         return np.asarray(is_one.argmax(axis=1), dtype=np.float64)
 

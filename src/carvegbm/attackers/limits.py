@@ -30,7 +30,7 @@ from carvegbm.errors import CarveError, DataError, shown
 
 if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["Limits", "limits_of"]
 
@@ -111,9 +111,10 @@ class Limits:
             row, column = place
             at = place if self.by_row else column
             raise DataError(
-                f"X row {row}, {ensemble.feature_name(column)}: value {X[row, column]} lies "
-                f"outside the attacker's bounds [{self.lower[at]}, {self.upper[at]}]; clip it or "
-                "widen the bounds"
+                f"value {X[row, column]} lies outside the attacker's bounds "
+                f"[{self.lower[at]}, {self.upper[at]}]; clip it or widen the bounds",
+                row=row,
+                column=ensemble.feature_name(column),
             )
 
     def _first_outside(

@@ -28,10 +28,10 @@ from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.attackers.encoding import WHOLE, CoreEncoding, StepGrid
 from carvegbm.attackers.limits import Limits
 from carvegbm.attackers.options import LARGEST_BUDGET
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import NotLargeSpreadError
+from carvegbm.model.core import FINITE
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.readers import load
-from carvegbm.trees.core import FINITE
 
 __all__ = ["is_large_spread", "largest_budget", "require_large_spread", "spread"]
 
@@ -190,10 +190,10 @@ def _closest_pair(
 
     It does not depend on the budget and takes .6 s for 379,000 leaves, so the last one is cached.
     """
-    cached: tuple[Attacker | None, _Pair | None] | None = ensemble.known.get("closest pair")
+    cached: tuple[Attacker | None, _Pair | None] | None = ensemble.cache.get("closest pair")
     if cached is None or not _have_same_pair(cached[0], attacker):
         cached = (attacker, _find_closest_pair(ensemble, attacker, limits))
-        ensemble.known["closest pair"] = cached  # other threads may replace it meanwhile
+        ensemble.cache["closest pair"] = cached  # other threads may replace it meanwhile
     return cached[1]
 
 

@@ -6,10 +6,11 @@ import json
 import math
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,14 @@ import numpy.typing as npt
 from carvegbm.attackers.files import key_of, to_plain
 from carvegbm.data.files import load_table
 from carvegbm.data.frames import as_numbers
-from carvegbm.errors import DataError
+from carvegbm.data.sparse import is_sparse
+from carvegbm.errors import DataError, level_of_caller
 
-__all__ = ["Suggestion", "Table", "read_table", "suggest"]
+if TYPE_CHECKING:
+    from carvegbm.attackers.limits import Limits
+    from carvegbm.model.ensemble import Ensemble
+
+__all__ = ["Suggestion", "Table", "read_table", "suggest", "warn_if_unscaled"]
 
 _STEPS = (Fraction(1), Fraction(1, 255))  # whole numbers, and grey levels of images from 0 to 1
 _MIN_ROWS_PER_MEMBER = 10  # with fewer rows, unnamed columns may sum to 1 by chance
@@ -27,6 +33,9 @@ _VALUES_AT_ONCE = 1 << 22
 _LARGEST_WHOLE = 1 << 50  # multiples of a step are exact in doubles up to here
 _MAX_COLUMNS = 1 << 17  # of a file with columns of text and no names
 _WIDTH = 96
+_MIN_ROWS = 10  # fewer rows say little about the ranges of columns
+_RATIO = 100
+_UNSCALED = 10  # columns scaled to [0, 1] or to unit variance rarely span more
 
 
 class Table(NamedTuple):
@@ -332,3 +341,48 @@ def _value(value: Any) -> str:
 def _key(feature: int | str) -> str:
     key = key_of(feature)
     return key if re.fullmatch("[A-Za-z0-9_-]+", key) else _value(key)
+
+
+def warn_if_unscaled(ensemble: Ensemble, limits: Limits, rows: Any) -> None:
+    """Warn if the ranges of columns differ by orders of magnitude, so that one budget misfits.
+
+    Compares the numerical columns that the model tests (all, if it has no splits) and the attacker
+    may change: the widest one with the narrowest, or of many columns with the lowest decile.
+    """
+    features = np.unique(ensemble.nodes["feature"][ensemble.nodes["feature"] >= 0])
+    if len(features) == 0:
+        features = np.arange(ensemble.n_features)
+    if len(limits.changeable):
+        features = features[limits.changeable[features] != 0]
+    left_out = [*ensemble.categories, *(feature for group in limits.one_hot for feature in group)]
+    features = np.setdiff1d(features, left_out)
+    if rows.shape[0] < _MIN_ROWS or len(features) < 2:
+        return
+    with np.errstate(over="ignore"):
+        ranges = _ranges(rows)[features]
+    order = [place for place in np.argsort(ranges) if ranges[place] > 0]  # neither 0 nor NaN
+    if len(order) < 2:
+        return
+    narrow, wide = order[(len(order) - 1) // 10], order[-1]
+    if ranges[wide] > _UNSCALED and ranges[wide] >= _RATIO * ranges[narrow]:
+        spans = [
+            f"{ensemble.feature_name(int(features[place]))} spans about {ranges[place]:.0e}"
+            for place in (wide, narrow)
+        ]
+        warnings.warn(
+            f"one budget for all columns, but {spans[0]} and {spans[1]}; give scale= (--scale), "
+            "or scale the data",
+            stacklevel=level_of_caller(),
+        )
+
+
+def _ranges(rows: Any) -> npt.NDArray[np.float64]:
+    """Return the range of the numbers of each column, NaN if all are missing."""
+    if is_sparse(rows):
+        low = np.zeros(rows.shape[1])
+        high = low.copy()
+        np.fmin.at(low, rows.indices, rows.data)
+        np.fmax.at(high, rows.indices, rows.data)
+    else:
+        low, high = np.fmin.reduce(rows), np.fmax.reduce(rows)
+    return np.asarray(high - low, dtype=np.float64)

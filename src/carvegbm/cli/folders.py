@@ -19,21 +19,20 @@ from carvegbm.errors import CarveError, DataError
 
 if TYPE_CHECKING:
     from carvegbm.data.table import FileSchema
-    from carvegbm.ensemble import Ensemble
-    from carvegbm.parts.files import Part
-    from carvegbm.parts.output_folder import OutputFolder
-    from carvegbm.parts.questions import Question
-    from carvegbm.parts.writing import Format
+    from carvegbm.model.ensemble import Ensemble
+    from carvegbm.scale.files import Part
+    from carvegbm.scale.output_folder import OutputFolder
+    from carvegbm.scale.query import Query
+    from carvegbm.scale.writing import Format
     from carvegbm.totals import Totals
 
 __all__ = ["Answers", "answer_files", "is_by_parts", "one_file", "refuse"]
 
 
-def answer_files(given: Any, ask: Callable[[Ensemble], Question]) -> Answers:
+def answer_files(given: Any, ask: Callable[[Ensemble], Query]) -> Answers:
     """Answer a query about every file of DATA; `ask` makes the query for the model."""
     from carvegbm.data.table import with_absent
-    from carvegbm.engines import engine_schedule
-    from carvegbm.parts.writing import check_format
+    from carvegbm.scale.writing import check_format
 
     if given.resume and given.output is None:
         raise CarveError("--resume continues a run that --output began; give --output as well")
@@ -58,7 +57,6 @@ def answer_files(given: Any, ask: Callable[[Ensemble], Question]) -> Answers:
     absent = given.absent or _absent(files, ensemble)
     schema = inputs.file_schema(given, with_absent(ensemble, absent))
     question = ask(schema.ensemble)
-    engine_schedule(question.task)  # reject the query before reading rows
     folder = None if given.output is None else Path(given.output)
     parts = _parts(files, folder, form, schema, given.rows)
     run = _Run(question, schema, parts, given.threads)
@@ -68,7 +66,7 @@ def answer_files(given: Any, ask: Callable[[Ensemble], Question]) -> Answers:
 
 
 def _into_folder(run: _Run, folder: Path, form: Format, resume: bool) -> Totals:
-    from carvegbm.parts.output_folder import OutputFolder, is_used
+    from carvegbm.scale.output_folder import OutputFolder, is_used
 
     begins = not is_used(folder)
     with OutputFolder.open(run.question, run.schema, folder, form, resume) as finished:
@@ -88,10 +86,10 @@ def _into_folder(run: _Run, folder: Path, form: Format, resume: bool) -> Totals:
             raise output.with_progress(error, kept) from None
 
 
-def _warn(question: Question, schema: FileSchema, part: Part) -> None:
+def _warn(question: Query, schema: FileSchema, part: Part) -> None:
     """Give the warnings about rows that a query of one file gives, about the first rows."""
     from carvegbm.data.files import read_batches
-    from carvegbm.parts.files import batch_size
+    from carvegbm.scale.files import batch_size
 
     problem = question.problem
     size = min(inputs.FIRST_ROWS, batch_size(problem.ensemble.n_features))
@@ -108,7 +106,7 @@ class _Run:
     """The files of one run; `done` of them are finished."""
 
     def __init__(
-        self, question: Question, schema: FileSchema, parts: list[Part], threads: int | None
+        self, question: Query, schema: FileSchema, parts: list[Part], threads: int | None
     ) -> None:
         self.question, self.schema, self.parts = question, schema, parts
         self.threads = threads
@@ -116,8 +114,8 @@ class _Run:
 
     def totals(self, finished: OutputFolder | None) -> Totals:
         """Of all parts, those of before included."""
-        from carvegbm.parts.files import answer_part
-        from carvegbm.totals import added
+        from carvegbm.scale.files import answer_file
+        from carvegbm.totals import merge_totals
 
         found: list[Totals] = []
         rest: list[Part] = []
@@ -132,19 +130,19 @@ class _Run:
             output.note(f"resuming after {self.done} of {output.counted(len(self.parts), 'file')}")
         with _Progress(self, sum(totals.instances for totals in found)) as progress:
             for part in rest:
-                totals = answer_part(
+                totals = answer_file(
                     self.question,
                     self.schema,
                     part,
                     threads=self.threads,
-                    tell=progress.add,
+                    on_progress=progress.add,
                 )
                 if finished is not None:
                     finished.keep(part, totals)
                 found.append(totals)
                 self.done += 1
                 progress.add(0)
-        return added(found)
+        return merge_totals(found)
 
 
 class _Progress:
@@ -282,7 +280,7 @@ def _parts(
 ) -> list[Part]:
     """A part per file, up to so many rows in all."""
     from carvegbm.data.files import count_rows, files_of
-    from carvegbm.parts.files import Part
+    from carvegbm.scale.files import Part
 
     read = {os.path.realpath(file) for name in files for file in files_of(name, schema.label)}
     parts, of_target = [], dict[str, str]()

@@ -17,7 +17,7 @@ from carvegbm.storage.files import RESULTS, check_apart, check_output
 if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker
     from carvegbm.data.table import Absent, FileSchema, Table
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 SAMPLE = "sample"
 """Given as MODEL or DATA: the model or the data that ship with the package."""
@@ -98,14 +98,14 @@ def file_schema(given: Any, ensemble: Ensemble) -> FileSchema:
 
 def warn_if_unscaled(ensemble: Ensemble, X: Any, against: Sequence[Attacker]) -> None:
     """Warn if one of the attackers has one budget for columns of very different ranges."""
-    from carvegbm.trees import plausibility
-    from carvegbm.trees.checking import checked_rows
+    from carvegbm.attackers import suggest
+    from carvegbm.model.rows import checked_rows
 
     unscaled = [each for each in against if each.norm != 0 and each.scale is None]
     if unscaled:
         with suppress(CarveError):  # the query itself refuses these rows
             rows = checked_rows(ensemble, X[:FIRST_ROWS], False, 0, sparse=True).rows
-            plausibility.warn_if_unscaled(ensemble, unscaled[0].limits(ensemble), rows)
+            suggest.warn_if_unscaled(ensemble, unscaled[0].limits(ensemble), rows)
 
 
 def _as_read(ensemble: Ensemble, table: Table, absent: Absent | None) -> Ensemble:

@@ -189,7 +189,7 @@ def check(given: Any) -> int:
 def _rows(given: Any) -> str | Path | tuple[list[list[float]], list[Any], str]:
     """Return the path of a CSV file; of other data the encoded rows, their labels and the path."""
     from carvegbm.data.files import is_csv
-    from carvegbm.trees.checking import checked_rows
+    from carvegbm.model.rows import checked_rows
 
     path = inputs.data_path(given.data)
     if given.data is None and given.model != inputs.SAMPLE:

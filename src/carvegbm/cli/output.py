@@ -19,7 +19,7 @@ from carvegbm.tables import text_table
 
 if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 
 class Interrupted(BaseException):

@@ -51,7 +51,7 @@ def verify(given: Any) -> None:
     from carvegbm.engines import Settings
     from carvegbm.problem import Problem
     from carvegbm.proofs.write import write_proof
-    from carvegbm.verification import Verification, is_basic
+    from carvegbm.verification import Verification
 
     file, out_file = folders.one_file(given)
     witnesses, proof = given.witnesses, given.proof
@@ -74,7 +74,7 @@ def verify(given: Any) -> None:
         given.timeout,
         given.threads,
         given.on_violation,
-        is_basic(given.method),
+        given.method,
         given.grid,
         given.exact_margin,
     )
@@ -107,12 +107,15 @@ def verify(given: Any) -> None:
 
 
 def _verify_files(given: Any) -> None:
-    from carvegbm.parts.questions import Verify
+    from carvegbm.scale.query import Query
+    from carvegbm.verifier import Verifier
 
     against = inputs.attacker(given)
     settings = ("engine", "timeout", "on_violation", "method", "grid", "exact_margin")
     chosen = {name: getattr(given, name) for name in settings}
-    found = folders.answer_files(given, lambda model: Verify.of(model, against, **chosen))
+    found = folders.answer_files(
+        given, lambda model: Query("verify", Verifier(model, against, **chosen))
+    )
     if given.json:
         found.print_json()
         return
@@ -161,10 +164,13 @@ def attack(given: Any) -> None:
 
     chosen = {name: getattr(given, name) for name in ("engine", "timeout", "on_violation")}
     if folders.is_by_parts(given):
-        from carvegbm.parts.questions import Attack
+        from carvegbm.scale.query import Query
+        from carvegbm.verifier import Verifier
 
         against = inputs.attacker(given)
-        answers = folders.answer_files(given, lambda model: Attack.of(model, against, **chosen))
+        answers = folders.answer_files(
+            given, lambda model: Query("attack", Verifier(model, against, **chosen))
+        )
         if given.json:
             answers.print_json()
             return
@@ -239,10 +245,15 @@ def radius(given: Any) -> None:
 
     chosen = {name: getattr(given, name) for name in ("engine", "timeout", "max_budget")}
     if folders.is_by_parts(given):
-        from carvegbm.parts.questions import Measure
+        from carvegbm.scale.query import Query
+        from carvegbm.verifier import Verifier
 
         against = inputs.attacker(given, needs_budget=False)
-        found = folders.answer_files(given, lambda model: Measure.of(model, against, **chosen))
+        most = chosen.pop("max_budget")
+        found = folders.answer_files(
+            given,
+            lambda model: Query("radius", Verifier(model, against, **chosen), max_budget=most),
+        )
         if given.json:
             found.print_json()
             return
@@ -271,12 +282,12 @@ def _table_of_totals(totals: RadiusTotals, max_budget: float | None) -> list[tup
     """Return the table of many files: without the median, which totals do not have."""
     table: list[tuple[str, ...]] = [("wrong already", str(totals.wrong))]
     if totals.wrong < totals.instances:
-        smallest = min(totals.smallest, totals.open_from)
-        bound = "≥ " if totals.open_from < totals.smallest else ""
+        smallest = min(totals.smallest, totals.undecided_from)
+        bound = "≥ " if totals.undecided_from < totals.smallest else ""
         table.append(("smallest radius of the others", bound + output.number(smallest)))
         largest, bound = totals.largest, ""
         if totals.undecided:
-            largest, bound = max(largest, totals.open_from), "≥ "
+            largest, bound = max(largest, totals.undecided_from), "≥ "
         table.append(("largest radius of the others", bound + output.number(largest)))
     if totals.undecided:
         what = "not decided" if max_budget is None else "not decided, or beyond --max-budget"

@@ -1,18 +1,15 @@
-"""Dask: the same questions about rows that are spread over many machines.
+"""The queries of carvegbm for Dask collections; they are lazy.
 
-asking       `verify`, `attack`, `radius`, `robustness_curve`, `output_range`
-partitions   X and y as Dask holds them, partition by partition
-graphs       the tasks: a partition in, its answers and its totals out
-results      what is to be computed, by name
-
-Questions are lazy: a call plans the work, and the workers do it when a result is asked for.
+query        `verify`, `attack`, `radius`, `robustness_curve`, `output_range`
+results      the task graph of a query, and the lazy results
+partitions   X and y as Dask holds them
 """
 
 from carvegbm.errors import CarveError
 
 
 class _NoDaskError(CarveError, ImportError):
-    """An import that fails, and an error that is one line."""
+    """Import error with a message of one line."""
 
 
 try:
@@ -20,7 +17,7 @@ try:
 except ImportError:
     raise _NoDaskError("carvegbm.dask needs dask; pip install 'carvegbm[dask]'") from None
 
-from carvegbm.dask.asking import (  # noqa: E402
+from carvegbm.dask.query import (  # noqa: E402
     attack,
     output_range,
     radius,

@@ -1,9 +1,4 @@
-"""Partitions: X and y as Dask holds them, side by side.
-
-Comes in: a Dask DataFrame or Array of instances, and labels. Goes out: the tasks that make them,
-and for every partition what its task will find: its instances and its labels. Nothing is computed;
-what can be seen without it, columns and numbers of partitions, is checked.
-"""
+"""X and y as Dask holds them: the tasks that compute each partition, checked without computing."""
 
 from __future__ import annotations
 
@@ -19,36 +14,36 @@ import pandas as pd
 from dask._task_spec import List, TaskRef
 
 from carvegbm.data.names import column_names, order_of
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import DataError
+from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["Partitions"]
 
 
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """Instances and labels, partition by partition."""
+    """Rows and labels, partition by partition."""
 
     tasks: dict[Any, Any]
-    """All that makes them, by key."""
+    """The tasks that compute them, by key."""
     nodes: Sequence[Any]
-    """Per partition, the node of a graph that is the pair of its X and its y."""
+    """Per partition, the graph node of its pair (X, y)."""
     divisions: tuple[Any, ...]
-    """What Dask knows of the index: where partitions begin, and where the last one ends."""
+    """Dask's divisions of the index."""
     starts: Sequence[int | None]
-    """Per partition of an array, the position of its first row; None where it is not known."""
+    """Per partition of an array, the position of its first row; None if it is not known."""
     index: pd.Index
-    """The index of the instances, without any."""
+    """An empty index of the type of X's."""
     name: str
-    """Another one for other instances or labels."""
+    """Identifies X and y; part of the keys of all tasks."""
 
     @classmethod
     def of(cls, X: Any, y: Any, ensemble: Ensemble) -> Partitions:
-        """X and y, if these are instances and labels for the model as far as can be seen."""
+        """Plan X and y; refuse what does not fit the model, as far as Dask knows it."""
         X, y = _instances(X, ensemble), _labels(y)
         _check_side_by_side(X, y)
         if isinstance(X, dd.DataFrame) and isinstance(y, dd.Series):
-            # Together, so that what both are made of is made once.
+            # Together, so that their common inputs are computed once.
             pairs = X.map_partitions(_pair, y, meta=X._meta, enforce_metadata=False)
             tasks, keys, name = _planned(pairs)
             nodes: list[Any] = [TaskRef(key) for key in keys]
@@ -75,21 +70,21 @@ def _pair(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _whole_rows(X: Any) -> Any:
-    """X with all columns of a row in one place."""
+    """Return X with all columns of a row in one chunk."""
     if isinstance(X, da.Array):
         if X.ndim != 2:
             raise DataError(f"X must have two dimensions (rows, features), got {X.ndim}")
         return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     if not isinstance(X, dd.DataFrame):
         raise DataError(
-            f"X must be a Dask DataFrame or Array, got {type(X).__name__}; the functions of "
-            "carvegbm itself take what is in memory"
+            f"X must be a Dask DataFrame or Array, got {type(X).__name__}; for data in memory "
+            "use the functions of carvegbm"
         )
     return X
 
 
 def _instances(X: Any, ensemble: Ensemble) -> Any:
-    """X with all columns of a row in one place, as many as the model has features."""
+    """Return X with all columns of a row in one chunk; refuse a wrong number of columns."""
     X = _whole_rows(X)
     columns = X.shape[1]
     if isinstance(X, dd.DataFrame):
@@ -103,7 +98,7 @@ def _instances(X: Any, ensemble: Ensemble) -> Any:
 
 
 def _labels(y: Any) -> Any:
-    """Labels as a Dask Series or an Array of one dimension."""
+    """Return labels as a Dask Series or an Array of one dimension."""
     if isinstance(y, dd.DataFrame):
         if len(y.columns) != 1:
             raise DataError(f"y must be one value per row, got {len(y.columns)} columns")
@@ -121,7 +116,7 @@ def _labels(y: Any) -> Any:
 
 
 def _check_side_by_side(X: Any, y: Any) -> None:
-    """Refuse labels that are not cut into partitions as the instances are, if that can be seen."""
+    """Refuse labels with other partitions than X, as far as Dask knows them."""
     if y is None:
         return
     remedy = "cut both alike, with repartition or rechunk"
@@ -137,20 +132,20 @@ def _check_side_by_side(X: Any, y: Any) -> None:
 
 
 def _planned(collection: Any) -> tuple[dict[Any, Any], list[Any], str]:
-    """The tasks of a collection, the keys of its partitions in their order, and its name."""
+    """Return the tasks of a collection, the keys of its partitions in order, and its name."""
     if isinstance(collection, da.Array):
         (plan,) = dask.optimize(collection)
         keys = [row[0] if plan.ndim == 2 else row for row in plan.__dask_keys__()]
         return dict(plan.__dask_graph__()), keys, plan.name
-    # Tuning would join small partitions of files: their numbers would be others than the user's,
-    # and no longer those of labels that come from elsewhere.
+    # Tuning would join small partitions of files, so that they no longer match those of labels
+    # from elsewhere, nor the numbers in messages.
     with dask.config.set({"optimization.tune.active": False}):
         plan = collection.optimize()
     return dict(plan.__dask_graph__()), list(plan.__dask_keys__()), str(plan._name)
 
 
 def _positions(chunks: Sequence[float]) -> tuple[list[int | None], tuple[Any, ...]]:
-    """Where the chunks of an array begin, and the divisions of an index that counts its rows.
+    """Return the first rows of an array's chunks, and the divisions of an index of its rows.
 
     Examples
     --------

@@ -27,6 +27,7 @@ from carvegbm.data.sparse import as_csr, is_sparse
 from carvegbm.errors import DataError
 
 __all__ = ["ObjectTable", "as_labels", "as_rows", "check_threads", "coded_rows", "first_where"]
+__all__ += ["refuse_masked"]
 
 _VALUES_AT_ONCE = 1 << 20
 
@@ -114,9 +115,7 @@ def coded_rows(
 
     A feature with an encoder may hold labels of categories, in a frame or an array of objects.
     """
-    given = X if isinstance(X, list | tuple) else [X]
-    if any(isinstance(row, np.ma.MaskedArray) for row in given):  # NumPy would drop the mask
-        raise DataError("X is a masked array; pass X.filled(numpy.nan)")
+    refuse_masked(X, "X", "pass X.filled(numpy.nan)")
     X = without_index(as_frame(X), features)
     names = column_names(X)
     order = None if names is None or features is None else order_of(names, features, "X")
@@ -158,8 +157,7 @@ def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDA
     >>> as_labels(["b", "a"], np.array(["a", "b"]), 2).tolist()
     [1, 0]
     """
-    if isinstance(y, np.ma.MaskedArray):
-        raise DataError("y is a masked array; leave out rows without a label")
+    refuse_masked(y, "y", "leave out rows without a label")
     try:
         labels = np.asarray(y)
     except ValueError as error:
@@ -183,9 +181,11 @@ def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDA
     if not np.all(known):
         row = int(np.argmin(np.broadcast_to(known, (rows,))))
         raise DataError(
-            f"unknown label {_quoted(labels[row])} in row {row}; the model's classes are "
+            f"unknown label {_quoted(labels[row])}; the model's classes are "
             f"{', '.join(map(_quoted, classes.tolist()))}; "
-            "name them with load(model, classes=…), on the command line with --classes"
+            "name them with load(model, classes=…), on the command line with --classes",
+            row=row,
+            what="y",
         )
     return index.astype(np.int32)
 
@@ -193,6 +193,13 @@ def as_labels(y: npt.ArrayLike, classes: npt.NDArray[Any], rows: int) -> npt.NDA
 def _quoted(label: Any) -> str:
     plain = label.item() if isinstance(label, np.generic) else label
     return repr(plain) if isinstance(plain, str) else str(label)
+
+
+def refuse_masked(values: Any, what: str, remedy: str) -> None:
+    """Refuse a masked array, or a list of them: NumPy would read what the mask hides."""
+    parts = values if isinstance(values, list | tuple) else [values]
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        raise DataError(f"{what} is a masked array; {remedy}")
 
 
 def first_where(

@@ -16,7 +16,7 @@ from carvegbm.data.sparse import NUMBERS_AT_ONCE, is_sparse
 from carvegbm.errors import DataError
 
 if TYPE_CHECKING:
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["Absent", "Categorical", "FileSchema", "ReadOptions", "Table", "with_absent"]
 
@@ -155,7 +155,7 @@ class FileSchema:
 
 def with_absent(ensemble: Ensemble, absent: Absent) -> Ensemble:
     """Return the model with another meaning of absent entries."""
-    from carvegbm.ensemble import Ensemble, fields_of
+    from carvegbm.model.ensemble import Ensemble, fields_of
 
     if absent == ensemble.absent:
         return ensemble
@@ -170,7 +170,7 @@ class _LabelledFeatures:
     path: str
 
     def __call__(self, names: Sequence[str] | None) -> Collection[int]:
-        from carvegbm.trees.labels import names_of_codes
+        from carvegbm.model.categories import names_of_codes
 
         features = names_of_codes(self.ensemble)
         order = None

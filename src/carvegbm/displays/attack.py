@@ -22,7 +22,7 @@ from carvegbm.displays.base import (
 )
 from carvegbm.displays.statistics import FeatureChange, feature_changes
 from carvegbm.errors import CarveError, DataError, shown
-from carvegbm.trees.sets import plain
+from carvegbm.model.categories import plain
 
 if TYPE_CHECKING:
     from carvegbm.attack import Attack
@@ -100,7 +100,7 @@ class AttackDisplay(Display):
     def _of_model(
         cls, model: Any, X: Any, y: Any, attacker: Any, *, n_features: int = 15, **options: Any
     ) -> AttackDisplay:
-        from carvegbm.attack import attack
+        from carvegbm.queries import attack
 
         return cls(attack(model, X, y, attacker, **options), X, n_features=n_features)
 

@@ -52,7 +52,7 @@ class RobustnessCurveDisplay(Display):
     >>> import carvegbm as cg
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = cg.Ensemble.from_trees([stump], n_features=1)
-    >>> radii = cg.radius(model, [[0.75], [1.5]], [1, 1], norm=1)
+    >>> radii = cg.radius(model, [[0.75], [1.5]], [1, 1], cg.Attacker(1))
     >>> display = cg.RobustnessCurveDisplay(radii)
     >>> display.curves[0].budgets.tolist(), display.curves[0].lower.tolist()
     ([0.0, 0.25, 1.0], [1.0, 0.5, 0.0])
@@ -90,7 +90,7 @@ class RobustnessCurveDisplay(Display):
         budgets: float | Iterable[float] | None = None,
         **options: Any,
     ) -> RobustnessCurveDisplay:
-        from carvegbm.radius import radius, robustness_curve
+        from carvegbm.queries import radius, robustness_curve
 
         is_file = isinstance(model, str | os.PathLike)
         name = Path(model).stem if is_file else type(model).__name__

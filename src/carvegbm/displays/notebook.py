@@ -22,7 +22,7 @@ from carvegbm.tables import html_table
 if TYPE_CHECKING:
     from carvegbm.attack import Attack
     from carvegbm.attackers.attacker import Attacker
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
     from carvegbm.radius import Curve, Radius
     from carvegbm.results import Result
     from carvegbm.totals import VerificationTotals

@@ -52,7 +52,7 @@ class RadiusDisplay(Display):
     >>> import carvegbm as cg
     >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
     >>> model = cg.Ensemble.from_trees([stump], n_features=1)
-    >>> display = cg.RadiusDisplay(cg.radius(model, [[0.75], [0.25]], [1, 1], norm=1))
+    >>> display = cg.RadiusDisplay(cg.radius(model, [[0.75], [0.25]], [1, 1], cg.Attacker(1)))
     >>> display.counts()
     {'wrong': 1, 'finite': 1, 'infinite': 0, 'undecided': 0}
     >>> from matplotlib.figure import Figure
@@ -77,7 +77,7 @@ class RadiusDisplay(Display):
     def _of_model(
         cls, model: Any, X: Any, y: Any, attacker: Any, *, bins: Any = None, **options: Any
     ) -> RadiusDisplay:
-        from carvegbm.radius import radius
+        from carvegbm.queries import radius
 
         return cls(radius(model, X, y, attacker, **options), bins=bins)
 

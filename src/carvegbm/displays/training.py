@@ -42,7 +42,7 @@ class TrainingDisplay(Display):
                 "training_report_, tune returns one"
             )
         self.measures = [dict(trial.measures) for trial in trials]
-        self.notes = [trial.mark for trial in trials]
+        self.notes = [trial.note for trial in trials]
         self.chosen = next(i for i, trial in enumerate(trials) if trial is chosen)
         self.floor, self.plain_accuracy = result.floor, result.plain_accuracy
         columns = chosen.columns()

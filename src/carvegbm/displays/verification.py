@@ -99,7 +99,7 @@ class VerificationDisplay(Display):
     def _of_model(
         cls, model: Any, X: Any, y: Any, attacker: Any, *, by_class: bool = False, **options: Any
     ) -> VerificationDisplay:
-        from carvegbm.verification import verify
+        from carvegbm.queries import verify
 
         if by_class and y is None:
             raise CarveError("by_class needs labels; give y")

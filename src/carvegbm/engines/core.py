@@ -39,8 +39,8 @@ def large_spread(task: Task, rows: Rows, seconds: Seconds, listen: Listen) -> De
         any_witness=task.any_witness,
         exact_margin=settings.exact_margin,
         per_instance=not problem.is_large_spread and not is_radius,
-        basic=settings.basic,
-        grid=-1 if settings.grid is None else int(settings.grid),
+        basic=settings.method == "basic",
+        grid=-1 if settings.grid is None else settings.grid,
     )
     if is_radius:  # beyond the largest budget with large spread, the algorithms decide nothing
         problem = problem.with_budget(min(problem.attacker.budget, problem.largest_budget))

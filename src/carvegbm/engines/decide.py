@@ -39,7 +39,8 @@ def engine_schedule(task: Task) -> list[ScheduledEngine]:
     if settings.engine == "search":
         return [ScheduledEngine(search)]
     if settings.only_large_spread:
-        if settings.on_violation != "unknown" and task.asks != "radius":
+        may_violate = settings.on_violation == "unknown" or task.asks == "radius"
+        if not may_violate and not problem.is_large_spread:
             require_large_spread(problem.ensemble, problem.attacker)
         return [ScheduledEngine(large_spread)]
     # The large-spread knapsacks are NP-hard as well; those of real models take milliseconds.

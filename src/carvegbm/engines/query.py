@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.data.rows import check_threads
-from carvegbm.errors import CarveError, shown
+from carvegbm.errors import CarveError
+from carvegbm.options import QUERY_OPTIONS, EngineName, Method, OnViolation
 from carvegbm.problem import Problem
 from carvegbm.statuses import UNKNOWN
 
@@ -31,8 +31,6 @@ __all__ = [
     "Task",
 ]
 
-EngineName = Literal["auto", "large-spread", "search"]
-OnViolation = Literal["raise", "unknown"]
 Asks = Literal["verdict", "radius", "range", "within"]
 Seconds = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -61,54 +59,35 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Options of the engines; checked on construction."""
+    """Options of the engines; checked on construction, see `carvegbm.options`."""
 
     engine: EngineName = "auto"
     timeout: float = 10.0
     threads: int | None = None
     on_violation: OnViolation | None = None
-    basic: bool = False
+    method: Method = "efficient"
     grid: int | None = None
     exact_margin: bool = False
 
     def __post_init__(self) -> None:
-        if self.engine not in ("auto", "large-spread", "search"):
-            raise CarveError(f"engine must be auto, large-spread or search, got {self.engine!r}")
-        numbers = int | float | np.integer | np.floating
-        if not isinstance(self.timeout, numbers) or not 0 < self.timeout <= math.inf:
-            raise CarveError(f"timeout must be > 0 seconds per instance, got {shown(self.timeout)}")
-        try:
-            object.__setattr__(self, "timeout", float(self.timeout))
-        except OverflowError:  # an int beyond the range of float
-            object.__setattr__(self, "timeout", math.inf)
-        if self.on_violation not in (None, "raise", "unknown"):
-            raise CarveError(
-                f"on_violation must be 'raise' or 'unknown', got {self.on_violation!r}"
-            )
-        if self.on_violation is not None and self.engine == "search":
-            raise CarveError(
-                f"on_violation concerns the large-spread engine, not {self.engine!r}; leave it out"
-            )
-        if self._is_of_paper and self.engine == "search":
-            raise CarveError(
-                f"method='basic' and grid belong to the large-spread engine, not {self.engine!r}"
-            )
-        if self.grid is not None and (
-            not isinstance(self.grid, int | np.integer) or not 0 <= self.grid <= 300
-        ):
-            raise CarveError(
-                f"grid must be a whole number of digits from 0 to 300, got {self.grid!r}"
-            )
-        check_threads(self.threads)
-
-    @property
-    def _is_of_paper(self) -> bool:
-        return self.basic or self.grid is not None
+        for name, given in list(vars(self).items()):
+            object.__setattr__(self, name, QUERY_OPTIONS[name].check(name, given))
+        if self.engine == "search":
+            for name in ("on_violation", "method", "grid"):
+                if getattr(self, name) != QUERY_OPTIONS[name].default:
+                    raise CarveError(
+                        f"{name} is an option of the large-spread engine, not of 'search'; drop it"
+                    )
 
     @property
     def only_large_spread(self) -> bool:
         """Whether rows that the large-spread engine leaves unknown stay unknown."""
-        return self.engine == "large-spread" or self.on_violation is not None or self._is_of_paper
+        return (
+            self.engine == "large-spread"
+            or self.on_violation is not None
+            or self.method == "basic"
+            or self.grid is not None
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from carvegbm.data.sparse import Csr, changed_rows, rows_of
 from carvegbm.engines.query import Decisions, Indices
+from carvegbm.model.categories import as_given
 from carvegbm.problem import Problem, Rows
-from carvegbm.trees.labels import as_given
 
 __all__ = ["ZERO", "changes_of", "end_at_zero", "within_zero", "witnesses_of"]
 

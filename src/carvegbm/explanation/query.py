@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.attackers.attacker import Attacker
+from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.data.sparse import changed_rows, is_sparse
 from carvegbm.engines import EngineName, Settings, Task, decide
-from carvegbm.errors import DataError, shown
+from carvegbm.errors import CarveError, DataError, shown
 from carvegbm.explanation.result import ChangedFeature, ChangedTree, CrossedSplit, Explanation
 from carvegbm.minimal import MinimalWitness, minimal_witnesses
+from carvegbm.model.categories import FeatureLabels, as_given, in_codes
 from carvegbm.problem import Problem, Rows
-from carvegbm.radius import Radius, budgetless, radius_task
+from carvegbm.radius import Radius
 from carvegbm.results import plain_labels
 from carvegbm.statuses import named
-from carvegbm.trees.categories import in_codes
-from carvegbm.trees.labels import FeatureLabels, as_given
-from carvegbm.trees.sets import Sets
 
 if TYPE_CHECKING:
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["explain"]
 
@@ -94,7 +92,7 @@ def explain(
     ([(0, 2)], 2)
     """
     settings = Settings(engine, timeout, threads)
-    kind = budgetless(
+    kind = _searching(
         attacker,
         y,
         norm=norm,
@@ -109,9 +107,12 @@ def explain(
     rows = problem.rows(*_as_table(X, y), threads)
     at = _row_number(row, len(rows))
     one = rows.take(np.array([at]))
-    radii = Radius.of(decide(radius_task(problem, settings, None), one), problem, None)
+    task = Task(problem.with_budget(problem.unlimited_budget), settings, asks="radius")
+    radii = Radius.of(decide(task, one), problem)
     nearest = minimal_witnesses(problem, one, radii, settings, progress=False).witnesses
-    status = None if attacker is None else _status(problem, attacker, one, radii, settings)
+    status = None
+    if attacker is not None and attacker.has_budget:
+        status = _status(problem, attacker, one, radii, settings)
     return _Explainer(problem, one, nearest[0] if nearest else None, threads).explanation(
         row=at,
         is_own=y is None,
@@ -121,6 +122,21 @@ def explain(
         lower=float(radii.lower[0]),
         upper=float(radii.upper[0]),
     )
+
+
+def _searching(attacker: Attacker | None, y: Any, **options: Any) -> Attacker:
+    """Return the attacker, or one with these options, for a search of its budget."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if attacker is None and not isinstance(y, Attacker):
+        if "norm" not in given:
+            raise CarveError("norm is missing; give norm=…, or an Attacker after X and y")
+        return Attacker(budget=0, **given)
+    attacker = require_attacker(attacker, y)
+    if given:
+        raise CarveError(
+            f"{next(iter(given))} is given, and an attacker that has its own; drop one of them"
+        )
+    return attacker.with_budget(0)
 
 
 def _as_table(X: Any, y: Any) -> tuple[Any, Any]:
@@ -166,7 +182,7 @@ class _Trees:
     def __init__(self, ensemble: Ensemble) -> None:
         self.ensemble, self.nodes = ensemble, ensemble.nodes
         self.roots: Indices = ensemble.roots.astype(np.int64)
-        self.sets = Sets(ensemble.set_starts, ensemble.set_codes).lists()
+        self.sets = ensemble.sets
         self.is_categorical = np.zeros(ensemble.n_features + 1, dtype=bool)
         self.is_categorical[list(ensemble.categories)] = True
 

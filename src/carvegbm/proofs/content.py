@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.trees.sets import Sets
-
 if TYPE_CHECKING:
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["data_hash", "model_hash"]
 
@@ -40,7 +38,7 @@ def model_hash(ensemble: Ensemble) -> str:
 def _nodes(ensemble: Ensemble) -> Iterator[bytes]:
     """Yield the nodes of all trees in preorder."""
     categories = ensemble.categories
-    sets = Sets(ensemble.set_starts, ensemble.set_codes).lists() if categories else []
+    sets = ensemble.sets if categories else []
     scores = np.ascontiguousarray(ensemble.scores, dtype="<f8").tobytes()
     width = 8 * ensemble.n_outputs
     nodes: list[tuple[float, int, int, int, int]] = ensemble.nodes.tolist()

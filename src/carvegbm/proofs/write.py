@@ -21,11 +21,11 @@ import numpy.typing as npt
 
 from carvegbm.data.rows import check_threads
 from carvegbm.engines.query import ENGINES
+from carvegbm.model.categories import in_codes
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.proofs.content import data_hash, model_hash
 from carvegbm.statuses import STATUSES
 from carvegbm.storage.files import replacing
-from carvegbm.trees.categories import in_codes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,7 +1,7 @@
-"""Model readers: whatever the user has, an `Ensemble` comes out.
+"""Read models: `load` converts files and fitted models of other libraries to an `Ensemble`.
 
-A file is recognised by its content, never by its name. An object is recognised by the package its
-class comes from, so that no library is imported that the user has not imported already.
+A file is recognised by its content, never by its name. An object is recognised by the package of
+its class, so that no library is imported that the user has not imported already.
 """
 
 from __future__ import annotations
@@ -11,24 +11,15 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from carvegbm.ensemble import Ensemble
-from carvegbm.errors import ModelError
-from carvegbm.readers import (
-    catboost,
-    ensemble_json,
-    lightgbm,
-    onnx,
-    silva,
-    sklearn,
-    xgboost,
-)
-from carvegbm.readers.checks import Classes
-from carvegbm.readers.ubjson import decode, is_ubjson
-from carvegbm.trees.iterations import IterationRange, checked_range, refuse_range
+import numpy as np
+
+from carvegbm.errors import ModelError, shown
+from carvegbm.model import json as ensemble_json
+from carvegbm.model.ensemble import Ensemble, IterationRange
+from carvegbm.readers import catboost, lightgbm, onnx, silva, sklearn, xgboost
+from carvegbm.readers.common import Classes
 
 __all__ = ["lightgbm_text", "load", "xgboost_json"]
 
@@ -42,18 +33,26 @@ _REMEDY = (
 _LIGHTGBM_TEXT = (b"tree\n", b"tree\r\n")
 _KEYS = [{"format", "roots"}, {"learner", "Model"}, {"tree_info"}, {"features_info"}]
 """Top-level fields that identify each JSON format."""
+_BOOSTED = {
+    "lightgbm": lightgbm.from_estimator,
+    "xgboost": xgboost.from_estimator,
+    "catboost": catboost.from_estimator,
+}
 _UNPACKED = 1 << 26  # bytes of any gzipped file
 _RATIO = 100  # bytes per byte of a larger one
-_LONG = 600  # characters of a message
+_LONG = 600  # most characters of a message
 _DAMAGE = (
     ArithmeticError,
     AttributeError,
+    EOFError,
     LookupError,
     MemoryError,
     RecursionError,
     TypeError,
     ValueError,
+    zlib.error,
 )
+"""Exceptions by which readers meet damaged content."""
 
 
 def load(
@@ -104,19 +103,19 @@ def load(
     >>> load(DecisionTreeClassifier().fit([[0.0], [1.0]], ["no", "yes"]))
     <Ensemble: multiclass, 1 trees, 2 leaves, 1 features, 2 classes, float32 inputs>
     """
-    chosen = checked_range(iteration_range)
-    trained = getattr(source, "ensemble_", source)  # our own estimators carry theirs
-    name = type(source).__name__
-    read: Callable[[], Ensemble]
-    if isinstance(trained, Ensemble):
-        read = partial(_relabelled, trained, classes, chosen)
-    elif isinstance(source, (str, os.PathLike)):
-        name = os.fsdecode(source)
-        read = partial(_read_file, name, classes, n_features, chosen)
-    else:
-        read = partial(_read_object, _reader_of(source), source, classes, n_features, chosen)
+    requested = _checked_range(iteration_range)
+    trained = getattr(source, "ensemble_", source)  # an estimator of carvegbm
+    is_file = isinstance(source, str | os.PathLike)
+    family = "" if is_file or isinstance(trained, Ensemble) else _family_of(source)
+    name = os.fsdecode(source) if is_file else type(source).__name__
     try:
-        ensemble = read()
+        if isinstance(trained, Ensemble):
+            _refuse_range(requested)
+            ensemble = trained if classes is None else trained.with_classes(classes)
+        elif is_file:
+            ensemble = _read_file(name, classes, n_features, requested)
+        else:
+            ensemble = _read_object(family, source, classes, n_features, requested)
         if n_features not in (None, ensemble.n_features):
             raise ModelError(f"has {ensemble.n_features} features, not n_features={n_features}")
         return ensemble
@@ -127,23 +126,36 @@ def load(
         raise ModelError(_one_line(name, f"the model is damaged ({what[:200]})")) from error
 
 
-def _relabelled(ensemble: Ensemble, classes: Classes, chosen: IterationRange) -> Ensemble:
-    refuse_range(chosen)
-    return ensemble if classes is None else ensemble.with_classes(classes)
+def _checked_range(given: Any) -> IterationRange:
+    """Check `iteration_range`: None, "best", "all", N, or (0, N)."""
+    requested = given
+    if isinstance(requested, tuple | list) and len(requested) == 2 and requested[0] == 0:
+        requested = requested[1]
+    if requested is None or (isinstance(requested, str) and requested in ("best", "all")):
+        return requested  # type: ignore[return-value]
+    is_whole = isinstance(requested, int | np.integer) and not isinstance(requested, bool)
+    if not is_whole or requested < 1:
+        raise ModelError(
+            "iteration_range must be 'best', 'all', a whole number N >= 1, or (0, N), "
+            f"got {shown(given)}"
+        )
+    return int(requested)
 
 
-def _reader_of(source: Any) -> Callable[..., Ensemble]:
+def _refuse_range(requested: IterationRange) -> None:
+    """Refuse a choice of iterations for a model that stores none."""
+    if requested not in (None, "best"):
+        raise ModelError(
+            f"has no iterations to choose from; leave out iteration_range (--trees) {requested}"
+        )
+
+
+def _family_of(source: Any) -> str:
+    """Return the package of an object's class, or of an ancestor of it."""
     packages = {ancestor.__module__.split(".")[0] for ancestor in type(source).__mro__}
-    if "lightgbm" in packages:
-        return lightgbm.from_estimator
-    if "xgboost" in packages:
-        return xgboost.from_estimator
-    if "catboost" in packages:
-        return catboost.from_estimator
-    if "onnx" in packages:
-        return onnx.from_model
-    if "sklearn" in packages:
-        return sklearn.from_estimator
+    for family in (*_BOOSTED, "onnx", "sklearn"):
+        if family in packages:
+            return family
     raise ModelError(
         f"cannot read a model from {type(source).__module__}.{type(source).__qualname__}; pass a "
         "path, or a LightGBM, XGBoost, CatBoost, scikit-learn or ONNX model"
@@ -151,38 +163,36 @@ def _reader_of(source: Any) -> Callable[..., Ensemble]:
 
 
 def _read_object(
-    reader: Callable[..., Ensemble],
-    source: Any,
-    classes: Classes,
-    n_features: int | None,
-    chosen: IterationRange,
+    family: str, source: Any, classes: Classes, n_features: int | None, requested: IterationRange
 ) -> Ensemble:
-    if reader in (onnx.from_model, sklearn.from_estimator):
-        refuse_range(chosen)
-        return reader(source, classes, *([n_features] if reader is onnx.from_model else []))
-    return reader(source, classes, chosen)
+    if family in _BOOSTED:
+        return _BOOSTED[family](source, classes, requested)
+    _refuse_range(requested)
+    if family == "onnx":
+        return onnx.from_model(source, classes, n_features)
+    return sklearn.from_estimator(source, classes)
 
 
 def _read_file(
-    name: str, classes: Classes, n_features: int | None, chosen: IterationRange
+    name: str, classes: Classes, n_features: int | None, requested: IterationRange
 ) -> Ensemble:
     data = _bytes(name)
     start = data[:512].lstrip()
-    if is_ubjson(data):
-        return _xgboost_or_refuse(decode(data), classes, chosen)
+    if xgboost.is_ubjson(data):
+        return _xgboost_or_refuse(xgboost.decode_ubjson(data), classes, requested)
     if start[:1] in (b"{", b"["):
-        return _read_json(_text(data), classes, chosen)
+        return _read_json(data.decode("utf-8"), classes, requested)
     if start.startswith(_LIGHTGBM_TEXT):
-        return lightgbm.from_text(_text(data).lstrip(), classes, chosen)
+        return lightgbm.from_text(data.decode("utf-8").lstrip(), classes, requested)
     if start.startswith((b"classifier-forest", b"classifier-decision-tree")):
-        refuse_range(chosen)
-        return silva.from_text(_text(data), classes)
+        _refuse_range(requested)
+        return silva.from_text(data.decode("utf-8"), classes)
     if catboost.is_binary(data):
-        return catboost.from_binary(data, classes, chosen)
+        return catboost.from_binary(data, classes, requested)
     if _is_xgboost_binary(data):
         raise ModelError(f"has XGBoost's old binary format, which is not read; {_REMEDY}")
     if onnx.is_model(data):
-        refuse_range(chosen)
+        _refuse_range(requested)
         return onnx.from_bytes(data, classes, n_features)
     if _is_pickle(data):
         raise ModelError(
@@ -196,10 +206,32 @@ def _read_file(
     raise ModelError(f"is not a model that can be read; pass {_FORMATS}")
 
 
+def _read_json(text: str, classes: Classes, requested: IterationRange) -> Ensemble:
+    document = ensemble_json.parse(text)
+    if isinstance(document, list):
+        raise ModelError(f"is JSON, but not a model; if it is an XGBoost dump of trees: {_REMEDY}")
+    if isinstance(document, dict) and sum(map(bool, map(document.keys().__and__, _KEYS))) > 1:
+        raise ModelError("has the fields of several formats; programs may read different models")
+    if ensemble_json.is_ensemble(document):
+        _refuse_range(requested)
+        return ensemble_json.from_document(document, classes)
+    if "tree_info" in document:
+        raise ModelError(f"is what LightGBM's dump_model returns, which is not read; {_REMEDY}")
+    if catboost.is_document(document):
+        return catboost.from_document(document, classes, requested)
+    return _xgboost_or_refuse(document, classes, requested)
+
+
+def _xgboost_or_refuse(document: Any, classes: Classes, requested: IterationRange) -> Ensemble:
+    if not isinstance(document, dict) or not document.keys() & {"learner", "Model"}:
+        raise ModelError(f"is JSON, but not a model that can be read; pass {_FORMATS}")
+    return xgboost.from_document(document, classes, requested)
+
+
 def lightgbm_text(name: str) -> str | None:
-    """The text of a LightGBM model file, also of a gzipped one; None for a file of another kind."""
+    """Return the text of a LightGBM model file, also a gzipped one; None for any other file."""
     data = _bytes(name).lstrip()
-    return _text(data) if data.startswith(_LIGHTGBM_TEXT) else None
+    return data.decode("utf-8") if data.startswith(_LIGHTGBM_TEXT) else None
 
 
 def xgboost_json(name: str) -> bytes | None:
@@ -213,7 +245,7 @@ def xgboost_json(name: str) -> bytes | None:
 
 
 def _is_pickle(data: bytes) -> bool:
-    """Whether the bytes begin as `pickle` writes them, or as `joblib` does when it compresses."""
+    """Return whether the bytes begin as `pickle` writes them, or `joblib` when it compresses."""
     if data[:1] == b"x":
         try:
             data = zlib.decompressobj().decompress(data, 64)
@@ -223,7 +255,7 @@ def _is_pickle(data: bytes) -> bool:
 
 
 def _is_xgboost_binary(data: bytes) -> bool:
-    """Whether the name of an objective stands behind the header of XGBoost's old format."""
+    """Return whether an objective follows the header of XGBoost's old format."""
     kinds = (b"binary:", b"count:", b"multi:", b"rank:", b"reg:", b"survival:")
     return data.startswith(b"binf") or data[144:160].startswith(kinds)
 
@@ -236,8 +268,6 @@ def _bytes(name: str) -> bytes:
             data = _unpacked(data)
     except FileNotFoundError:
         raise ModelError("no such file") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ModelError(f"cannot be unpacked ({error}); the file is damaged") from None
     except OSError as error:
         raise ModelError(f"cannot be read: {error.strerror or error}") from None
     if not data.strip():
@@ -255,48 +285,8 @@ def _unpacked(data: bytes) -> bytes:
     return found
 
 
-def _text(data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ModelError(f"byte {error.start} is not UTF-8 text; the file is damaged") from None
-
-
-def _read_json(text: str, classes: Classes, chosen: IterationRange) -> Ensemble:
-    try:
-        document = ensemble_json.parse(text)
-    except ModelError:
-        raise
-    except json.JSONDecodeError as error:
-        raise ModelError(
-            f"is not JSON from line {error.lineno} on ({error.msg}); the file is damaged"
-        ) from None
-    except RecursionError:
-        raise ModelError("is nested too deeply to be read; save it in another format") from None
-    except ValueError:  # a whole number of thousands of digits
-        raise ModelError("holds a number beyond all bounds; the file is damaged") from None
-    if isinstance(document, list):
-        raise ModelError(f"is JSON, but not a model; if it is an XGBoost dump of trees: {_REMEDY}")
-    if isinstance(document, dict) and sum(map(bool, map(document.keys().__and__, _KEYS))) > 1:
-        raise ModelError("has the fields of several formats; programs may read different models")
-    if ensemble_json.is_ensemble(document):
-        refuse_range(chosen)
-        return ensemble_json.from_document(document, classes)
-    if "tree_info" in document:
-        raise ModelError(f"is what LightGBM's dump_model returns, which is not read; {_REMEDY}")
-    if catboost.is_document(document):
-        return catboost.from_document(document, classes, chosen)
-    return _xgboost_or_refuse(document, classes, chosen)
-
-
-def _xgboost_or_refuse(document: Any, classes: Classes, chosen: IterationRange) -> Ensemble:
-    if not isinstance(document, dict) or not document.keys() & {"learner", "Model"}:
-        raise ModelError(f"is JSON, but not a model that can be read; pass {_FORMATS}")
-    return xgboost.from_document(document, classes, chosen)
-
-
 def _one_line(name: str, message: str) -> str:
-    """Join name and message in one line; shorten a long message to its beginning and end."""
+    """Join name and message in one line, and cut the middle of a long message."""
     if len(message) > _LONG:
         message = f"{message[: _LONG // 2]} … {message[-_LONG // 2 :]}"
     return " ".join(f"{name}: {message}".splitlines())

@@ -1,57 +1,66 @@
 """LightGBM models: text files, Boosters and scikit-learn style estimators.
 
-Comes in: the text of a model. Goes out: an `Ensemble` whose raw score equals
-``Booster.predict(X, raw_score=True)`` bit for bit: a sum of doubles in the order of the trees.
-Only for forests (boosting rf) it is that sum divided by the number of iterations, which LightGBM's
-own raw score leaves out and its prediction does not.
+The raw score equals ``Booster.predict(X, raw_score=True)`` bit for bit: a sum of doubles in the
+order of the trees. For forests (boosting rf) it is that sum divided by the number of iterations,
+as in LightGBM's prediction, but not in its raw score.
 
-How LightGBM decides a numerical split, and what becomes of it:
+Numerical splits:
 
-- A value with |v| <= 1e-35 (as float32) is zero before anything is compared, so a threshold within
-  that interval moves to one of its ends.
-- missing type None: NaN is zero. NaN: it takes the default side. Zero: NaN and zero do.
+- A value with |v| <= 1e-35 (as float32) counts as zero before anything is compared, so a threshold
+  within that interval moves to one of its ends.
+- Missing type None: NaN is zero. NaN: it takes the default side. Zero: NaN and zero do.
 
-How it decides a categorical one is said in `carvegbm.readers.lightgbm_categories`.
+Categorical splits:
+
+- A split has a bit per code, in words of 32 bits: code c goes left iff bit c is 1. NaN, codes below
+  0 and codes beyond the bits go right. A number is truncated first: 3.7 is 3, -0.5 is 0.
+- feature_infos lists the codes that training kept; for numerical features it has a range.
+- pandas_categorical lists the labels of each column of dtype category, in column order; a label's
+  position is its code. It does not say which columns these are, and ordered ones may be numbers to
+  the model. So labels are used only if there are as many lists as categorical features, and as many
+  labels as the codes need.
 
 Objectives decide the task. Those that transform the raw score by an increasing function (poisson,
-gamma, tweedie, ``reg_sqrt``, cross_entropy_lambda) and those that rank are regression on the raw
-score: ranges of outputs are in raw space. Without an objective (a custom one) so is a model with
-one output, unless two `classes` are given.
+gamma, tweedie, ``reg_sqrt``, cross_entropy_lambda) and rankings are regression on the raw score:
+ranges of outputs are in raw space. Without an objective (a custom one) so is a model with one
+output, unless two `classes` are given.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import ModelError
-from carvegbm.readers.checks import (
+from carvegbm.model.categories import Categories
+from carvegbm.model.ensemble import Ensemble, IterationRange, Iterations
+from carvegbm.readers.common import (
     Classes,
+    Floats,
+    Ints,
+    Tree,
+    assemble,
+    codes_by_feature,
     count,
+    integers,
     numbers,
+    redirect,
     refuse_override,
-    whole_numbers,
+    require,
+    set_bits,
 )
-from carvegbm.readers.lightgbm_categories import (
-    codes_of_bits,
-    codes_of_infos,
-    labelled,
-    text_labels,
-)
-from carvegbm.readers.trees import Tree, assemble, send
-from carvegbm.trees.iterations import IterationRange, Iterations
-from carvegbm.trees.sets import Categories
 
 __all__ = ["from_estimator", "from_text"]
 
 _ZERO = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
-_MISSING = {"None": 0, "Zero": 1, "NaN": 2}
+_MISSING_AS_ZERO, _MISSING_AS_NAN = 1, 2  # missing types; 0 is None
+_MOST_CODES = 1 << 31
+# A tree in a text: LightGBM reads its first 22 lines, up to a blank one.
 _TREE = re.compile(r"Tree=.*\n(?:[^\n=]+=.*\n){1,22}\n+")
 # LightGBM's classifier takes the largest of 1 − p and p, or of the classes' p, the first of equals.
 _BINARY = {"task": "binary", "link": "logistic", "tie": "negative", "compares": "probability"}
@@ -103,105 +112,74 @@ def from_text(
     best: int | None = None,
     is_classifier: bool = False,
 ) -> Ensemble:
-    """Read the text of a model file, or of a Booster of `best` iterations."""
+    """Read the text of a model file, or of a Booster whose best iteration is number `best`."""
     header, blocks, tail = _sections(text.replace("\r\n", "\n"))
-    if "feature_names" not in header:
-        raise ModelError("has no feature_names; the file is damaged")
     names = header["feature_names"].split(" ") if header["feature_names"] else []
     n_outputs = count(header, "num_tree_per_iteration", header.get("num_class", "1"))
-    iterations = _chosen(iteration_range, len(blocks), n_outputs, best)
-    blocks = blocks[: iterations.used * n_outputs]
-    trees = [_tree_from_block(i, block) for i, block in enumerate(blocks)]
-    codes = codes_of_infos(header.get("feature_infos", "").split(), names)
-    return _ensemble(
+    is_whole = n_outputs > 0 and len(blocks) % n_outputs == 0
+    require(is_whole, f"has {len(blocks)} trees and {n_outputs} trees per iteration")
+    iterations = Iterations.chosen(iteration_range, len(blocks) // n_outputs, best)
+    trees = [
+        _tree(index, block, index % n_outputs)
+        for index, block in enumerate(blocks[: iterations.used * n_outputs])
+    ]
+    averaged = "average_output" in header
+    return assemble(
         trees,
-        names,
-        categories=labelled(trees, codes, *text_labels(tail)),
-        n_features=count(header, "max_feature_idx") + 1,
         n_outputs=n_outputs,
-        iterations=iterations,
-        objective=header.get("objective", ""),
-        averaged="average_output" in header,
-        version=header.get("version", ""),
+        n_features=count(header, "max_feature_idx") + 1,
+        feature_names=names,
         classes=classes,
-        is_classifier=is_classifier,
+        average=max(1, iterations.used) if averaged else 1,
+        iterations=iterations,
+        categories=_categories(trees, header.get("feature_infos", "").split()[: len(names)], tail),
+        category_rule="truncate",
+        **_task(header, n_outputs, trees, is_classifier),
     )
 
 
 def _sections(text: str) -> tuple[dict[str, str], list[dict[str, str]], str]:
-    """The fields of the header and of every tree, and what follows the trees.
+    """Return the fields of the header and of every tree, and the text after the trees.
 
-    LightGBM finds a tree by the lengths in tree_sizes, if there are any, and reads its first 22
-    lines, up to a blank one; other lines are joined if they have no "=". Refuse a text in which
-    these trees differ from those that begin with "Tree=".
+    LightGBM finds trees by the lengths in tree_sizes, if there are any, and joins lines without "="
+    to others. Refuse a text in which its trees would differ from those that begin with "Tree=".
     """
     before, found, tail = text.partition("\nend of trees")
     head, *parts = re.split(r"(?<=\n)(?=Tree=)", before + "\n")
-    if not found or (not parts and "\nTree=" in tail):
-        raise ModelError("the file ends before its trees do; it is truncated")
+    require(found and (parts or "\nTree=" not in tail), "the file ends before its trees do")
     fields = [line.partition("=")[::2] for line in head.split("\n")]
     header = dict(fields)
-    if (
-        "\r" in before
-        or "\0" in before
-        or any(
-            value[:1] == "=" or (value and not key) or ("=" in value and key != "feature_names")
-            for key, value in fields
-        )
-    ):
-        raise ModelError("has lines that LightGBM would read differently; the file is damaged")
+    is_unclear = "\r" in before or "\0" in before
+    is_unclear |= any(
+        value[:1] == "=" or (value and not key) or ("=" in value and key != "feature_names")
+        for key, value in fields
+    )
+    require(not is_unclear, "has lines that LightGBM would read differently")
     sizes = header.get("tree_sizes", "").split()
-    if "tree_sizes" in header and len(sizes) != len(parts):
-        raise ModelError(
-            f"has {len(parts)} trees, its header announces {len(sizes)}; it is damaged"
-        )
+    is_complete = "tree_sizes" not in header or len(sizes) == len(parts)
+    require(is_complete, f"has {len(parts)} trees, its header announces {len(sizes)}")
     for i, part in enumerate(parts):
-        if not _TREE.fullmatch(part) or part.count("Tree=") > 1:
-            raise ModelError(
-                f"tree {i}: must be up to 22 lines key=value, followed by blank lines only; the "
-                "file is damaged"
-            )
-        if sizes and sizes[i] != str(len(part.encode())):
-            raise ModelError(
-                f"tree {i} has {len(part.encode())} bytes, tree_sizes says {sizes[i][:20]}, by "
-                "which LightGBM finds its trees; it is damaged"
-            )
+        is_tree = _TREE.fullmatch(part) and part.count("Tree=") == 1
+        require(is_tree, f"tree {i} is not up to 22 lines key=value and blank lines after them")
+        is_found = not sizes or sizes[i] == str(len(part.encode()))
+        require(is_found, f"tree {i} has another size than tree_sizes, where LightGBM looks for it")
     blocks = [dict(line.partition("=")[::2] for line in part.split("\n")) for part in parts]
     return header, blocks, tail
 
 
-def _chosen(
-    requested: IterationRange, n_trees: int, n_outputs: int, best: int | None = None
-) -> Iterations:
-    if n_outputs < 1 or n_trees % n_outputs:
-        raise ModelError(
-            f"has {n_trees} trees and {n_outputs} trees per iteration; the file is damaged"
-        )
-    return Iterations.chosen(requested, n_trees // n_outputs, best)
-
-
-def _ensemble(
-    trees: list[Tree],
-    names: list[str],
-    *,
-    categories: Categories,
-    n_features: int,
-    n_outputs: int,
-    iterations: Iterations,
-    objective: str,
-    averaged: bool,
-    version: str,
-    classes: Classes,
-    is_classifier: bool = False,
-) -> Ensemble:
-    name, *options = objective.split() or [""]
+def _task(
+    header: Mapping[str, str], n_outputs: int, trees: Sequence[Tree], is_classifier: bool
+) -> dict[str, Any]:
+    """Return the fields of `Ensemble` that follow from the objective."""
+    name, *options = header.get("objective", "").split() or [""]
     fields = dict(_LINKS.get(name, {"task": "regression" if n_outputs == 1 else "multiclass"}))
     if fields.get("link") == "logistic":
         fields["link_scale"] = 1.0 if name == "cross_entropy" else _sigmoid(options)
     if fields["task"] == "binary":
-        if averaged and version == "v2" and all(_are_probabilities(tree) for tree in trees):
+        is_old_forest = "average_output" in header and header.get("version", "") == "v2"
+        if is_old_forest and all(((t.score >= 0) & (t.score <= 1)).all() for t in trees):
             # The forests of early versions have probabilities in their leaves.
-            fields = {"task": "binary", "threshold": 0.5, "tie": "negative"}
+            return {"task": "binary", "threshold": 0.5, "tie": "negative"}
     elif is_classifier and fields["task"] == "regression" and name not in ("", "custom"):
         if name not in _OUTPUTS_RAW or "sqrt" in options:
             raise ModelError(
@@ -209,129 +187,143 @@ def _ensemble(
                 "of the raw score with 1/2; train with objective='binary', or pass its booster_"
             )
         fields |= {"threshold": 0.5, "tie": "negative"}
-    return assemble(
-        [replace(tree, output=i % n_outputs) for i, tree in enumerate(trees)],
-        n_outputs=n_outputs,
-        n_features=n_features,
-        feature_names=names,
-        classes=classes,
-        average=max(1, iterations.used) if averaged else 1,
-        iterations=iterations,
-        categories=categories,
-        category_rule="truncate",
-        **fields,
-    )
-
-
-def _tree_from_block(index: int, block: Mapping[str, str]) -> Tree:
-    """A tree of the text format: inner nodes first, child ~i is leaf i."""
-    n_leaves = count(block, "num_leaves", where=f"tree {index}: ")
-    if block.get("is_linear", "0") != "0":
-        _refuse_linear(index)
-    score = numbers(
-        _split(block, "leaf_value", float, index), n_leaves, f"tree {index}: leaf_value"
-    )
-    if n_leaves == 0:
-        raise ModelError(f"tree {index} has no leaves; the file is damaged")
-    if n_leaves == 1:
-        return Tree.leaf(float(score[0]))
-    n_inner = n_leaves - 1
-
-    def whole(key: str) -> npt.NDArray[np.int64]:
-        return whole_numbers(_split(block, key, int, index), n_inner, f"tree {index}: {key}")
-
-    feature, left, right = whole("split_feature"), whole("left_child"), whole("right_child")
-    threshold = _split(block, "threshold", float, index)
-    kind = whole("decision_type") if "decision_type" in block else np.zeros(n_inner, np.int64)
-    if (feature < 0).any():
-        raise ModelError(f"tree {index} tests a negative feature; the file is damaged")
-    if ((kind < 0) | (kind > 15)).any():
-        raise ModelError(f"tree {index}: decision_type must be 0…15; the file is damaged")
-    cut = numbers(threshold, n_inner, f"tree {index}: threshold")
-    by_set = np.flatnonzero(kind & 1)
-    sets: dict[int, npt.NDArray[np.int64]] = {}
-    n_sets = count(block, "num_cat", "0", where=f"tree {index}: ")
-    if len(by_set) or n_sets:
-        bounds, words = (
-            whole_numbers(_split(block, key, int, index), None, f"tree {index}: {key}")
-            for key in ("cat_boundaries", "cat_threshold")
-        )
-        if len(bounds) != n_sets + 1:
-            raise ModelError(
-                f"tree {index}: cat_boundaries must be {n_sets + 1} numbers, as num_cat says, got "
-                f"{len(bounds)}; the file is damaged"
-            )
-        listed = codes_of_bits(index, cut[by_set], bounds, words)
-        sets = dict(zip(by_set.tolist(), listed, strict=True))
-    return _tree(
-        feature,
-        cut,
-        *(np.where(side < 0, n_inner - 1 - side, side) for side in (left, right)),
-        default_left=(kind & 2) != 0,
-        missing_type=kind >> 2 & 3,
-        score=score,
-        sets=sets,
-    )
-
-
-def _tree(
-    feature: npt.NDArray[np.int64],
-    threshold: npt.NDArray[np.float64],
-    left: npt.NDArray[np.int64],
-    right: npt.NDArray[np.int64],
-    *,
-    default_left: npt.NDArray[np.bool_],
-    missing_type: npt.NDArray[np.int64],
-    score: npt.NDArray[np.float64],
-    sets: Mapping[int, npt.NDArray[np.int64]],
-) -> Tree:
-    """Translate the splits of inner nodes, and append the leaves behind them."""
-    zero_left = np.where(missing_type == _MISSING["Zero"], default_left, threshold >= 0)
-    nan_left = np.where(missing_type == _MISSING["NaN"], default_left, zero_left)
-    nan_left[list(sets)] = False  # NaN is no category
-    n_leaves = len(score)
-    none, no = np.full(n_leaves, -1, dtype=np.int64), np.zeros(n_leaves)
-    tree = Tree(
-        np.concatenate([feature, none]),
-        np.concatenate([threshold, no]),
-        np.concatenate([left, none]),
-        np.concatenate([right, none]),
-        np.concatenate([nan_left.astype(np.int64), none]),
-        np.concatenate([np.zeros(len(feature)), score]),
-        sets=sets,
-    )
-    to_left = np.concatenate([zero_left, no.astype(bool)])
-    return send(tree, to_left, low=-_ZERO, high=_ZERO)
-
-
-def _split(block: Mapping[str, str], key: str, kind: type, tree: int) -> list[Any]:
-    try:
-        text = block.get(key, "")
-        if "_" in text or not text.isascii():  # Python reads separators of digits, other scripts
-            raise ValueError
-        return [kind(part) for part in text.split()]
-    except ValueError:
-        raise ModelError(f"tree {tree}: {key} must be numbers; the file is damaged") from None
-
-
-def _are_probabilities(tree: Tree) -> bool:
-    return bool(((tree.score >= 0) & (tree.score <= 1)).all())
-
-
-def _refuse_linear(tree: int) -> NoReturn:
-    raise ModelError(
-        f"tree {tree} has linear models in its leaves, not scores; train with linear_tree=false"
-    )
+    return fields
 
 
 def _sigmoid(options: Sequence[str]) -> float:
-    """The scale s of `binary sigmoid:s`, where probability = 1 / (1 + exp(-s * raw score))."""
+    """Return s of `binary sigmoid:s`, where probability = 1 / (1 + exp(-s * raw score))."""
     given = [option.partition(":")[2] for option in options if option.startswith("sigmoid:")]
+    require(len(given) == 1, f"sigmoid is given {len(given)} times")
+    (scale,) = _parsed(given[0], float, "sigmoid")
+    require(0 < scale < np.inf, f"sigmoid is {scale}, not a number > 0")
+    return float(scale)
+
+
+# ── trees ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tree(index: int, block: Mapping[str, str], output: int) -> Tree:
+    """Read a tree: inner nodes come first, child ~i is leaf i."""
+
+    def floats(key: str, size: int | None) -> Floats:
+        what = f"tree {index}: {key}"
+        return numbers(_parsed(block.get(key, ""), float, what), size, what)
+
+    def whole(key: str, size: int | None) -> Ints:
+        what = f"tree {index}: {key}"
+        return integers(_parsed(block.get(key, ""), int, what), size, what)
+
+    n_leaves = count(block, "num_leaves")
+    if block.get("is_linear", "0") != "0":
+        raise ModelError(
+            f"tree {index} has linear models in its leaves, not scores; train with "
+            "linear_tree=false"
+        )
+    score = floats("leaf_value", n_leaves)
+    require(n_leaves, f"tree {index} has no leaves")
+    if n_leaves == 1:
+        return Tree.leaf(float(score[0]), output)
+    n_inner = n_leaves - 1
+    feature, left, right = (
+        whole(key, n_inner) for key in ("split_feature", "left_child", "right_child")
+    )
+    kind = whole("decision_type", n_inner) if "decision_type" in block else np.zeros_like(feature)
+    threshold = floats("threshold", n_inner)
+    require((feature >= 0).all(), f"tree {index} tests a negative feature")
+    require(((kind >= 0) & (kind <= 15)).all(), f"tree {index}: decision_type must be 0 … 15")
+    sets: dict[int, Ints] = {}
+    by_set = np.flatnonzero(kind & 1)
+    n_sets = count(block, "num_cat", "0")
+    if len(by_set) or n_sets:
+        bounds = whole("cat_boundaries", n_sets + 1)
+        words = whole("cat_threshold", None)
+        number = threshold[by_set]
+        is_set = (number >= 0) & (number < n_sets) & (number == np.trunc(number))
+        is_right = is_set.all() and len(np.unique(number)) == len(number)
+        require(is_right, f"tree {index}: every categorical split needs a set of its own")
+        is_right = (np.diff(bounds) >= 0).all() and bounds[0] >= 0 and bounds[-1] <= len(words)
+        require(is_right, f"tree {index}: cat_boundaries must ascend to the end of cat_threshold")
+        is_right = ((words >= 0) & (words < 1 << 32)).all()
+        require(is_right, f"tree {index}: cat_threshold must be words of 32 bits")
+        sets = {
+            node: set_bits(words[bounds[place] : bounds[place + 1]])
+            for node, place in zip(by_set.tolist(), number.astype(np.int64).tolist(), strict=True)
+        }
+    default_left, missing_type = (kind & 2) != 0, kind >> 2 & 3
+    zero_left = np.where(missing_type == _MISSING_AS_ZERO, default_left, threshold >= 0)
+    nan_left = np.where(missing_type == _MISSING_AS_NAN, default_left, zero_left)
+    nan_left[by_set] = False  # NaN is no category
+    none, zeros = np.full(n_leaves, -1, dtype=np.int64), np.zeros(n_leaves)
+    tree = Tree(
+        np.concatenate([feature, none]),
+        np.concatenate([threshold, zeros]),
+        np.concatenate([np.where(left < 0, n_inner - 1 - left, left), none]),
+        np.concatenate([np.where(right < 0, n_inner - 1 - right, right), none]),
+        np.concatenate([nan_left.astype(np.int64), none]),
+        np.concatenate([np.zeros(n_inner), score]),
+        output,
+        sets,
+    )
+    to_left = np.concatenate([zero_left, zeros.astype(bool)])
+    return redirect(tree, to_left, low=-_ZERO, high=_ZERO)
+
+
+def _parsed(text: str, kind: type, what: str) -> list[Any]:
+    """Return the numbers in a text; Python would also read separators and other scripts."""
+    require("_" not in text and text.isascii(), f"{what} must be numbers")
+    return [kind(part) for part in text.split()]
+
+
+# ── categories ───────────────────────────────────────────────────────────────────────────────
+
+
+def _categories(trees: Sequence[Tree], infos: Sequence[str], tail: str) -> Categories:
+    """Return codes and labels of every categorical feature.
+
+    A feature is categorical if it has a categorical split; or if it has no split, and its entry in
+    feature_infos lists codes ("3:0:17"; that of a numerical feature is "[0.5:2]" or "none").
+    """
+    listed, by_threshold = codes_by_feature(trees)
+    for feature, text in enumerate(infos):
+        if re.match(r"-?\d", text) and (feature in listed or feature not in by_threshold):
+            codes = {int(code) for code in text.split(":")}
+            known = listed.setdefault(feature, set())
+            known.update(code for code in codes if 0 <= code < _MOST_CODES)
+    labels = _labels(listed, tail)
+    return {
+        feature: dict(enumerate(labels[feature]))
+        if feature in labels
+        else {code: code for code in sorted(codes)}
+        for feature, codes in sorted(listed.items())
+    }
+
+
+def _labels(codes: Mapping[int, set[int]], tail: str) -> dict[int, list[Any]]:
+    """Return the labels of every categorical feature, or {} if they do not fit the codes."""
+    match = re.search(r"^pandas_categorical:(.*)$", tail, re.M)
     try:
-        (scale,) = map(float, given)
-        if 0 < scale < np.inf and given[0].isascii() and "_" not in given[0]:
-            return scale
+        lists = json.loads(match[1] if match else "null")
     except ValueError:
-        pass
-    shown = repr(given[0])[:40] if len(given) == 1 else f"given {len(given)} times"
-    raise ModelError(f"sigmoid is {shown}, not a number > 0; it is damaged")
+        return {}
+    if not isinstance(lists, list) or not all(map(_are_labels, lists)):
+        return {}
+    declared = re.search(r"^\[categorical_feature: ([\d,]*)\]$", tail, re.M)
+    candidates = [sorted(codes)]
+    if declared is not None:
+        candidates.insert(0, sorted({int(part) for part in declared[1].split(",") if part}))
+    for features in candidates:
+        if len(features) == len(lists):
+            pairs = dict(zip(features, lists, strict=True))
+            if all(max(codes.get(f, ()), default=-1) < len(names) for f, names in pairs.items()):
+                return pairs
+    return {}
+
+
+def _are_labels(labels: Any) -> bool:
+    """Return whether a value is a list of different texts and finite numbers."""
+    return (
+        isinstance(labels, list)
+        and all(isinstance(label, str | bool | int | float) for label in labels)
+        and all(math.isfinite(label) for label in labels if isinstance(label, float))
+        and len(set(labels)) == len(labels)
+    )

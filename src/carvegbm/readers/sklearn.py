@@ -1,6 +1,6 @@
 """scikit-learn estimators: trees, forests, GradientBoosting and HistGradientBoosting.
 
-Comes in: a fitted estimator. Goes out: an `Ensemble` whose raw score equals, bit for bit,
+The raw score equals, bit for bit,
 
 - `predict_proba` of tree and forest classifiers (a score per class, also for two classes; forests
   with ``n_jobs > 1`` may add up their trees in another order and differ in the last rounding),
@@ -9,27 +9,43 @@ Comes in: a fitted estimator. Goes out: an `Ensemble` whose raw score equals, bi
   the exponential of the losses gamma and poisson: ranges of outputs are in raw space.
 
 Trees, forests and GradientBoosting round inputs to float32 and compare them with double thresholds,
-so the threshold is the largest float32 below or at it. HistGradientBoosting compares doubles; how
-it decides on categories is said in `carvegbm.readers.sklearn_categories`.
-NaN has a rule where the estimator's own `predict` accepts it.
+so the threshold is the largest float32 below or at it. HistGradientBoosting compares doubles. NaN
+has a rule if the estimator's own `predict` accepts it.
 
-What is not understood is refused by structure, not by version: a field of a node that is not known
-here and not 0 throughout may change where an instance goes.
+HistGradientBoosting puts its categorical columns first and numbers the categories of each by an
+OrdinalEncoder; a split has 256 bits, and category i goes left iff bit i is 1. A value that the
+encoder does not know becomes NaN, so that it goes where missing values go. If all categories of a
+feature are whole numbers >= 0, these are the codes here, so that a matrix of numbers is one of
+codes; otherwise the code is the encoder's number.
+
+Unsupported models are refused by structure, not by version: an unknown field of a node that is not
+0 throughout may change where a row goes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.ensemble import Ensemble
-from carvegbm.errors import ModelError
-from carvegbm.readers.checks import Classes, name_of, refuse_override, refuse_split
-from carvegbm.readers.sklearn_categories import Encoded, encoded
-from carvegbm.readers.trees import Tree, assemble, below
+from carvegbm.errors import ModelError, shown
+from carvegbm.model.categories import MOST_CODES, plain
+from carvegbm.model.ensemble import Ensemble
+from carvegbm.readers.common import (
+    Bools,
+    Classes,
+    Ints,
+    Tree,
+    assemble,
+    below,
+    name_of,
+    refuse_override,
+    require,
+    set_bits,
+)
 
 __all__ = ["from_estimator"]
 
@@ -133,7 +149,7 @@ def _histogram(model: Any, classes: Classes) -> Ensemble:
     if getattr(model, "_is_categorical_remapped", None) is None:
         _refuse_preprocessing(model)
     else:
-        known = encoded(model, fields["feature_names"])
+        known = _encoding(model, fields["feature_names"])
         fields |= {"categories": known.categories, "unknown_category": "missing"}
     trees: list[Tree] = []
     for stage in model._predictors:
@@ -152,8 +168,8 @@ def _histogram(model: Any, classes: Classes) -> Ensemble:
     )
 
 
-def _predictor(index: int, predictor: Any, output: int, known: Encoded | None) -> Tree:
-    """A tree of HistGradientBoosting."""
+def _predictor(index: int, predictor: Any, output: int, known: _Encoding | None) -> Tree:
+    """Read a tree of HistGradientBoosting."""
     nodes = predictor.nodes
     split = nodes["is_leaf"] == 0
     feature = np.where(split, nodes["feature_idx"], 0).astype(np.int64)
@@ -161,7 +177,7 @@ def _predictor(index: int, predictor: Any, output: int, known: Encoded | None) -
         feature = known.columns[feature]
     by_set = np.flatnonzero(split & (nodes["is_categorical"] != 0)).tolist()
     if by_set and known is None:
-        refuse_split(index, str(feature[by_set[0]]))
+        _refuse_split(index, str(feature[by_set[0]]))
     bits = predictor.raw_left_cat_bitsets
     return Tree(
         np.where(split, feature, -1),
@@ -172,7 +188,7 @@ def _predictor(index: int, predictor: Any, output: int, known: Encoded | None) -
         nodes["value"].astype(np.float64),
         output,
         {
-            node: known.listed(int(feature[node]), bits[nodes["bitset_idx"][node]])
+            node: known.codes_of(int(feature[node]), bits[nodes["bitset_idx"][node]])
             for node in by_set
             if known is not None
         },
@@ -180,7 +196,7 @@ def _predictor(index: int, predictor: Any, output: int, known: Encoded | None) -
 
 
 def _check_trees(model: Any, members: list[Any]) -> None:
-    """Refuse trees whose nodes may say more than what is read of them."""
+    """Refuse trees whose nodes have unknown fields."""
     _refuse_preprocessing(model)
     names = _features(model)["feature_names"]
     for index, member in enumerate(members):
@@ -196,7 +212,7 @@ def _check_trees(model: Any, members: list[Any]) -> None:
 
 
 def _refuse_categories(index: int, tree: Any, names: list[str] | None) -> None:
-    """Refuse a split on categories, where one field holds these or a threshold."""
+    """Refuse a categorical split, if one field holds a threshold or categories."""
     categories = np.asarray(getattr(tree, "n_categories", None))  # of numbers there are none
     if categories.shape != (int(tree.n_features),):
         raise ModelError(
@@ -206,7 +222,14 @@ def _refuse_categories(index: int, tree: Any, names: list[str] | None) -> None:
     feature = np.asarray(tree.feature)[np.asarray(tree.children_left) >= 0]
     categorical = categories[feature] > 0
     if categorical.any():
-        refuse_split(index, name_of(int(feature[categorical.argmax()]), names))
+        _refuse_split(index, name_of(int(feature[categorical.argmax()]), names))
+
+
+def _refuse_split(tree: int, feature: str) -> NoReturn:
+    raise ModelError(
+        f"tree {tree} has a categorical split on feature {feature!r}, which is not read; encode "
+        "the feature as numbers and train again"
+    )
 
 
 def _refuse_preprocessing(model: Any) -> None:
@@ -220,7 +243,7 @@ def _refuse_preprocessing(model: Any) -> None:
         first = int(np.argmax(categorical))
         names = _features(model)["feature_names"]
         raise ModelError(
-            f"takes feature {name_of(first, names)!r} for categorical, which is not read; "
+            f"treats feature {name_of(first, names)!r} as categorical, which is not read; "
             "encode it as numbers and train again"
         )
 
@@ -230,26 +253,26 @@ def _by_field(nodes: npt.NDArray[np.void]) -> dict[str, Any]:
 
 
 def _check_fields(index: int, fields: Mapping[str, Any], known: set[str]) -> None:
-    """Refuse fields that are not known, unless there is nothing in them."""
+    """Refuse unknown fields unless they are empty or 0."""
     for name in sorted(fields.keys() - known):
         value = np.ascontiguousarray(() if fields[name] is None else fields[name])
         if value.dtype.hasobject or value.view(np.uint8).any():
             raise ModelError(
-                f"tree {index} has a field {name!r}, which may change what it says and is not "
-                "understood; train it with another version of scikit-learn"
+                f"tree {index} has the unknown field {name!r}, which may change its predictions; "
+                "train it with another version of scikit-learn"
             )
 
 
 def _tree(
     tree: Any, has_rule: bool, n_classes: int | None, *, scale: float = 1.0, output: int = 0
 ) -> Tree:
-    """A tree; its leaves hold a score, or for classifiers a probability per class."""
+    """Read a tree; its leaves hold a score, or for classifiers a probability per class."""
     is_leaf = tree.children_left < 0
     threshold = np.asarray(tree.threshold, dtype=np.float64)
     with np.errstate(over="ignore"):
         rounded = threshold.astype(np.float32).astype(np.float64)
     value = tree.value[:, 0, :]
-    rule: npt.NDArray[np.int64] = np.full(len(is_leaf), -1)
+    rule: Ints = np.full(len(is_leaf), -1)
     if has_rule:
         rule = np.asarray(tree.missing_go_to_left, dtype=np.int64)
     return Tree(
@@ -283,7 +306,7 @@ def _features(model: Any) -> dict[str, Any]:
 
 
 def _family(model: Any) -> tuple[str, ...] | None:
-    """The family of the first class the estimator descends from that is known here."""
+    """Return the family of the first known class that the estimator descends from."""
     for ancestor in type(model).__mro__:
         if ancestor.__module__.split(".")[0] == "sklearn":
             name = ancestor.__name__.removesuffix("Classifier").removesuffix("Regressor")
@@ -300,3 +323,80 @@ def _refusal(name: str) -> str:
         return "is a search; pass its best_estimator_"
     known = ", ".join(f + "*" for f in _FORESTS + _TREES + _BOOSTED + _HISTOGRAM)
     return f"is not a sum of trees that can be read; pass one of {known}"
+
+
+# ── categories of HistGradientBoosting ───────────────────────────────────────────────────────
+
+
+class _Encoding(NamedTuple):
+    """The columns that an estimator with categorical features passes to its trees."""
+
+    columns: Ints  # columns[i] is the feature that its trees call i
+    categories: dict[int, dict[int, Any]]  # labels by code, by feature
+    codes: dict[int, Ints]  # by feature: the code of the encoder's category i is codes[i]
+
+    def codes_of(self, feature: int, words: npt.NDArray[np.uint32]) -> Ints:
+        """Return the codes of the categories whose bits are 1."""
+        categories = set_bits(words)
+        known = self.codes[feature]
+        is_known = (categories < len(known)).all()
+        require(is_known, f"a split on feature {feature} lists a category beyond {len(known)}")
+        return np.sort(known[categories])
+
+
+def _encoding(model: Any, names: list[str] | None) -> _Encoding:
+    """Read the encoder of an estimator; refuse any other preprocessing."""
+    is_categorical = np.asarray(model.is_categorical_, dtype=bool)
+    features = np.flatnonzero(is_categorical)
+    found = _encoder_of(model, is_categorical).categories_
+    categories, codes = {}, {}
+    for feature, values in zip(features.tolist(), found, strict=True):
+        labels = [plain(value) for value in np.asarray(values).tolist()]
+        if labels and isinstance(labels[-1], float) and math.isnan(labels[-1]):
+            labels.pop()  # NaN is always the last
+        for label in labels:
+            if not isinstance(label, str | bool | int | float):
+                raise ModelError(
+                    f"has the category {shown(label)} of feature {name_of(feature, names)!r}; "
+                    "name categories by texts or numbers, and missing ones by NaN"
+                )
+        if all(_is_code(label) for label in labels):
+            labels = [int(label) for label in labels]
+            codes[feature] = np.array(labels, dtype=np.int64)
+        else:
+            codes[feature] = np.arange(len(labels), dtype=np.int64)
+        categories[feature] = dict(zip(codes[feature].tolist(), labels, strict=True))
+    columns = np.concatenate([features, np.flatnonzero(~is_categorical)])
+    return _Encoding(columns, categories, codes)
+
+
+def _encoder_of(model: Any, is_categorical: Bools) -> Any:
+    """Return the OrdinalEncoder of the categorical columns."""
+    preprocessor = getattr(model, "_preprocessor", None)
+    steps = getattr(preprocessor, "transformers_", [])
+    used = [step for step in steps if step[1] != "drop"]
+    kinds = [(step[0], type(step[1]).__name__, type(step[1]).__module__) for step in used]
+    encoder: Any = used[0][1] if used else None
+    if (
+        [kind[:2] for kind in kinds[:1]] != [("encoder", "OrdinalEncoder")]
+        or [kind[:2] for kind in kinds[1:]] not in ([], [("numerical", "FunctionTransformer")])
+        or not all(module.startswith("sklearn.") for *_, module in kinds)
+        or not np.array_equal(np.asarray(used[0][2]), is_categorical)
+        or encoder.handle_unknown != "use_encoded_value"
+        or not np.isnan([encoder.unknown_value, encoder.encoded_missing_value]).all()
+        or encoder.min_frequency is not None
+        or encoder.max_categories is not None
+    ):
+        raise ModelError(
+            "changes its inputs before its trees see them (_preprocessor), not by the known "
+            "encoder; train it with another version of scikit-learn"
+        )
+    return encoder
+
+
+def _is_code(label: Any) -> bool:
+    return (
+        not isinstance(label, str | bool)
+        and 0 <= label < MOST_CODES["label"]
+        and label == int(label)
+    )

@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.engines import Settings
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, shown
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.progress import Progress
 from carvegbm.readers import load
 from carvegbm.reports.document import Names, document_of

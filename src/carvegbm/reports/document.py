@@ -18,16 +18,15 @@ import numpy.typing as npt
 
 from carvegbm.data.sparse import is_sparse
 from carvegbm.engines.sparse import ZERO
-from carvegbm.ensemble import Ensemble
 from carvegbm.minimal import Minimal, MinimalWitness
+from carvegbm.model.categories import named_codes, names_of_codes
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.problem import Problem, Rows
 from carvegbm.proofs.content import data_hash, model_hash
 from carvegbm.reports import statistics
 from carvegbm.reports.query import AttackerResult, DistanceResult, QueryResults
 from carvegbm.results import plain_column, plain_labels
 from carvegbm.totals import VerificationTotals
-from carvegbm.trees.categories import named_codes
-from carvegbm.trees.labels import names_of_codes
 
 __all__ = ["Names", "document_of"]
 

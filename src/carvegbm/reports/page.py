@@ -14,10 +14,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from carvegbm import statuses
+from carvegbm.model.ensemble import Iterations
 from carvegbm.reports import charts, formats
 from carvegbm.reports.formats import counted, name, number, quoted, short
 from carvegbm.storage.text import on_one_line
-from carvegbm.trees.iterations import Iterations
 
 __all__ = ["base_style", "html", "page_of"]
 

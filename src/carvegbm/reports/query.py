@@ -19,13 +19,13 @@ import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.engines import Decisions, Listen, Settings, Task, decide
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
 from carvegbm.minimal import Minimal, MinimalWitness, each_minimal_witness
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.problem import Problem, Rows
 from carvegbm.progress import Progress, showing
 from carvegbm.proofs.write import write_proof
-from carvegbm.radius import Radius, radius_task
+from carvegbm.radius import Radius
 from carvegbm.statuses import UNKNOWN
 from carvegbm.storage.identity import sha256_of
 from carvegbm.verification import Verification
@@ -160,7 +160,8 @@ class _Runner:
         self, problem: Problem, rows: Rows, verified: Sequence[AttackerResult]
     ) -> DistanceResult:
         """Radii and witnesses; `verified` are the attackers of this distance."""
-        task = radius_task(problem, self.settings, None)
+        wide = problem.with_budget(problem.unlimited_budget)
+        task = Task(wide, self.settings, asks="radius")
         found, seconds = self.decisions(task, rows, f"measuring norm {problem.attacker.norm}")
         _tighten_radii(found, verified, problem.attacker.norm)
         radii = Radius.of(found, task.problem, None)

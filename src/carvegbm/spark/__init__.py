@@ -1,20 +1,17 @@
-"""Spark: the questions of carvegbm about Spark DataFrames of any size.
+"""The queries of carvegbm for Spark DataFrames.
 
-columns      which columns of a DataFrame are features, label, and kept; what comes out of it
-partitions   what runs on executors: Arrow batches in, answers or totals out
-asking       a question, sent to all partitions
-questions    verify, attack, radius, output_range: a DataFrame in, a DataFrame out
-reducing     summary, robustness_curve: a DataFrame in, a few numbers out
-failing      what went wrong on an executor, in one line
+query        `verify`, `attack`, `radius`, and how they are sent to executors
+columns      which columns are features, label, and kept; the schema of the result
+partitions   the function that runs on executors: Arrow batches in and out
 
-A DataFrame's rows stay where they are; the model goes to them, once per executor.
+Rows stay where they are; the model is sent to every executor once.
 """
 
 from carvegbm.errors import CarveError
 
 
 class _NoSparkError(CarveError, ImportError):
-    """An import that fails, and an error that is one line."""
+    """Import error with a message of one line."""
 
 
 try:
@@ -22,14 +19,6 @@ try:
 except ImportError:
     raise _NoSparkError("carvegbm.spark needs pyspark; pip install 'carvegbm[spark]'") from None
 
-from carvegbm.spark.questions import attack, output_range, radius, verify  # noqa: E402
-from carvegbm.spark.reducing import robustness_curve, summary  # noqa: E402
+from carvegbm.spark.query import attack, radius, verify  # noqa: E402
 
-__all__ = [
-    "attack",
-    "output_range",
-    "radius",
-    "robustness_curve",
-    "summary",
-    "verify",
-]
+__all__ = ["attack", "radius", "verify"]

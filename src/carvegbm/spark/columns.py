@@ -1,8 +1,4 @@
-"""Which columns of a Spark DataFrame are features, which is the label, which are kept.
-
-Comes in: a DataFrame, and names that a user gives. Goes out: the DataFrame of the columns that
-executors need, where each of them stands there (`Layout`), and the schema of what comes back.
-"""
+"""Select the columns of a Spark DataFrame that a query needs, and describe those of its result."""
 
 from __future__ import annotations
 
@@ -14,19 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from carvegbm.data.names import did_you_mean, is_same_name, listed, order_of
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError, shown
-from carvegbm.parts.questions import Kinds
+from carvegbm.model.ensemble import Ensemble
+from carvegbm.scale.query import ColumnKinds
 
-__all__ = [
-    "Layout",
-    "Names",
-    "answer_schema",
-    "arranged",
-    "is_connect",
-    "plain_columns",
-    "require_frame",
-]
+__all__ = ["Layout", "Names", "answer_schema", "is_connect", "select_columns"]
 
 Names = Sequence[str]
 
@@ -37,36 +25,31 @@ _LABELS_MUST_BE = "labels must be whole numbers, truth values or texts"
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the columns of the batches that executors get are."""
+    """Positions of the columns in the batches that executors get."""
 
     kept: tuple[str, ...]
-    """What the first ones are called, which go back as they came."""
+    """Names of the first columns, which are passed on."""
     features: tuple[int, ...]
-    """In the model's order; or a column of arrays alone."""
+    """In the model's order; or only the column of arrays."""
     names: tuple[str, ...]
-    """What the features are called; or the column of arrays."""
+    """Names of the features, or of the column of arrays."""
     is_array: bool
     label: int | None
 
 
-def require_frame(df: Any) -> None:
-    """Refuse what is no Spark DataFrame."""
-    if not hasattr(df, "mapInArrow"):
-        raise CarveError(
-            f"df must be a Spark DataFrame, got {shown(type(df).__name__)}; rows in this process "
-            "are for the functions of carvegbm itself"
-        )
-
-
-def arranged(
+def select_columns(
     df: Any,
     ensemble: Ensemble,
     features: str | Names | None,
     label: str | None,
     keep: str | Names | None,
 ) -> tuple[Any, Layout]:
-    """The columns that executors need, those to keep first, and where they are."""
-    require_frame(df)
+    """Return the columns that executors need, those to keep first, and their layout."""
+    if not hasattr(df, "mapInArrow"):
+        raise CarveError(
+            f"df must be a Spark DataFrame, got {shown(type(df).__name__)}; for data in memory use "
+            "the functions of carvegbm"
+        )
     there = list(df.columns)
     kept = there if keep is None else [_called(n, there, "keep") for n in _names_of(keep, "keep")]
     array = _array_column(df, features)
@@ -78,9 +61,13 @@ def arranged(
         _require_kind(df, name, (*_NUMBERS, T.StringType), _LABELS_MUST_BE)
     kept, place = list(dict.fromkeys(kept)), {name: at for at, name in enumerate(sent)}
     columns, at = list(sent.values()), tuple(place[name] for name in used)
+    for feature, name in enumerate(used):  # kept decimals stay decimals
+        if isinstance(df.schema[name].dataType, T.DecimalType):
+            at = (*at[:feature], len(columns), *at[feature + 1 :])
+            columns.append(_quoted(name).cast("double"))
     if array is not None and not isinstance(df.schema[array].dataType, T.ArrayType):
         columns.append(_as_array(df, array))
-        at = (len(sent),)
+        at = (len(columns) - 1,)
     layout = Layout(
         tuple(kept),
         at,
@@ -92,10 +79,10 @@ def arranged(
     return df.select(*(column.alias(f"c{i}") for i, column in enumerate(columns))), layout
 
 
-def answer_schema(df: Any, layout: Layout, kinds: Kinds) -> Any:
-    """The columns that are kept, then those of the answer, all of which may be null.
+def answer_schema(df: Any, layout: Layout, kinds: ColumnKinds) -> Any:
+    """Return the schema of the kept columns and the answers, which may be null.
 
-    Raises `CarveError` where two of them would have one name.
+    Raises `CarveError` if two of them have the same name.
     """
     fields = [T.StructField(name, _OF_KIND[kind]()) for name, kind in kinds.items()]
     same = _spelling(df)
@@ -114,13 +101,8 @@ def answer_schema(df: Any, layout: Layout, kinds: Kinds) -> Any:
     return T.StructType([*kept, *fields])
 
 
-def plain_columns(df: Any, names: Names) -> Any:
-    """These columns, of which the DataFrame must have every one once."""
-    return df.select(*(_quoted(name) for name in names))
-
-
 def _refuse_doubles(df: Any, names: Iterable[str]) -> None:
-    """Refuse a name that several columns have, or that is that of several to Spark."""
+    """Refuse names of several columns; by default Spark ignores case."""
     same, there = _spelling(df), dict[str, list[str]]()
     for name in df.columns:
         there.setdefault(same(name), []).append(name)
@@ -136,20 +118,20 @@ def _refuse_doubles(df: Any, names: Iterable[str]) -> None:
 
 
 def _spelling(df: Any) -> Callable[[str], str]:
-    """What two names have in common that are one to Spark."""
+    """Return a function under which names that Spark does not distinguish are equal."""
     exactly = df.sparkSession.conf.get("spark.sql.caseSensitive", "false").lower() == "true"
     return str if exactly else str.lower
 
 
 def _require_kind(df: Any, name: str, kinds: tuple[type, ...], what: str) -> None:
-    """Refuse a column of another type; `what` says what it must be."""
+    """Refuse a column of another type; `what` says which type it must have."""
     kind = df.schema[name].dataType
     if not isinstance(kind, kinds):
         raise DataError(f"column {name!r} holds {kind.simpleString()}, {what}; cast it first")
 
 
 def _as_array(df: Any, name: str) -> Any:
-    """A column of arrays, or of vectors, as one of arrays; null where it is null."""
+    """Return a column of arrays or vectors as a column of arrays; null stays null."""
     if isinstance(df.schema[name].dataType, T.ArrayType):
         return _quoted(name)
     from pyspark.ml.functions import vector_to_array
@@ -158,18 +140,18 @@ def _as_array(df: Any, name: str) -> Any:
 
 
 def is_connect(df: Any) -> bool:
-    """Whether the DataFrame is one of Spark Connect, which has neither broadcasts nor RDDs."""
+    """Return whether the DataFrame is one of Spark Connect, which has no broadcasts."""
     return "connect" in type(df).__module__
 
 
 def _quoted(name: str) -> Any:
-    """The column of exactly this name."""
+    """Return the column of exactly this name, which may contain dots."""
     escaped = name.replace("`", "``")
     return F.col(f"`{escaped}`")
 
 
 def _names_of(names: str | Names, what: str) -> list[str]:
-    """One name or several."""
+    """Return one name or several as a list."""
     if isinstance(names, str):
         return [names]
     try:
@@ -181,7 +163,7 @@ def _names_of(names: str | Names, what: str) -> list[str]:
 
 
 def _called(name: Any, there: Names, what: str) -> str:
-    """A column by its name, or by another spelling of it that only one column goes by."""
+    """Return the column of this name, or the only one with a spelling of it."""
     if name in there:
         return str(name)
     alike = [other for other in there if isinstance(name, str) and is_same_name(name, other)]
@@ -194,7 +176,7 @@ def _called(name: Any, there: Names, what: str) -> str:
 
 
 def _array_column(df: Any, features: str | Names | None) -> str | None:
-    """The column of arrays or vectors that holds all features, if one is given."""
+    """Return the name of the column of arrays or vectors, if `features` names one."""
     given = [] if features is None else _names_of(features, "features")
     if len(given) != 1:
         return None
@@ -210,7 +192,7 @@ def _array_column(df: Any, features: str | Names | None) -> str | None:
 
 
 def _feature_columns(df: Any, ensemble: Ensemble, features: str | Names | None) -> list[str]:
-    """The columns that hold the features, in the model's order."""
+    """Return the columns that hold the features, in the model's order."""
     known = ensemble.feature_names
     if features is None and known is None:
         raise CarveError(

@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from carvegbm.data.sparse import as_csr, is_sparse
-from carvegbm.ensemble import Ensemble, fields_of
+from carvegbm.model.ensemble import Ensemble, fields_of
 
 if TYPE_CHECKING:
     from carvegbm.problem import Problem

@@ -15,23 +15,24 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from carvegbm.attack import Attack, attack
+from carvegbm.attack import Attack
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.attackers.options import OPTIONS
-from carvegbm.ensemble import Ensemble, Task
 from carvegbm.errors import CarveError, DataError
+from carvegbm.model.decision import class_indices
+from carvegbm.model.ensemble import Ensemble, Task
 from carvegbm.progress import is_shown
-from carvegbm.radius import Curve, Radius, radius, robustness_curve
-from carvegbm.ranges import OutputRange, output_range
+from carvegbm.queries import attack, output_range, radius, robustness_curve, verify
+from carvegbm.radius import Curve, Radius
+from carvegbm.ranges import OutputRange
 from carvegbm.training.categorical import FrameCategories, categorical_positions, known_categories
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.evaluation import (
     ROBUSTNESS,
     Evaluation,
     Metric,
-    callback_list,
+    as_list,
     evaluation_sets,
-    metric_list,
 )
 from carvegbm.training.model import ModelSpec, safe_names
 from carvegbm.training.params import AUTO, REGRESSION_OBJECTIVES, check_number, check_parameters
@@ -46,8 +47,7 @@ from carvegbm.training.validation import (
     seed_from,
     thread_count,
 )
-from carvegbm.trees.link import class_indices
-from carvegbm.verification import Verification, verify
+from carvegbm.verification import Verification
 
 __all__ = ["BaseClassifier", "BaseGBDT", "BaseRegressor"]
 
@@ -73,6 +73,8 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
     attacker_: Attacker
     stopped_because_: StopReason
     _frame_categories: FrameCategories
+    _why_no_split: ClassVar[str]
+    """Why enough rows and time gave no split."""
 
     # ── parameters ───────────────────────────────────────────────────────────────────────────
 
@@ -197,7 +199,7 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
         weight = check_weight(sample_weight, len(y))
         task, y, weight = self._check_labels(y, weight)
         data = Dataset(X, y, weight)
-        metrics = metric_list(eval_metric)
+        metrics = as_list("eval_metric", eval_metric, names=True)
         if task == "regression" and ROBUSTNESS in metrics:
             raise CarveError("eval_metric 'robustness' has no meaning for regression; drop it")
         if early_stopping_rounds is not None:
@@ -226,7 +228,11 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
             params,
             check_number("n_estimators", self._value("n_estimators"), 1, whole=True),
             Evaluation(
-                sets, metrics, early_stopping_rounds, callback_list(callbacks), self._transform
+                sets,
+                metrics,
+                early_stopping_rounds,
+                as_list("callbacks", callbacks),
+                self._transform,
             ),
             threads=thread_count(self.n_jobs),
             verbose=int(self.verbose),
@@ -302,11 +308,7 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
             return "training was interrupted before the first split"
         if self.stopped_because_ == "time limit":
             return "the time limit had passed before the first split; raise time_limit"
-        return self._why_no_split()
-
-    @abstractmethod
-    def _why_no_split(self) -> str:
-        """Return why enough rows and time gave no split."""
+        return self._why_no_split.format(norm=self.norm, budget=self.budget)
 
     # ── the fitted model ─────────────────────────────────────────────────────────────────────
 
@@ -333,16 +335,13 @@ class BaseGBDT(BaseEstimator, ABC):  # type: ignore[misc]
         estimator: Any = self
         while hasattr(estimator, "best_estimator_"):  # a search within a validation
             estimator = estimator.best_estimator_
-        if not isinstance(estimator, BaseGBDT):
+        if not hasattr(estimator, "_robust_score"):
             raise CarveError(
                 f"robust_score cannot score a {type(estimator).__name__}: search over the "
                 "estimator without a pipeline, with scale=X.std() in place of a scaler; for "
                 "another model use cg.verify(model, X, y, attacker).robustness"
             )
-        return estimator._robust_score(X, y)
-
-    @abstractmethod
-    def _robust_score(self, X: Any, y: Any) -> float: ...
+        return float(estimator._robust_score(X, y))
 
     def save_model(self, path: str | os.PathLike[str]) -> None:
         """Write the model as LightGBM's text, which LightGBM and `carvegbm.load` read."""
@@ -449,7 +448,7 @@ class BaseClassifier(ClassifierMixin, BaseGBDT):  # type: ignore[misc]
         those of `carvegbm.radius`.
         """
         rows, y = self._query(X, y, options)
-        return radius(self.ensemble_, rows, y, **self._attacker_kind(), **options)
+        return radius(self.ensemble_, rows, y, self.attacker_, **options)
 
     def robustness_curve(
         self, X: Any, y: Any = None, *, budgets: float | Iterable[float], **options: Any
@@ -459,12 +458,8 @@ class BaseClassifier(ClassifierMixin, BaseGBDT):  # type: ignore[misc]
         `options` are those of `carvegbm.robustness_curve`.
         """
         rows, y = self._query(X, y, options)
-        options |= self._attacker_kind()
-        return robustness_curve(self.ensemble_, rows, y, budgets=budgets, **options)
-
-    def _attacker_kind(self) -> dict[str, Any]:
-        """Return the attacker's norm and options, without the budget."""
-        return {name: getattr(self.attacker_, name) for name in ("norm", *OPTIONS)}
+        attacker = self.attacker_
+        return robustness_curve(self.ensemble_, rows, y, attacker, budgets=budgets, **options)
 
     def _robust_score(self, X: Any, y: Any) -> float:
         return float(self.verify(X, y).robustness[0])

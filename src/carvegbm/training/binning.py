@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -151,25 +151,19 @@ def _for_each_column(X: Any, task: Callable[[int, Floats], None], threads: int) 
         list(run(work, range(0, X.shape[1], _BLOCK_COLUMNS)))
 
 
-class _Values(NamedTuple):
-    """The distinct numbers of a column, ascending, and the rows that have each of them."""
-
-    values: Floats
-    counts: Ints
-    has_missing: bool
-
-
 def _collect(
     X: Any,
-    choose: Callable[[int, _Values], Floats],
+    choose: Callable[[int, Floats, Ints], Floats],
     threads: int,
     *,
     categorical: Collection[int] = (),
     category_limits: tuple[int, int] = _CATEGORY_LIMITS,
     missing: frozenset[int] | None = None,
 ) -> BinMapper:
-    """Build the bins of all columns; `choose` returns the thresholds of a numeric feature.
+    """Build the bins of all columns.
 
+    `choose` returns the thresholds of a numeric feature, given its distinct numbers, ascending, and
+    how many rows have each of them.
     `missing` replaces the features with missing values found in X.
     """
     n_features = X.shape[1]
@@ -182,15 +176,14 @@ def _collect(
         column[np.abs(column) <= ZERO_ZONE] = 0.0
         values, counts = np.unique(column, return_counts=True)
         n_numbers = int(np.searchsorted(values, np.inf, side="right"))  # NaN is last
-        any_missing = n_numbers < len(values)
-        if any_missing:
+        if n_numbers < len(values):
             with_missing.append(feature)
         values, counts = values[:n_numbers], counts[:n_numbers]
         if feature in categorical:
             categories[feature] = _frequent_categories(values, counts, *category_limits)
         elif n_numbers:
             lower[feature], upper[feature] = values[0], values[-1]
-            thresholds[feature] = choose(feature, _Values(values, counts, any_missing))
+            thresholds[feature] = choose(feature, values, counts)
 
     _for_each_column(X, collect, threads)
     found = frozenset(with_missing) if missing is None else missing
@@ -223,12 +216,6 @@ def quantile_bins(
     A threshold is the mean of the two values it separates. On a grid (pixel levels, counts) it is
     the middle of the nearest cell: unseen instances would otherwise lie exactly on it. `grids` are
     the steps that are known; the others are detected.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0, 7.0], [2.0, 7.0], [3.0, 7.0]])
-    >>> [t.tolist() for t in quantile_bins(X, min_data_in_bin=1).thresholds]
-    [[0.5, 2.5], []]
     """
     missing = None
     if X.shape[0] > sample:
@@ -240,11 +227,11 @@ def quantile_bins(
     steps: list[float | None] = [None] * X.shape[1]
     above: list[Floats] = [np.empty(0)] * X.shape[1]
 
-    def choose(feature: int, column: _Values) -> Floats:
-        cuts = _cut_positions(column.counts, max_bin, min_data_in_bin)
-        steps[feature] = lattice_step(column.values)
-        above[feature] = column.values[cuts + 1]
-        return column.values[cuts]
+    def choose(feature: int, values: Floats, counts: Ints) -> Floats:
+        cuts = _cut_positions(counts, max_bin, min_data_in_bin)
+        steps[feature] = lattice_step(values)
+        above[feature] = values[cuts + 1]
+        return values[cuts]
 
     bins = _collect(
         X,
@@ -266,13 +253,6 @@ def lattice_step(values: Floats) -> float | None:
     """Return the largest q such that all `values` are multiples of q, or None.
 
     `values` are distinct and ascending. Multiples are recognised up to the rounding of float32.
-
-    Examples
-    --------
-    >>> lattice_step(np.array([0.0, 2.0, 5.0]))
-    1.0
-    >>> lattice_step(np.array([0.1, 0.25, 0.777, 3.14159])) is None
-    True
     """
     if len(values) < 2 or len(values) > _MAX_LATTICE_STEPS:
         return None
@@ -387,22 +367,10 @@ def reach_bins(rows: Dataset, rule: ExclusionRule, threads: int = 1) -> ReachBin
     What a split does to the rows, each anywhere in [x - r, x + r], changes only at these ends. With
     a step, at most one threshold lies between two multiples. Categories and one-hot groups that the
     attacker can exchange get no split.
-
-    Examples
-    --------
-    >>> from carvegbm import Attacker
-    >>> from carvegbm.training.validation import blank_ensemble
-    >>> from carvegbm.training.large_spread.exclusion import ExclusionRule
-    >>> rows = Dataset(np.array([[1.0], [2.0], [2.0], [4.0]]), np.array([0, 0, 1, 1]))
-    >>> rule = ExclusionRule.against(Attacker("inf", 0.25), blank_ensemble(1))
-    >>> found = reach_bins(rows, rule)
-    >>> found.bins.thresholds[0].tolist(), found.weight[0].tolist(), found.crowding[0].tolist()
-    ([1.0, 1.5, 2.0, 3.0], [1.0, 2.0, 2.0, 2.0], [0.5, 0.0, 0.5, 0.0])
     """
     weights: list[Floats] = [np.empty(0)] * rows.X.shape[1]
 
-    def choose(feature: int, column: _Values) -> Floats:
-        values, counts, _ = column
+    def choose(feature: int, values: Floats, counts: Ints) -> Floats:
         if len(values) <= 1 or rule.discrete.get(feature):
             return np.empty(0)
         if feature not in rule.step:
@@ -477,17 +445,18 @@ def even_bins(X: Any, most: int, threads: int = 1, rule: ExclusionRule | None = 
     The others are evenly spaced: an attacker that shares its budget among features gains least from
     small steps of a model spread over the whole range. `rule` names the features that have a step,
     are categorical or belong to one-hot groups.
-
-    Examples
-    --------
-    >>> found = even_bins(np.array([[0.0], [1.0], [1.0], [4.0]]), 4)
-    >>> found.thresholds[0].tolist(), found.lower.tolist(), found.upper.tolist()
-    ([0.5, 1.3333333333333333, 2.5, 2.6666666666666665], [0.0], [4.0])
     """
+    has_missing = np.isnan(X.min(axis=0))  # NaN where any value is
 
-    def choose(feature: int, column: _Values) -> Floats:
-        limit = min(most, _MAX_BINS_WITH_MISSING) if column.has_missing else most
-        place = _even_places(column.values, limit)
+    def choose(feature: int, values: Floats, counts: Ints) -> Floats:  # noqa: ARG001
+        limit = min(most, _MAX_BINS_WITH_MISSING) if has_missing[feature] else most
+        between = values[:-1] / 2 + values[1:] / 2
+        half = max(1, limit // 2)
+        if len(between) > half:
+            between = between[np.linspace(0, len(between) - 1, half).round().astype(np.int64)]
+        evenly = np.linspace(values[0], values[-1], limit - len(between) + 2)[1:-1]
+        place = np.unique(_outside_zero_zone(np.union1d(between, evenly)))
+        place = np.asarray(place[(place >= values[0]) & (place < values[-1])])
         if rule is not None and feature in rule.discrete and len(place):
             return np.array([0.5])
         if rule is not None and feature in rule.step:
@@ -496,18 +465,6 @@ def even_bins(X: Any, most: int, threads: int = 1, rule: ExclusionRule | None = 
         return place
 
     return _collect(X, choose, threads, categorical=() if rule is None else rule.categorical)
-
-
-def _even_places(values: Floats, most: int) -> Floats:
-    """Thresholds t, values[0] <= t < values[-1]."""
-    between = values[:-1] / 2 + values[1:] / 2
-    half = max(1, most // 2)
-    if len(between) > half:
-        between = between[np.linspace(0, len(between) - 1, half).round().astype(np.int64)]
-    evenly = np.linspace(values[0], values[-1], most - len(between) + 2)[1:-1]
-    place = np.unique(_outside_zero_zone(np.union1d(between, evenly)))
-    kept: Floats = place[(place >= values[0]) & (place < values[-1])]
-    return kept
 
 
 def crowding(bins: BinMapper, rows: Dataset, rule: ExclusionRule, threads: int = 1) -> list[Floats]:
@@ -521,7 +478,7 @@ def crowding(bins: BinMapper, rows: Dataset, rule: ExclusionRule, threads: int =
     """
     classes = rows.y if rows.y.dtype.kind in "iu" else np.zeros(len(rows), dtype=np.int64)
     members = [classes == label for label in np.unique(classes)]
-    near = rule.with_budget_share(0.3 ** (1 / rule.norm))
+    near = replace(rule, budget=0.3 ** (1 / rule.norm) * rule.budget)
     found: list[Floats] = [np.zeros(len(t)) for t in bins.thresholds]
 
     def measure(feature: int, column: Floats) -> None:

@@ -127,13 +127,7 @@ def _check_label(label: Any, name: str) -> Label:
 def categorical_positions(
     given: Any, frame: FrameCategories, names: Sequence[str] | None, n_features: int
 ) -> frozenset[int]:
-    """Return the features that `categorical_feature` names, by name or position.
-
-    Examples
-    --------
-    >>> sorted(categorical_positions(["b", 0], FrameCategories(), ["a", "b"], 2))
-    [0, 1]
-    """
+    """Return the features that `categorical_feature` names, by name or position."""
     if given is None:
         return frozenset()
     if isinstance(given, str) and given == AUTO:
@@ -155,12 +149,6 @@ def known_categories(
     """Return the label of every code, by categorical feature, as read from LightGBM's model text.
 
     These are all labels of the feature's column in the frame; without labels, the codes in X.
-
-    Examples
-    --------
-    >>> frame = FrameCategories({1: ("a", "b")}, categorical=frozenset([0, 1]))
-    >>> known_categories(np.array([[2.0, 1], [0.0, 1]]), frame, None)
-    {0: {0: 0, 2: 2}, 1: {0: 'a', 1: 'b'}}
     """
     found: dict[int, dict[int, Label]] = {}
     for feature in sorted(frame.categorical):
@@ -182,13 +170,7 @@ def known_categories(
 
 
 def category_numbers(column: Floats) -> npt.NDArray[np.int64]:
-    """Return the category of every value as LightGBM reads it: truncated; -1 for no category.
-
-    Examples
-    --------
-    >>> category_numbers(np.array([3.7, 0.0, -0.5, -2.0, np.nan])).tolist()
-    [3, 0, 0, -1, -1]
-    """
+    """Return the category of every value as LightGBM reads it: truncated; -1 for no category."""
     with np.errstate(invalid="ignore"):
         is_category = (column > -1) & (column < 1 << 31)  # False for NaN
         return np.where(is_category, np.trunc(column), -1.0).astype(np.int64)

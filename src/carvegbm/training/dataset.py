@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from carvegbm.training.validation import split_off
 
-__all__ = ["Dataset", "spaced_rows"]
+__all__ = ["N_FOLDS", "Dataset", "spaced_rows"]
 
+N_FOLDS = 5
 _FEW_ROWS = 1000
 
 Floats = npt.NDArray[np.float64]
@@ -73,16 +74,9 @@ class Dataset:
         return self.take(train), self.take(valid, "valid_0").copied()
 
     def folds(
-        self, seed: int, stratify: bool, n_folds: int = 5, repeats: int | None = None
+        self, seed: int, stratify: bool, n_folds: int = N_FOLDS, repeats: int | None = None
     ) -> Iterator[tuple[Dataset, Dataset]]:
-        """Yield training and validation rows of k-fold cross-validation, by default twice if few.
-
-        Examples
-        --------
-        >>> rows = Dataset(np.zeros((10, 1)), np.arange(10) % 2)
-        >>> [(len(train), len(valid)) for train, valid in rows.folds(0, True, 5, 1)]
-        [(8, 2), (8, 2), (8, 2), (8, 2), (8, 2)]
-        """
+        """Yield training and validation rows of k-fold cross-validation, twice if they are few."""
         from sklearn.model_selection import KFold, StratifiedKFold
 
         splitter = StratifiedKFold if stratify else KFold
@@ -91,12 +85,6 @@ class Dataset:
             for train, valid in folds.split(np.zeros((len(self), 1)), self.y):
                 yield self.take(train), self.take(valid).copied()
 
-    def has_rows_for_folds(self, stratify: bool, n_folds: int = 5) -> bool:
-        """Return whether every fold can have rows, of every class if stratified."""
-        if not stratify:
-            return len(self) >= 2 * n_folds
-        return bool(np.unique(self.y, return_counts=True)[1].min() >= n_folds)
-
     def dense(self) -> Dataset:
         """Return the same rows as a C-contiguous array."""
         X = self.X.toarray() if hasattr(self.X, "toarray") else self.X
@@ -104,11 +92,5 @@ class Dataset:
 
 
 def spaced_rows(n: int, most: int = 1000) -> Ints:
-    """Positions of at most `most` of n rows, evenly spaced; used to spot-check a model.
-
-    Examples
-    --------
-    >>> spaced_rows(3).tolist(), len(spaced_rows(10**6))
-    ([0, 1, 2], 1000)
-    """
+    """Positions of at most `most` of n rows, evenly spaced; used to spot-check a model."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

@@ -12,12 +12,14 @@ from dataclasses import replace
 from math import isinf
 from typing import Any
 
+import numpy as np
+
 from carvegbm.attackers.spread import require_large_spread
 from carvegbm.errors import CarveError, DataError
 from carvegbm.progress import is_shown
 from carvegbm.training.base import BaseClassifier, BaseGBDT, BaseRegressor
-from carvegbm.training.dataset import Dataset
-from carvegbm.training.large_spread.trainer import MAX_CROWDING, Certified, LargeSpreadTrainer
+from carvegbm.training.dataset import N_FOLDS, Dataset
+from carvegbm.training.large_spread.trainer import MAX_CROWDING, CertifiedTrainer, boost
 from carvegbm.training.params import (
     AUTO,
     LEARNING_PARAMETERS,
@@ -54,6 +56,11 @@ _SMALL_TREES = {"num_leaves": 8, "learning_rate": 0.1}
 
 class _LargeSpread(BaseGBDT):
     """Parameters and training of the large-spread estimators."""
+
+    _why_no_split = (
+        "no feature separates the labels, or no sample of rows or features had a split worth "
+        "keeping; raise subsample or colsample_bytree"
+    )
 
     def __init__(
         self,
@@ -104,13 +111,13 @@ class _LargeSpread(BaseGBDT):
     def _train(
         self, spec: TrainSpec, data: Dataset, plain_accuracy: float | None
     ) -> tuple[FitResult, TrainingReport | None]:
+        report: TrainingReport | None = None
         if self.certified:
             result, report = self._train_certified(spec, data, plain_accuracy)
         else:
             spec.evaluation.require_sets()
             self._check_unused(plain_accuracy)
-            ((_, result),) = LargeSpreadTrainer(spec).fit_path({}, data, None)
-            report = None
+            result = boost(spec, data)
         require_large_spread(result.model.ensemble, spec.attacker)
         return result, report
 
@@ -153,24 +160,21 @@ class _LargeSpread(BaseGBDT):
                 threads=spec.threads,
                 categorical=spec.model.categories.keys(),
             )
-        certified = Certified(max_crowding, plain_accuracy, clean_loss)
         quiet = replace(spec, verbose=0) if is_shown() else spec  # one bar is enough
-        trainer = LargeSpreadTrainer(quiet, certified)
+        trainer = CertifiedTrainer(quiet, max_crowding, plain_accuracy, clean_loss)
         search = Search(spec, [trainer], clean_loss=clean_loss, plain_accuracy=plain_accuracy)
         report, result = search.on_validation_rows(data, valid)
         return result, report
 
-    def _why_no_split(self) -> str:
-        if self.stopped_because_ == "no thresholds left":
-            return "no feature separates the labels"
-        return (
-            "no sample of rows or features had a split worth keeping; raise subsample or "
-            "colsample_bytree"
-        )
-
 
 class _Robust(BaseGBDT):
     """Parameters and training of the robust estimators."""
+
+    _why_no_split = (
+        "no split helps against an attacker of norm {norm} and budget {budget:g}; lower the "
+        "budget, scale the data, name the features it can change, or, if you gave max_crowding, "
+        "raise it"
+    )
 
     def __init__(
         self,
@@ -224,6 +228,8 @@ class _Robust(BaseGBDT):
 
     def _settings(self, norm: float) -> RobustSettings:
         l2, crowding, loss = self.leaf_l2, self.max_crowding, self.clean_loss
+        is_auto = isinstance(crowding, str) and crowding == AUTO
+        loss = None if isinstance(loss, str) and loss == AUTO else loss
         optional: dict[str, Any] = {"optional": True}
         whole = {"whole": True, **optional}
         return RobustSettings(
@@ -234,11 +240,9 @@ class _Robust(BaseGBDT):
             max_bin=check_number("max_bin", self.max_bin, 1, 127, **whole),
             n_members=check_number("n_members", self.n_members, 1, **whole),
             leaf_l2=None if l2 is None else check_numbers("leaf_l2", l2, 0),
-            max_crowding=None if _is_auto(crowding) else check_max_crowding(crowding, norm),
+            max_crowding=None if is_auto else check_max_crowding(crowding, norm),
             min_child_samples=self.min_child_samples,
-            clean_loss=None
-            if _is_auto(loss)
-            else check_number("clean_loss", loss, 0, 1, **optional),
+            clean_loss=check_number("clean_loss", loss, 0, 1, **optional),
         )
 
     def _train(
@@ -263,7 +267,9 @@ class _Robust(BaseGBDT):
             raise CarveError(
                 "clean_loss and plain_accuracy have no meaning for regression; drop them"
             )
-        folds = not sets and len(data) < FEW_ROWS and data.has_rows_for_folds(stratify)
+        # Every fold needs rows, of every class if there are classes.
+        smallest = np.unique(data.y, return_counts=True)[1].min() if stratify else len(data) // 2
+        folds = not sets and len(data) < FEW_ROWS and bool(smallest >= N_FOLDS)
         train = valid = data
         if sets:
             valid = sets[0]
@@ -281,8 +287,7 @@ class _Robust(BaseGBDT):
         else:
             was_split = not sets and train is not data
             report, result = search.on_validation_rows(train, valid, data if was_split else None)
-        counted = result.model.with_counts(data.X, spec.threads)
-        return replace(result, model=counted), report.with_model(counted)
+        return result, report
 
     def _trainers(
         self, spec: TrainSpec, settings: RobustSettings, n_rows: int, folds: bool
@@ -299,8 +304,7 @@ class _Robust(BaseGBDT):
         if spec.model.task != "regression" and not folds:
             default = MAX_CROWDING if n_rows < FEW_ROWS else _CROWDING_OF_MANY_ROWS
             tried = settings.max_crowding or check_max_crowding(default, norm)
-            certified = Certified(tried, None, None)
-            trainers.append(LargeSpreadTrainer(replace(spec, verbose=0), certified))
+            trainers.append(CertifiedTrainer(replace(spec, verbose=0), tried))
         return plain, trainers
 
     def _with_small_trees(self, spec: TrainSpec) -> TrainSpec:
@@ -308,17 +312,6 @@ class _Robust(BaseGBDT):
         unset = {n: value for n, value in _SMALL_TREES.items() if getattr(self, n) is None}
         factor = 3 if self.n_estimators is None else 1
         return replace(spec, params={**spec.params, **unset}, n_rounds=factor * spec.n_rounds)
-
-    def _why_no_split(self) -> str:
-        return (
-            f"no split helps against an attacker of norm {self.norm} and budget {self.budget:g}; "
-            "lower the budget, scale the data, name the features it can change, or, if you gave "
-            "max_crowding, raise it"
-        )
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == AUTO
 
 
 def _check_attackable(spec: TrainSpec, data: Dataset) -> None:
@@ -450,7 +443,8 @@ class RobustClassifier(_Robust, BaseClassifier):
     The search depends on the number of training rows and on the norm:
 
     - Fewer than 2,000 rows, without `eval_set`: five-fold cross-validation (below 1,000 rows
-      twice) with half and all of the rounds. The best configuration is fitted on all rows.
+      twice) with half and all of the rounds, with and without the refit. The best configuration is
+      fitted on all rows.
     - More rows: every configuration is first fitted with a sixth of the rounds (a scout). The best
       one is fitted in full, and so is the second unless it is clearly less robust. The better of
       them is refitted with further strengths of `leaf_l2`. With at least 2,000 validation rows,

@@ -9,21 +9,29 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
-from carvegbm.parts.questions import Verify
+from carvegbm.model.ensemble import Ensemble
+from carvegbm.queries import output_range
 from carvegbm.totals import VerificationTotals
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.validation import check_data, check_weight, evaluation_pairs
+from carvegbm.verifier import Verifier
 
-__all__ = ["ROBUSTNESS", "EarlyStopping", "EvalResult", "Evaluation", "Metric", "Metrics"]
-__all__ += ["callback_list", "evaluation_sets", "is_early_stopping", "metric_list", "prove"]
+__all__ = ["ROBUSTNESS", "EvalResult", "Evaluation", "Metric", "Metrics"]
+__all__ += [
+    "as_list",
+    "evaluation_sets",
+    "is_of_lightgbm",
+    "prove",
+    "run_callbacks",
+    "worst_errors",
+]
 
 ROBUSTNESS = "robustness"
 """Name of the metric that is proven."""
@@ -31,15 +39,8 @@ ROBUSTNESS = "robustness"
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[Any], Any]
 Metric = str | Callable[..., Any]
-
-
-class EvalResult(NamedTuple):
-    """One metric on one evaluation set."""
-
-    dataset_name: str
-    metric_name: str
-    metric_value: float
-    maximize: bool
+EvalResult = tuple[str, str, float, bool]
+"""Data set, metric, value, and whether a larger one is better."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,12 @@ class Evaluation:
         given = {
             "eval_metric": bool(self.metrics),
             "early_stopping_rounds": self.early_stopping_rounds is not None,
-            "lightgbm.early_stopping": any(is_early_stopping(c) for c in self.callbacks),
-            "lightgbm.record_evaluation": any(_has(c, "eval_result") for c in self.callbacks),
+            "lightgbm.early_stopping": any(
+                is_of_lightgbm(c, "stopping_rounds") for c in self.callbacks
+            ),
+            "lightgbm.record_evaluation": any(
+                is_of_lightgbm(c, "eval_result") for c in self.callbacks
+            ),
         }
         for name, is_given in given.items():
             if is_given and not self.sets:
@@ -103,34 +108,18 @@ def evaluation_sets(
     return found
 
 
-def metric_list(given: Metric | Sequence[Metric] | None) -> list[Metric]:
-    """Return one metric, several or none as a list."""
-    if given is None:
-        return []
-    metrics = [given] if isinstance(given, str) or not isinstance(given, Iterable) else [*given]
-    for metric in metrics:
-        if not isinstance(metric, str) and not callable(metric):
-            raise CarveError(
-                f"eval_metric must be a name, a function, or a list of these, got {metric!r}"
-            )
-    return metrics
+def as_list(name: str, given: Any, names: bool = False) -> list[Any]:
+    """Return one function, several or none as a list; `names` are allowed in their place."""
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    found = [*given] if several else [] if given is None else [given]
+    for each in found:
+        if not callable(each) and not (names and isinstance(each, str)):
+            kinds = "a name, a function, or a list of these" if names else "a list of functions"
+            raise CarveError(f"{name} must be {kinds}, got {each!r}")
+    return found
 
 
-def callback_list(given: Any) -> list[Callback]:
-    """Return one callback, several or none as a list."""
-    callbacks = [*given] if isinstance(given, Iterable) else [] if given is None else [given]
-    for callback in callbacks:
-        if not callable(callback):
-            raise CarveError(f"callbacks must be a list of functions, got {callback!r}")
-    return callbacks
-
-
-def is_early_stopping(callback: Callback) -> bool:
-    """Return whether a callback is LightGBM's early stopping."""
-    return _has(callback, "stopping_rounds")
-
-
-def _has(callback: Callback, attribute: str) -> bool:
+def is_of_lightgbm(callback: Callback, attribute: str) -> bool:
     """Return whether a callback is LightGBM's own with this attribute; its classes are private."""
     return type(callback).__module__ == "lightgbm.callback" and hasattr(callback, attribute)
 
@@ -159,7 +148,7 @@ class Metrics:
         results: list[EvalResult] = []
         for rows, raw in zip(self._evaluation.sets, raw_scores, strict=True):
             for metric in self._evaluation.metrics or [""]:
-                results += [EvalResult(rows.name, *row) for row in self._measure(rows, metric, raw)]
+                results += [(rows.name, *row) for row in self._measure(rows, metric, raw)]
         for name, metric_name, value, _ in results:
             history = self.evals_result.setdefault(name, {})
             history.setdefault(metric_name, []).append(value)
@@ -167,10 +156,8 @@ class Metrics:
 
     def first_value(self, done: int) -> float | None:
         """Return the first metric on the first set after `done` rounds, or None."""
-        for metrics in self.evals_result.values():
-            for values in metrics.values():
-                return values[done - 1] if 0 < done <= len(values) else None
-        return None
+        histories = [values for named in self.evals_result.values() for values in named.values()]
+        return histories[0][done - 1] if histories and 0 < done <= len(histories[0]) else None
 
     def _measure(self, rows: Dataset, metric: Metric, raw: Floats) -> list[tuple[str, float, bool]]:
         if metric == ROBUSTNESS:
@@ -222,23 +209,27 @@ class Metrics:
         return [(name, float(value), bool(higher)) for _, name, value, higher in found]
 
 
-@dataclass
-class EarlyStopping:
-    """Stops when the first metric on the first set has not improved for `patience` rounds."""
+def run_callbacks(
+    callbacks: Sequence[Callback],
+    model: Any,
+    params: dict[str, Any],
+    done: int,
+    n_rounds: int,
+    results: Sequence[EvalResult] | None,
+) -> None:
+    """Call what is to be called before a round (`results` is None) or after it, in LightGBM's way.
 
-    patience: int | None
-    best_iteration: int = 0
-    best_score: float | None = None
+    `done` rounds are finished before this one.
+    """
+    import lightgbm
+    from lightgbm.callback import CallbackEnv
 
-    def update(self, done: int, results: Sequence[EvalResult]) -> bool:
-        """Return whether to stop after `done` rounds."""
-        if self.patience is None:
-            return False
-        _, _, value, higher = results[0]
-        best = self.best_score
-        if best is None or (value > best if higher else value < best):
-            self.best_iteration, self.best_score = done, value
-        return done - self.best_iteration >= self.patience
+    kind = getattr(lightgbm, "EvalResult", None)  # plain tuples before LightGBM 4.7
+    named = results if results is None or kind is None else [kind(*result) for result in results]
+    environment = CallbackEnv(model, params, done, 0, n_rounds, named)
+    for callback in sorted(callbacks, key=lambda each: getattr(each, "order", 0)):
+        if bool(getattr(callback, "before_iteration", False)) is (results is None):
+            callback(environment)
 
 
 def prove(
@@ -248,8 +239,17 @@ def prove(
 
     Labels are positions in `ensemble.classes`.
     """
-    query = Verify.of(ensemble, attacker, **options)
+    verifier = Verifier(ensemble, attacker, **options).for_blocks(threads)
     labels = ensemble.classes[np.asarray(rows.y, dtype=np.int64)]
-    totals = query.totals(query.answer(rows.X, labels, threads=threads))
-    assert isinstance(totals, VerificationTotals)
-    return totals
+    return VerificationTotals.of(verifier.verify(rows.X, labels).columns(), attacker)
+
+
+def worst_errors(
+    ensemble: Ensemble, X: Any, y: Floats, attacker: Attacker, **options: Any
+) -> Floats:
+    """Return max((highest - y)^2, (y - lowest)^2) per row, with outer bounds on unknown ends.
+
+    `options` are those of `carvegbm.output_range`.
+    """
+    found = output_range(ensemble, X, attacker, progress=False, **options)
+    return np.asarray(np.maximum(found.highest_upper - y, y - found.lowest_lower) ** 2)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.ensemble import Ensemble
-from carvegbm.ranges import output_range
+from carvegbm.model.ensemble import Ensemble
+from carvegbm.queries import verify
 from carvegbm.training.dataset import Dataset
+from carvegbm.training.evaluation import worst_errors
 from carvegbm.training.spec import FitResult, TrainSpec
-from carvegbm.verification import verify
 
 __all__ = ["VERIFIED_ROWS", "Outcome", "in_drawn_order", "judge", "make_exact"]
 
@@ -102,8 +102,9 @@ def make_exact(
         return
     X, y = valid.X[rows], valid.y[rows]
     if spec.model.task == "regression":
-        ends = output_range(ensemble, X, attacker, timeout=seconds, threads=threads, progress=False)
-        known.worst[rows] = -(np.maximum(ends.highest_upper - y, y - ends.lowest_lower) ** 2)
+        known.worst[rows] = -worst_errors(
+            ensemble, X, y, attacker, timeout=seconds, threads=threads
+        )
         return
     labels = ensemble.classes[y]
     found = verify(ensemble, X, labels, attacker, timeout=seconds, threads=threads, progress=False)

@@ -14,9 +14,10 @@ point within the budget per row, improved in every step.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, isinf, isnan
-from typing import Any
+from math import inf, isinf
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,25 +26,20 @@ from carvegbm import _core
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.attackers.encoding import CoreEncoding
 from carvegbm.attackers.spread import is_large_spread
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.progress import Progress, progress_bar
 from carvegbm.training.dataset import Dataset
 
-__all__ = ["Check", "LeafRefit", "RefitProblem", "RefitSettings", "needs_witnesses", "refit_leaves"]
+__all__ = ["Check", "LeafRefit", "RefitSettings", "needs_witnesses", "refit_leaves"]
 
 Floats = npt.NDArray[np.float64]
 
+_PASSED_ON = (
+    *("steps", "rate", "batch", "shuffle", "averaging", "l2", "seed", "threads"),
+    *("batch_passes", "point_passes"),
+)
 _MAX_MEMORY = 1 << 29  # bytes of leaves within reach that are kept; others are found anew
-
-
-@dataclass(frozen=True)
-class RefitProblem:
-    """Rows and attacker; without validation rows, the last iterate is kept."""
-
-    attacker: Attacker
-    train: Dataset
-    valid: Dataset | None = None
 
 
 @dataclass(frozen=True)
@@ -70,17 +66,16 @@ class RefitSettings:
     progress: Progress = False
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """An iterate on the validation rows.
 
-    `robustness` is the share of rows whose worst margin, or a lower bound on it, is >= 0; None for
-    regression. `accuracy` is None without a floor.
+    `robustness` is the share of rows whose worst margin, or a lower bound on it, is >= 0; NaN for
+    regression. `accuracy` is NaN without a floor.
     """
 
     step: int
-    robustness: float | None
-    accuracy: float | None
+    robustness: float
+    accuracy: float
     loss: float
 
 
@@ -88,7 +83,7 @@ class Check:
 class LeafRefit:
     """The best iterate and all checks; without validation rows the last iterate.
 
-    `points` are witnesses at the new scores, if they are wanted.
+    `points` are witnesses at the new scores, if they are wanted; `proven` is set by `prove_refit`.
     """
 
     scores: Floats
@@ -96,75 +91,72 @@ class LeafRefit:
     checks: list[Check]
     interrupted: bool
     points: Floats | None = None
+    proven: Mapping[str, float] | None = None
 
 
 def refit_leaves(
     ensemble: Ensemble,
-    problem: RefitProblem,
-    settings: RefitSettings = RefitSettings(),
+    attacker: Attacker,
+    train: Dataset,
+    valid: Dataset | None,
+    settings: RefitSettings,
     points: Floats | None = None,
 ) -> LeafRefit:
     """Return scores with better worst cases.
 
     The best iterate has at least the accuracy of the floor, if any does; then the most robust rows,
     then the smallest loss. An iterate with fewer robust rows than the first one is never taken.
-    `points` are witnesses of the training rows to start from, where witnesses are needed.
+    Without validation rows, the last one is. `points` are witnesses of the training rows to start
+    from, where witnesses are needed.
     """
-    task = ensemble.task
+    is_regression = ensemble.task == "regression"
     if settings.anchor is not None and settings.anchor.shape != ensemble.scores.shape:
         raise CarveError(
             f"anchor must have the shape of the scores, {ensemble.scores.shape}, got "
             f"{settings.anchor.shape}"
         )
-    translation = CoreEncoding(ensemble, problem.attacker.limits(ensemble))
+    encoding = CoreEncoding(ensemble, attacker.limits(ensemble))
 
-    def targets(rows: Dataset) -> tuple[npt.NDArray[Any], Floats]:
-        X = np.ascontiguousarray(translation.encode(rows.X))
+    def encoded(rows: Dataset) -> tuple[npt.NDArray[Any], Floats]:
+        X = np.ascontiguousarray(encoding.encode(rows.X))
         return X, np.ascontiguousarray(rows.y, dtype=np.float64)
 
-    train, valid = targets(problem.train), None
-    if problem.valid is not None:
-        valid = targets(problem.valid)
+    core_train = encoded(train)
     core_points = None
     if points is not None:
-        core_points = np.array(translation.encode(points), dtype=np.float64, order="C")
-    names = ("steps", "rate", "batch", "shuffle", "averaging", "l2", "seed", "threads")
-    passes = ("batch_passes", "point_passes")
+        core_points = np.array(encoding.encode(points), dtype=np.float64, order="C")
     options = _core.DescentOptions(
         epochs=settings.epochs or 0,
         patience=settings.patience or 0,
         floor=-inf if settings.floor is None else settings.floor,
-        uses_witnesses=needs_witnesses(ensemble, problem.attacker),
-        unit=(float(np.std(problem.train.y)) or 1.0) if task == "regression" else 1.0,
-        steepness=ensemble.link_scale if task == "binary" else 1.0,
+        uses_witnesses=needs_witnesses(ensemble, attacker),
+        unit=(float(np.std(train.y)) or 1.0) if is_regression else 1.0,
+        steepness=ensemble.link_scale if ensemble.task == "binary" else 1.0,
         most_memory=_MAX_MEMORY,
-        **{name: getattr(settings, name) for name in (*names, *passes)},
+        **{name: getattr(settings, name) for name in _PASSED_ON},
     )
     steps = settings.steps
     if settings.epochs is not None:
-        steps = settings.epochs * max(1, -(-len(problem.train) // settings.batch))
+        steps = settings.epochs * max(1, -(-len(train) // settings.batch))
     with progress_bar(settings.progress, steps, "refitting") as show:
         scores, checks, best, interrupted = _core.descend(
-            translation.core_ensemble,
-            translation.core_attacker(problem.attacker),
-            train,
-            problem.train.weight,
-            valid,
-            translation.core_attacker(Attacker("inf", 0)),
+            encoding.core_ensemble,
+            encoding.core_attacker(attacker),
+            core_train,
+            train.weight,
+            None if valid is None else encoded(valid),
+            encoding.core_attacker(Attacker("inf", 0)),
             np.ascontiguousarray(ensemble.scores).ravel(),
             None if settings.anchor is None else np.ascontiguousarray(settings.anchor).ravel(),
             core_points,
-            task == "regression",
+            is_regression,
             options,
             show,
         )
-    found = [
-        Check(step, None if isnan(robust) else robust, None if isnan(accurate) else accurate, loss)
-        for step, robust, accurate, loss in checks
-    ]
+    found = [Check(*check) for check in checks]
     worst = None
     if core_points is not None and settings.point_passes:
-        worst = translation.decode(core_points, train[0], problem.train.X)
+        worst = encoding.decode(core_points, core_train[0], train.X)
     return LeafRefit(
         np.asarray(scores).reshape(ensemble.scores.shape),
         found[best] if found else None,

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carvegbm.ensemble import Ensemble, Task
 from carvegbm.errors import ModelError
-from carvegbm.readers.checks import Classes
+from carvegbm.model.ensemble import Ensemble, Task
+from carvegbm.readers.common import Classes, Tree, assemble
 from carvegbm.readers.lightgbm import from_text
-from carvegbm.readers.trees import Tree, assemble
 from carvegbm.training.binning import ZERO_ZONE, BinMapper
 from carvegbm.training.dataset import spaced_rows
 from carvegbm.training.large_spread.exclusion import OpenThresholds
@@ -491,13 +490,7 @@ def stored_scores(scores: Floats) -> Floats:
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Return names that LightGBM's text can hold, all different: without spaces and JSON's signs.
-
-    Examples
-    --------
-    >>> safe_names(["age", "income [€]", "income (€)"])
-    ['age', 'income__€_', 'income_(€)']
-    """
+    """Return different names that LightGBM's text can hold: without spaces and JSON's signs."""
     safe: dict[str, None] = {}
     for position, name in enumerate(names):
         plain = re.sub(r'[\s",:\[\]{}]', "_", str(name)) or f"Column_{position}"

@@ -140,14 +140,6 @@ def check_number(
     """Return a number with low <= value <= high; with `is_open`, low < value <= high.
 
     Whole numbers come back as int. None is allowed if `optional`.
-
-    Examples
-    --------
-    >>> check_number("n_estimators", 20.0, 1, whole=True)
-    20
-    >>> check_number("subsample", 0, 0, 1, is_open=True)
-    Traceback (most recent call last):
-    carvegbm.errors.CarveError: subsample must be a number > 0 and <= 1, got 0
     """
     if value is None and optional:
         return None
@@ -168,11 +160,6 @@ def check_numbers(name: str, given: Any, *limits: float, **options: Any) -> Any:
     """Return the different values of a parameter that is a number or a sequence of numbers.
 
     The arguments are those of `check_number`.
-
-    Examples
-    --------
-    >>> check_numbers("max_crowding", [0.25, None, 0.25], 0, 1, optional=True)
-    (0.25, None)
     """
     several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
     values = tuple(given) if several else (given,)
@@ -193,11 +180,6 @@ def check_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return LightGBM's parameters under their main names.
 
     Unknown, repeated and unsupported ones are refused.
-
-    Examples
-    --------
-    >>> check_parameters({"reg_alpha": 0.5, "eta": 0.2})
-    {'lambda_l1': 0.5, 'learning_rate': 0.2}
     """
     checked: dict[str, Any] = {}
     source: dict[str, str] = {}

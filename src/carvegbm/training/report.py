@@ -1,25 +1,22 @@
-"""Trials of training and the chosen one, as values and as a table; progress output."""
+"""Trials of training and the chosen one, as values and as a table."""
 
 from __future__ import annotations
 
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from carvegbm.ensemble import Ensemble
-from carvegbm.progress import Bar, is_shown
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.tables import text_table
-from carvegbm.training.evaluation import EvalResult
 from carvegbm.training.model import GBDTModel
 
 if TYPE_CHECKING:
     from carvegbm.displays import TrainingDisplay
 
-__all__ = ["Reporter", "TrainingReport", "Trial", "print_line", "shown"]
+__all__ = ["TrainingReport", "Trial", "print_line", "shown"]
 
-_ROUNDS_PER_LINE = 50
 _WIDTH = 80  # of a table of trials, in characters
 _HEADINGS = {
     "n_members": "members",
@@ -56,7 +53,8 @@ class Trial:
     `measures` are "accuracy" and "robustness"; for regression "error" and "worst error", root mean
     squares of which the second is at the worse end of the range within the attacker's reach.
     `seconds` count from the start of its fit. `note` is "scout" for a small model that was trained
-    to choose parameters, "unfinished" after Ctrl-C or a time limit, and otherwise empty.
+    to choose parameters, "unfinished" after Ctrl-C or a time limit, "plain" for the plain model
+    that the others are compared with, and otherwise empty.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -78,24 +76,9 @@ class Trial:
         return self.measures["robustness"]
 
     @property
-    def error(self) -> float:
-        """Root mean squared error."""
-        return self.measures["error"]
-
-    @property
-    def worst_error(self) -> float:
-        """Root mean squared error at the worse end of the range within reach."""
-        return self.measures["worst error"]
-
-    @property
     def is_plain(self) -> bool:
         """Whether the trial was grown as if there were no attacker, for comparison."""
         return self.parameters.get("budget_share") == 0
-
-    @property
-    def mark(self) -> str:
-        """The note, or "plain"."""
-        return self.note or ("plain" if self.is_plain else "")
 
     @property
     def ensemble(self) -> Ensemble:
@@ -109,20 +92,17 @@ class Trial:
         return {**self.parameters, **self.measures, **size, "note": self.note}
 
     def describe(self) -> str:
-        """Return the parameters in words.
-
-        Examples
-        --------
-        >>> found = {"n_members": 3, "rounds": 40, "ordered": True, "leaf_l2": 0.001}
-        >>> Trial(parameters=found, measures={}, trees=120, leaves=1500, seconds=1).describe()
-        '3 models averaged, 40 rounds, ordered splits, leaf_l2 0.001'
-        """
+        """Return the parameters in words: 3 models averaged, 40 rounds, leaf_l2 0.001."""
         words = ["plain model"] if self.is_plain else []
         for name, value in self.parameters.items():
             if value is not None and value is not False and (name, value) not in _OMITTED:
                 text = _WORDS.get(name, f"{name} {{}}")
                 words.append(text.format(value if "%" in text else shown(value)))
         return ", ".join(words) or "the only one"
+
+    def line(self) -> str:
+        """Return the trial as one line of text."""
+        return ", ".join(f"{name} {text}" for name, text in self.columns().items())
 
     def columns(self) -> dict[str, str]:
         """Return the trial as text, by name of the column."""
@@ -149,12 +129,6 @@ class TrainingReport:
     why: str
     floor: float | None = None
     plain_accuracy: float | None = None
-
-    def with_model(self, model: GBDTModel) -> TrainingReport:
-        """Return the report with another model of the chosen trial, such as one with row counts."""
-        chosen = replace(self.chosen, model=model)
-        trials = [chosen if trial is self.chosen else trial for trial in self.trials]
-        return replace(self, trials=trials, chosen=chosen)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, without the models."""
@@ -207,7 +181,7 @@ class TrainingReport:
             names = [name for name in names if name != optional]
             table = [(*(_HEADINGS.get(name, name) for name in names), "")]
             for trial, columns in zip(self.trials, found, strict=True):
-                marks = ["chosen"] * (trial is self.chosen) + [trial.mark] * (trial.mark != "")
+                marks = ["chosen"] * (trial is self.chosen) + [trial.note] * (trial.note != "")
                 table.append((*(columns.get(name, "") for name in names), ", ".join(marks)))
             if max(map(len, text_table(table, ">" * len(table[0])))) <= _WIDTH:
                 break
@@ -255,41 +229,3 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-class Reporter:
-    """Shows round, first metric and share of open thresholds: a bar on a terminal, or lines."""
-
-    def __init__(self, n_rounds: int, n_open: int, verbose: int) -> None:
-        self._n_open = max(1, n_open)
-        self._verbose = verbose
-        self._bar = Bar(n_rounds) if verbose and is_shown() else None
-        self._last = ""
-
-    def __enter__(self) -> Reporter:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def show(self, done: int, results: Sequence[EvalResult], n_open: int) -> None:
-        """Report that `done` rounds are finished."""
-        if not self._verbose:
-            return
-        parts = [f"{metric} {value:.5g} ({name})" for name, metric, value, _ in results[:1]]
-        parts.append(f"{100 * n_open / self._n_open:.0f} % of thresholds open")
-        self._last = ", ".join(parts)
-        if self._bar is not None:
-            self._bar.update(done, self._last)
-        elif done % _ROUNDS_PER_LINE == 0:
-            print_line(f"round {done}: {self._last}")
-
-    def finish(self, reason: str, done: int, kept: int) -> None:
-        """Report how training ended, unless a bar was shown."""
-        if self._verbose and self._bar is None:
-            kept_text = f", kept the first {kept}" if kept != done else ""
-            last = f"; {self._last}" if self._last else ""
-            print_line(f"stopped after {done} rounds ({reason}){kept_text}{last}")
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()

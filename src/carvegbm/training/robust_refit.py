@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from numbers import Real
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,20 +12,24 @@ import numpy.typing as npt
 
 from carvegbm.attackers.attacker import Attacker, require_attacker
 from carvegbm.data.rows import check_threads
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError, DataError
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.progress import Progress
-from carvegbm.ranges import output_range
 from carvegbm.readers import load
-from carvegbm.readers.checks import Classes
+from carvegbm.readers.common import Classes
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.evaluation import prove
-from carvegbm.training.leaf_refit import LeafRefit, RefitProblem, RefitSettings, refit_leaves
+from carvegbm.training.evaluation import prove, worst_errors
+from carvegbm.training.leaf_refit import LeafRefit, RefitSettings, refit_leaves
 from carvegbm.training.params import check_number
-from carvegbm.training.score_writer import writer_of
+from carvegbm.training.score_writer import (
+    objective_name,
+    open_model,
+    round_scores,
+    write_scores,
+)
 from carvegbm.training.validation import check_targets, check_weight, evaluation_pairs, seed_from
 
-__all__ = ["ProvenRefit", "prove_refit", "robust_refit", "worst_errors"]
+__all__ = ["prove_refit", "robust_refit"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -116,66 +118,58 @@ def robust_refit(
     """
     require_attacker(attacker)
     ensemble = load(model, classes=classes)
-    floor = None if accuracy_floor is None else _number("accuracy_floor", accuracy_floor, most=1)
     settings = RefitSettings(
         steps=check_number("steps", steps, 1, whole=True),
-        rate=_number("learning_rate", learning_rate, above=0),
-        l2=_number("l2", l2) / max(1, ensemble.n_trees),
+        rate=check_number("learning_rate", learning_rate, 0, is_open=True),
+        l2=check_number("l2", l2, 0) / max(1, ensemble.n_trees),
         seed=seed_from(random_state) or 0,
-        floor=floor,
+        floor=check_number("accuracy_floor", accuracy_floor, 0, 1, optional=True),
         threads=check_threads(threads),
         progress=progress,
     )
-    seconds = _number("timeout", timeout, above=0)
-    writer = writer_of(model, ensemble)
+    seconds = check_number("timeout", timeout, 0, is_open=True)
+    model = open_model(model)
     if ensemble.task == "regression":
-        if writer.objective not in _SQUARED_ERROR:
+        if (objective := objective_name(model)) not in _SQUARED_ERROR:
             raise CarveError(
                 "a robust refit of a regression minimises the squared error, and the model has the "
-                f"objective {writer.objective!r}; train it with squared error"
+                f"objective {objective!r}; train it with squared error"
             )
-        if floor is not None:
+        if settings.floor is not None:
             raise CarveError("accuracy_floor is for classes; the model is a regression")
     train, valid = _data(ensemble, attacker, (X, y, sample_weight), eval_set, settings.seed)
-    problem = RefitProblem(attacker, train, valid)
-    result = prove_refit(ensemble, problem, settings, stored=writer.stored, timeout=seconds)
-    if result.refit.interrupted:
+    refit = prove_refit(
+        ensemble,
+        attacker,
+        train,
+        valid,
+        settings,
+        stored=partial(round_scores, model),
+        timeout=seconds,
+    )
+    if refit.interrupted:
         raise KeyboardInterrupt
-    refitted = writer.write(result.ensemble.scores, valid.X)
+    refitted = write_scores(model, ensemble, refit.scores, valid.X)
     if hasattr(refitted, "attacker_"):
         refitted._set_attacker(attacker)
     return refitted
 
 
-@dataclass(frozen=True)
-class ProvenRefit:
-    """An ensemble with new scores, or the unchanged one if its scores were not proven worse.
-
-    `start` and `end` are what is proven on the validation rows: accuracy and robustness, or for
-    regression the mean worst squared error.
-    """
-
-    ensemble: Ensemble
-    start: Mapping[str, float]
-    end: Mapping[str, float]
-    refit: LeafRefit
-
-    @property
-    def changed(self) -> bool:
-        """Whether other scores than the first were better."""
-        return self.end is not self.start
-
-
 def prove_refit(
     ensemble: Ensemble,
-    problem: RefitProblem,
-    settings: RefitSettings = RefitSettings(),  # noqa: B008
+    attacker: Attacker,
+    train: Dataset,
+    valid: Dataset,
+    settings: RefitSettings,
     *,
     start: Mapping[str, float] | None = None,
     stored: Callable[[Floats], Floats] = np.asarray,
     timeout: float = 10.0,
-) -> ProvenRefit:
-    """Refit the leaves; keep the new scores if they are proven to be no worse.
+) -> LeafRefit:
+    """Refit the leaves; keep the old scores unless the new ones are proven to be no worse.
+
+    `proven` of the result is what is proven of new scores on the validation rows: accuracy and
+    robustness, or for regression the mean worst squared error; None if the old ones are kept.
 
     Parameters
     ----------
@@ -186,54 +180,28 @@ def prove_refit(
     timeout : float
         Seconds per row of a proof.
     """
-    valid = problem.valid
-    if valid is None:
-        raise CarveError("a refit is proven on validation rows; give some, or call refit_leaves")
 
     def measure(trial: Ensemble) -> Mapping[str, float]:
         options: dict[str, Any] = {"threads": settings.threads or None, "timeout": timeout}
         if trial.task == "regression":
-            errors = worst_errors(trial, valid, problem.attacker, **options)
+            errors = worst_errors(trial, valid.X, valid.y, attacker, **options)
             return {"worst_squared_error": float(errors.mean())}
-        found = prove(trial, valid, problem.attacker, **options)
+        found = prove(trial, valid, attacker, **options)
         return {"accuracy": found.accuracy, "robustness": float(found.robustness[0])}
 
     start = measure(ensemble) if start is None else start
-    refit = refit_leaves(ensemble, problem, settings)
+    refit = refit_leaves(ensemble, attacker, train, valid, settings)
     if refit.best is not None and refit.best.step > 0:
-        better = ensemble.with_scores(stored(refit.scores))
-        end = measure(better)
+        scores = stored(refit.scores)
+        end = measure(ensemble.with_scores(scores))
         is_better = (
             end["worst_squared_error"] < start["worst_squared_error"]
             if ensemble.task == "regression"
             else end["robustness"] >= start["robustness"]
         )
         if is_better:
-            return ProvenRefit(better, start, end, refit)
-    return ProvenRefit(ensemble, start, start, refit)
-
-
-def worst_errors(
-    model: Any,
-    rows: Dataset,
-    attacker: Attacker,
-    *,
-    timeout: float = 10.0,
-    threads: int | None = None,
-) -> Floats:
-    """Return max((highest - y)^2, (y - lowest)^2) per row, with outer bounds on unknown ends.
-
-    Examples
-    --------
-    >>> import carvegbm as cg
-    >>> stump = {"feature": 0, "threshold": 0.5, "left": {"score": -1}, "right": {"score": 1}}
-    >>> model = cg.Ensemble.from_trees([stump], n_features=1, task="regression")
-    >>> rows = Dataset(np.array([[0.45], [0.9]]), np.array([-1.0, 2.0]))
-    >>> worst_errors(model, rows, cg.Attacker("inf", 0.1)).tolist()
-    [4.0, 1.0]
-    """
-    found = output_range(model, rows.X, attacker, timeout=timeout, threads=threads, progress=False)
-    return np.asarray(np.maximum(found.highest_upper - rows.y, rows.y - found.lowest_lower) ** 2)
+            return replace(refit, scores=scores, proven=end)
+    return replace(refit, scores=ensemble.scores)
 
 
 def _data(
@@ -269,14 +237,3 @@ def _data(
         return train, checked(*pairs[0])
     train, valid = train.split(seed, stratify=ensemble.task != "regression")
     return train, replace(valid, weight=None)
-
-
-def _number(
-    name: str, value: Any, above: float | None = None, most: float = sys.float_info.max
-) -> float:
-    """Return a number from 0, or from above `above`, to `most`."""
-    number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    if not (0 <= number <= most) or (above is not None and number <= above):
-        limit = "from 0 to 1" if most == 1 else ">= 0" if above is None else f"> {above:g}"
-        raise CarveError(f"{name} must be a number {limit}, got {value!r}")
-    return number

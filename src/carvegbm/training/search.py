@@ -23,7 +23,7 @@ from carvegbm.progress import progress_bar
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.judging import VERIFIED_ROWS, Outcome, in_drawn_order, judge, make_exact
 from carvegbm.training.large_spread.lightgbm_c import refusal
-from carvegbm.training.report import TrainingReport, Trial, shown
+from carvegbm.training.report import TrainingReport, Trial
 from carvegbm.training.spec import FitResult, Params, StopReason, Trainer, TrainSpec
 
 __all__ = ["Search", "accuracy_floor", "best_trial", "describe_choice", "plain_accuracy_of"]
@@ -110,14 +110,15 @@ class Search:
                     )
             except KeyboardInterrupt:
                 self._stopped = "interrupted"
-        return self._report(best, where, result)
+        return self._report(best, where, result, train if all_rows is None else all_rows)
 
     def by_folds(self, rows: Dataset, seed: int) -> tuple[TrainingReport, FitResult]:
         """The same by cross-validation, for few rows."""
         parts: dict[str, list[_Candidate]] = {}
         folds = list(rows.folds(seed, self.spec.model.task != "regression"))
+        progress = None if self.spec.verbose else False
         try:
-            with self._progress(len(folds) + 1) as show:
+            with progress_bar(progress, len(folds) + 1, "training") as show:
                 for done, (train, valid) in enumerate(folds):
                     for path in self._paths(train, valid):
                         for each in self._judged(path, valid):
@@ -147,7 +148,7 @@ class Search:
         trainer = best.path.trainer
         trainer.spec = replace(trainer.spec, deadline=None)  # there is no other model
         _, result = next(trainer.fit_path(best.params, rows, None))
-        return self._report(best, "by cross-validation", result)
+        return self._report(best, "by cross-validation", result, rows)
 
     # ── trials ───────────────────────────────────────────────────────────────────────────────
 
@@ -163,7 +164,9 @@ class Search:
     def _run(self, train: Dataset, valid: Dataset) -> None:
         paths = self._paths(train, valid)
         done = 0
-        with self._progress(len(paths) + 2 * len(self.trainers)) as show:
+        progress = None if self.spec.verbose else False
+        n_steps = len(paths) + 2 * len(self.trainers)
+        with progress_bar(progress, n_steps, "training") as show:
 
             def advance(path: _Path, most: int | None) -> bool:
                 nonlocal done
@@ -198,7 +201,7 @@ class Search:
         return [each.path for each in near]
 
     def _keep(self, each: _Candidate) -> None:
-        self.spec.log(_line(each.trial))
+        self.spec.log(each.trial.line())
         if self.plain is not None and each.trial.is_plain:
             self._plain = each
         else:
@@ -214,13 +217,15 @@ class Search:
             outcome = judge(result, valid, self.spec, verified)
             unfinished = result.stopped_because in _UNFINISHED
             ensemble = result.model.ensemble
+            note = "scout" if result.is_scout else ""
+            note = "plain" if params.get("budget_share") == 0 else note
             trial = Trial(
                 parameters=params,
                 measures=outcome.measures(self.spec.model.task),
                 trees=ensemble.n_trees,
                 leaves=ensemble.n_leaves,
                 seconds=round(time.monotonic() - started, 3),
-                note="unfinished" if unfinished else "scout" if result.is_scout else "",
+                note="unfinished" if unfinished else note,
                 model=result.model,
             )
             yield _Candidate(path, trial, params, result, outcome)
@@ -235,9 +240,6 @@ class Search:
             return False
         self._stopped = self._stopped or "time limit"
         return True
-
-    def _progress(self, steps: int):  # type: ignore[no-untyped-def]
-        return progress_bar(None if self.spec.verbose else False, steps, "training")
 
     # ── choice ───────────────────────────────────────────────────────────────────────────────
 
@@ -309,8 +311,10 @@ class Search:
         return self._plain.trial.measures.get("accuracy")
 
     def _report(
-        self, best: _Candidate, where: str, result: FitResult
+        self, best: _Candidate, where: str, result: FitResult, rows: Dataset
     ) -> tuple[TrainingReport, FitResult]:
+        if self.plain is not None:  # the model text counts rows, which bounds do not need
+            result = replace(result, model=result.model.with_counts(rows.X, self.spec.threads))
         model, trees = result.model, result.model.ensemble
         chosen = replace(best.trial, model=model, trees=trees.n_trees, leaves=trees.n_leaves)
         plain = [] if self._plain is None else [self._plain]
@@ -397,12 +401,6 @@ def _rank(trial: Trial, floor: float | None) -> tuple[float, ...]:
         return True, -measures["worst error"], -measures["error"], -trial.leaves
     able = floor is None or trial.accuracy >= floor
     return able, trial.robustness, trial.accuracy, -trial.leaves
-
-
-def _line(trial: Trial) -> str:
-    named = (f"{name} {shown(value)}" for name, value in trial.parameters.items())
-    reached = (f"{name} {value:.4f}" for name, value in trial.measures.items())
-    return ", ".join([*named, f"{trial.trees} trees", *reached])
 
 
 def _is_close(best: Outcome, other: Outcome, deviations: float = 1) -> bool:

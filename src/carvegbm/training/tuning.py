@@ -1,8 +1,8 @@
 """Choose parameters on held-out validation data.
 
 Candidates are fitted one after the other, each with all threads; Ctrl-C keeps the best finished
-one. For cross-validation, or for candidates in parallel, use scikit-learn's searches on the
-estimators, with their `robust_score` as `scoring`.
+one. For cross-validation, random candidates or candidates in parallel, use scikit-learn's searches
+on the estimators, with their `robust_score` as `scoring`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sklearn.base import clone
-from sklearn.model_selection import ParameterGrid, ParameterSampler, train_test_split
+from sklearn.model_selection import ParameterGrid, train_test_split
 
 from carvegbm.errors import CarveError, DataError
 from carvegbm.training.estimators import LargeSpreadClassifier, RobustClassifier
-from carvegbm.training.params import AUTO, check_number
+from carvegbm.training.params import AUTO
 from carvegbm.training.report import TrainingReport, Trial
 from carvegbm.training.validation import check_data
 
@@ -66,7 +66,6 @@ def tune(
     valid: tuple[Any, Any] | None = None,
     grid: Mapping[str, Sequence[Any]] | None = None,
     criterion: Literal["accuracy", "robustness"] | None = None,
-    n_candidates: int | None = None,
     certified: bool = False,
     robust: bool = False,
     n_estimators: int | None = None,
@@ -87,14 +86,11 @@ def tune(
         Validation data; by default a stratified fifth of the training data is split off. Every
         candidate gets it as its `eval_set`.
     grid : mapping from parameter to values, optional
-        Default: ``{"num_leaves": (16, 32, 64, 128, 256)}``, as in the paper; ``(8, 16, 32)`` with
-        `certified` and ``(8, 16, 32, 64)`` with `robust`.
+        Every combination is a candidate. Default: ``{"num_leaves": (16, 32, 64, 128, 256)}``, as in
+        the paper; ``(8, 16, 32)`` with `certified` and ``(8, 16, 32, 64)`` with `robust`.
     criterion : {"accuracy", "robustness"}, optional
         What to maximise on the validation data. Default: proven robustness with `robust` and
         `certified`, else accuracy.
-    n_candidates : int, optional
-        Number of random candidates, drawn by scikit-learn's `ParameterSampler`; `grid` may then
-        hold distributions. Default: every combination of the values in `grid`.
     certified, robust : bool
         `LargeSpreadClassifier(certified=True)`, or `RobustClassifier`.
     n_estimators, early_stopping_rounds
@@ -127,20 +123,19 @@ def tune(
         raise CarveError(f"criterion must be accuracy or robustness, got {criterion!r}")
     if valid is not None and (not isinstance(valid, tuple | list) or len(valid) != 2):
         raise DataError(f"valid must be a pair (X, y), got {valid!r}")
-    parameters |= {"random_state": random_state}
-    estimator: Any
-    if robust:
-        estimator = RobustClassifier(n_estimators=n_estimators, **parameters)
-    else:
-        rounds = 500 if n_estimators is None else n_estimators
-        estimator = LargeSpreadClassifier(n_estimators=rounds, certified=certified, **parameters)
+    if not robust:
+        n_estimators = 500 if n_estimators is None else n_estimators
+        parameters["certified"] = certified
     if early_stopping_rounds == "auto":
         early_stopping_rounds = None if robust else 50
-    if grid is None:
-        grid = {
-            "num_leaves": ROBUST_LEAVES if robust else CERTIFIED_LEAVES if certified else LEAVES
-        }
-    candidates = _candidates(grid, n_candidates, random_state)
+    leaves = ROBUST_LEAVES if robust else CERTIFIED_LEAVES if certified else LEAVES
+    grid = {"num_leaves": leaves} if grid is None else grid
+    kind: Any = RobustClassifier if robust else LargeSpreadClassifier
+    estimator = kind(n_estimators=n_estimators, random_state=random_state, **parameters)
+    try:
+        candidates = list(ParameterGrid(grid))
+    except (TypeError, ValueError) as error:
+        raise CarveError(f"grid: {error}") from None
     check_data(estimator, X, y, reset=True)
     if valid is None:
         try:
@@ -155,14 +150,17 @@ def tune(
     try:
         for candidate in candidates:
             started = time.monotonic()
-            fitted = clone(estimator).set_params(**candidate)
-            fitted.fit(
-                X,
-                y,
-                eval_set=[valid],
-                early_stopping_rounds=early_stopping_rounds,
-                feature_names=feature_names,
-                categorical_feature=categorical_feature,
+            fitted = (
+                clone(estimator)
+                .set_params(**candidate)
+                .fit(
+                    X,
+                    y,
+                    eval_set=[valid],
+                    early_stopping_rounds=early_stopping_rounds,
+                    feature_names=feature_names,
+                    categorical_feature=categorical_feature,
+                )
             )
             if fitted.stopped_because_ == "interrupted":
                 raise KeyboardInterrupt
@@ -195,17 +193,3 @@ def tune(
         criterion=criterion,
         interrupted=interrupted,
     )
-
-
-def _candidates(
-    grid: Mapping[str, Any], n_candidates: int | None, random_state: int
-) -> list[dict[str, Any]]:
-    try:
-        if n_candidates is None:
-            return list(ParameterGrid(grid))
-        n = check_number("n_candidates", n_candidates, 1, whole=True)
-        return list(ParameterSampler(grid, n, random_state=random_state))
-    except (TypeError, ValueError) as error:
-        if isinstance(error, CarveError):
-            raise
-        raise CarveError(f"grid: {error}") from None

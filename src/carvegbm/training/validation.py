@@ -15,9 +15,9 @@ import numpy.typing as npt
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.attackers.encoding import CoreEncoding
 from carvegbm.attackers.options import OPTIONS
-from carvegbm.data.rows import as_rows, first_where
-from carvegbm.ensemble import Ensemble
+from carvegbm.data.rows import as_rows, first_where, refuse_masked
 from carvegbm.errors import CarveError, DataError
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.training.categorical import FrameCategories
 
 __all__ = ["blank_ensemble", "check_data", "check_instances", "check_targets", "check_weight"]
@@ -36,6 +36,8 @@ def check_data(
     estimator, instead of comparing X with them. `what` names X in errors.
     """
     where = "" if what == "X" else f"{what}: "
+    refuse_masked(X, what, "pass X.filled(numpy.nan)")
+    refuse_masked(y, f"{where}y", "leave out rows without a label")
     if reset:
         estimator._frame_categories = FrameCategories.of(X)
     X = estimator._frame_categories.encode(X, what)

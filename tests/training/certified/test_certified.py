@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from itertools import pairwise
 
@@ -12,7 +11,6 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.training.large_spread.trainer import MAX_CROWDING
-from carvegbm.training.params import check_max_crowding
 from carvegbm.training.report import Trial
 from carvegbm.training.search import accuracy_floor, best_trial
 from carvegbm.training.validation import split_off
@@ -65,13 +63,6 @@ def test_the_most_robust_trial_above_the_floor_is_chosen(norm, budget, clean_los
         assert f"{report.chosen.robustness:.4f}" in report.why
         assert "\n" not in report.why
     assert refused if clean_loss == 0.0 else clean_loss == 0.05 or not refused
-
-
-def test_a_smaller_clean_loss_never_gives_a_more_robust_model_of_the_same_trials():
-    found = fitted(clean_loss=None)[0].training_report_.trials
-    floors = [None, 0.0, 0.5, *sorted(c.accuracy for c in found)]
-    chosen = [best_trial(found, floor).robustness for floor in floors]
-    assert chosen == sorted(chosen, reverse=True)
 
 
 def test_plain_lightgbm_sets_the_goal():
@@ -144,24 +135,6 @@ def test_certified_training_is_more_robust_than_large_spread_alone():
     assert gained > 0.02
 
 
-def test_the_report_reads_as_a_table_and_as_plain_values():
-    model, *_ = fitted()
-    report = model.training_report_
-    plain = json.loads(json.dumps(report.to_dict()))
-    assert len(plain["trials"]) == len(report.trials)
-    chosen = plain["trials"][plain["chosen"]]
-    assert chosen["robustness"] == report.chosen.robustness
-    assert chosen["max_crowding"] == report.chosen.parameters["max_crowding"]
-    assert plain["why"] == report.why
-    table = report.rows()
-    assert len(table) == 1 + len(report.trials)
-    assert len({len(row) for row in table}) == 1
-    assert [row[-1] for row in table].count("chosen") == 1
-    *lines, why = str(report).splitlines()
-    assert why == report.why
-    assert "chosen" in lines[-len(report.trials) :][plain["chosen"]]
-
-
 def trained(accuracy, robustness, leaves=10):
     measures = {"accuracy": accuracy, "robustness": robustness}
     return Trial(measures=measures, trees=2, leaves=leaves, seconds=0.1, model=None)
@@ -193,22 +166,6 @@ def test_an_accuracy_exactly_clean_loss_below_the_goal_is_acceptable(clean_loss)
 # ── saving and reloading ─────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("norm", "budget"), ATTACKERS)
-@pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
-def test_a_saved_model_reproduces_the_certified_figures(problem, norm, budget, tmp_path):
-    model, _, (X, y) = fitted(problem, norm=norm, budget=budget)
-    model.save_model(tmp_path / "model.txt")
-    again = cg.load(tmp_path / "model.txt")
-    assert again == model.ensemble_
-    assert cg.is_large_spread(again, cg.Attacker(norm, budget))
-    proven = cg.verify(again, X, y, cg.Attacker(norm, budget), threads=1, progress=False)
-    chosen = model.training_report_.chosen
-    assert (proven.accuracy, proven.robustness[0]) == (chosen.accuracy, chosen.robustness)
-    stock = lightgbm.Booster(model_file=tmp_path / "model.txt")
-    assert np.array_equal(stock.predict(X), model.booster_.predict(X))
-    assert np.array_equal(again.decide(X), model.predict(X))
-
-
 # ── what may go in ───────────────────────────────────────────────────────────────────────────
 
 
@@ -230,17 +187,6 @@ def test_of_several_evaluation_sets_the_first_one_decides():
     both = classifier().fit(X, y, eval_set=sets)
     one = classifier().fit(X, y, eval_set=sets[:1])
     assert same_report(both.training_report_, one.training_report_)
-
-
-def test_string_labels_come_back():
-    (X, y), (Xv, yv) = split(problems.three_classes)
-    words = np.array(["low", "middle", "high"])
-    model = classifier().fit(X, words[y], eval_set=(Xv, words[yv]))
-    assert model.classes_.tolist() == ["high", "low", "middle"]
-    assert set(model.predict(X)) <= set(words)
-    assert model.score(Xv, words[yv]) == model.training_report_.chosen.accuracy
-    assert model.robust_score(Xv, words[yv]) == model.training_report_.chosen.robustness
-    assert classifier().fit(X, words[y]).robust_score(Xv, words[yv]) > 0
 
 
 def test_weights_reach_the_refit_and_the_trees():
@@ -274,13 +220,6 @@ def test_a_single_max_crowding_needs_no_scouts(max_crowding):
     assert {c.parameters["max_crowding"] for c in found} == {wanted}
 
 
-def test_max_crowding_may_come_in_any_order_and_twice():
-    assert check_max_crowding([0.25, None, 0.25, 0.1], 1) == (0.25, None, 0.1)
-    assert check_max_crowding(1, 1) == (1,)
-    assert check_max_crowding([0.1, None], 0) == (None,)
-    assert check_max_crowding(MAX_CROWDING, float("inf")) == MAX_CROWDING
-
-
 def test_early_stopping_and_frames_work_with_it():
     pd = pytest.importorskip("pandas")
     (X, y), (Xv, yv) = split(n=400)
@@ -296,13 +235,6 @@ def test_early_stopping_and_frames_work_with_it():
     full = [c for c in model.training_report_.trials if c.note != "scout"]
     assert full[0].trees < 100
     assert model.stopped_because_ == "early stopping"
-
-
-def test_float32_rows_train():
-    (X, y), (Xv, yv) = split(problems.pixels)
-    X, Xv = X.astype(np.float32), Xv.astype(np.float32)
-    model = classifier().fit(X, y, eval_set=(Xv, yv))
-    assert model.robust_score(Xv, yv) == model.training_report_.chosen.robustness
 
 
 def test_data_that_cannot_be_told_apart_gives_a_constant_and_a_warning():

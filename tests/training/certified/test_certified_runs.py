@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
 
 import carvegbm as cg
 from carvegbm import _core
 from carvegbm.training.large_spread import trainer as trainers
 from carvegbm.training.model import GBDTModel
 from training import problems
-from training.certified_fits import classifier, fitted, same_report, split
+from training.certified_fits import classifier, fitted, split
 
 
 @pytest.mark.parametrize("problem", [problems.two_classes, problems.three_classes])
@@ -35,41 +31,10 @@ def test_it_is_deterministic_for_a_random_state_and_any_number_of_threads(proble
 
 
 @pytest.mark.filterwarnings("ignore:.*has no effect without certified")
-def test_clones_and_pickles_keep_it():
-    model, (X, y), (Xv, yv) = fitted(max_crowding=(0.2, None), clean_loss=0.03)
-    assert model.get_params()["certified"] is True
-    assert model.get_params()["max_crowding"] == (0.2, None)
-    assert model.get_params()["clean_loss"] == 0.03
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    assert not hasattr(copy, "training_report_")
-    again = copy.fit(X, y, eval_set=(Xv, yv))
-    assert same_report(again.training_report_, model.training_report_)
-    restored = pickle.loads(pickle.dumps(model))
-    assert restored.ensemble_ == model.ensemble_
-    assert same_report(restored.training_report_, model.training_report_)
-    assert restored.robust_score(Xv, yv) == model.robust_score(Xv, yv)
-    changed = clone(model).set_params(certified=False, max_crowding=None, clean_loss=None)
-    assert not hasattr(changed.fit(X, y), "training_report_")
-
-
-@pytest.mark.filterwarnings("ignore:.*has no effect without certified")
 def test_a_report_does_not_outlive_its_model():
     model, (X, y), _ = fitted(max_crowding=None)
     model.set_params(certified=False).fit(X, y)
     assert not hasattr(model, "training_report_")
-
-
-def test_it_works_within_scikit_learns_validation():
-    X, y = problems.two_classes(300)
-    scores = cross_val_score(
-        classifier(max_crowding=0.2, clean_loss=None),
-        X,
-        y,
-        cv=3,
-        scoring=cg.LargeSpreadClassifier.robust_score,
-    )
-    assert ((scores > 0.3) & (scores <= 1)).all()
 
 
 def test_it_tells_a_line_per_trial_and_is_silent_by_default(capfd):

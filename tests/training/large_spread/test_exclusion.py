@@ -63,12 +63,6 @@ def test_norm_0_closes_all_thresholds_of_a_used_feature():
     assert state.n_open == 5
 
 
-def test_budget_0_closes_the_used_threshold_only():
-    state = OpenThresholds([np.arange(5.0)], rule("inf", 0))
-    state.close_after([0, 0], [1, 3])
-    assert state.is_open(0).tolist() == [True, False, True, False, True]
-
-
 @pytest.mark.parametrize("norm", [0, 1, "inf"])
 def test_features_the_attacker_cannot_change_are_never_restricted(norm):
     state = OpenThresholds([np.arange(5.0)] * 2, rule(norm, 9, 2, features=[1]))
@@ -123,11 +117,6 @@ def test_the_two_directions_add_up(norm, down, up):
     assert state.is_open(0).tolist() == expected.tolist()
 
 
-def test_a_feature_closed_in_both_directions_is_never_restricted():
-    state = OpenThresholds([np.arange(4.0)], rule("inf", 9, scale={0: (0, 0)}))
-    assert state.close_after([0], [1]) == []
-
-
 @given(
     numbers=st.lists(st.integers(-60, 60), min_size=1, max_size=30, unique=True),
     step=st.sampled_from(["1", "1/255", "1/10", "7/3"]),
@@ -158,14 +147,6 @@ def test_of_lattice_thresholds_those_with_too_few_points_between_are_closed(
     for threshold, is_open in zip(thresholds, state.is_open(0), strict=True):
         pair = cg.Ensemble.from_trees([stump(thresholds[used]), stump(threshold)], n_features=1)
         assert cg.is_large_spread(pair, attacker) == is_open
-
-
-def test_pixels_are_far_enough_apart_at_four_grey_levels_where_reals_need_more_than_five():
-    thresholds = (np.arange(30) + 0.5) / 255
-    for options, first_open in (({"step": "1/255"}, 4), ({}, 6)):
-        state = OpenThresholds([thresholds], rule("inf", 0.01, **options))
-        state.close_after([0], [0])
-        assert int(np.argmax(state.is_open(0))) == first_open
 
 
 def test_a_budget_below_one_step_restricts_nothing():
@@ -219,8 +200,3 @@ def test_missing_values_keep_their_code_and_are_told_from_all_others():
     assert state.merged_codes(0).tolist() == [3, 3, 3, 3, 4]
     assert state.threshold_at(0, 2) == -1
     assert state.n_open == 0
-
-
-def test_bounds_of_every_instance_are_refused():
-    with pytest.raises(cg.CarveError, match="row per instance"):
-        rule("inf", 1, bounds=(np.zeros((2, 1)), np.ones((2, 1))))

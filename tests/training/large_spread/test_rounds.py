@@ -17,7 +17,6 @@ from carvegbm.training.large_spread.lightgbm_c import (
     BinLayout,
     CodeTable,
     RawBooster,
-    parameter_text,
 )
 from carvegbm.training.large_spread.rounds import start_rounds
 from carvegbm.training.large_spread.trainer import boost, candidate_bins
@@ -349,8 +348,3 @@ def test_a_table_merged_in_blocks_of_rows_is_the_same(monkeypatch):
             (tree,) = blocks.grow()
         assert splits(tree) == splits(expected)
         assert np.array_equal(blocks.table.codes, whole.table.codes)
-
-
-def test_parameters_are_written_as_lightgbms_c_interface_reads_them():
-    text = parameter_text({"a": True, "b": [1, 2], "c": [[0, 1], [2]], "d": 0.1, "e": "x"})
-    assert text == "a=true b=1,2 c=[0,1],[2] d=0.1 e=x"

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 import carvegbm as cg
-from carvegbm.training.score_writer import writer_of
+from carvegbm.training.score_writer import open_model, round_scores, write_scores
 from readers.categorical_models import lightgbm_model, rows_for, xgboost_model
 
 
 def rewritten(source, model, rows):
     """A copy of the source with scores of one and a half times, and the ensemble of these."""
-    writer = writer_of(source, model)
-    scores = writer.stored(model.scores * 1.5)
-    return writer.write(scores, model.check_data(rows, allow_infinite=True)), scores
+    source = open_model(source)
+    scores = round_scores(source, model.scores * 1.5)
+    X = model.check_data(rows, allow_infinite=True)
+    return write_scores(source, model, scores, X), scores
 
 
 @pytest.mark.parametrize("setting", ["sets of categories", "multiclass", "frame"])

@@ -14,14 +14,13 @@ import carvegbm as cg
 from carvegbm.training import leaf_refit
 from carvegbm.training import robust_refit as refit_module
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.leaf_refit import RefitProblem, RefitSettings
+from carvegbm.training.leaf_refit import RefitSettings
 from carvegbm.training.robust_refit import prove_refit
 from carvegbm.training.validation import split_off
 from training import problems
 from training.refits import (
     crowded_problem,
     refit,
-    robustness,
     stumps,
     trained,
 )
@@ -45,24 +44,6 @@ def test_reach_found_anew_gives_the_result_of_reach_that_is_kept(monkeypatch, no
     assert np.array_equal(found[0].scores, found[1].scores)
     assert np.array_equal(found[0].scores, found[2].scores)
     assert found[0] != model.ensemble_
-
-
-def test_small_batches_still_find_robust_scores(monkeypatch):
-    by_default(monkeypatch, batch=7)
-    monkeypatch.setattr(leaf_refit, "_MAX_MEMORY", 0)
-    train, valid = crowded_problem(0), crowded_problem(1)
-    attacker = cg.Attacker("inf", 0.1)
-    weight = np.where(np.arange(60) < 30, 0.0, 1.0)
-    better = refit(
-        stumps([3.0, 1.0, 1.0]),
-        train,
-        valid,
-        attacker,
-        steps=200,
-        learning_rate=0.05,
-        sample_weight=weight,
-    )
-    assert robustness(better, valid, attacker) == 1
 
 
 def test_it_is_deterministic_for_a_seed_and_any_number_of_threads(monkeypatch):
@@ -123,12 +104,14 @@ def test_an_interrupt_keeps_the_best_iterate_so_far():
     train, valid = crowded_problem(0), crowded_problem(1)
     result = prove_refit(
         stumps([3.0, 1.0, 1.0]),
-        RefitProblem(cg.Attacker("inf", 0.1), Dataset(*train), Dataset(*valid)),
+        cg.Attacker("inf", 0.1),
+        Dataset(*train),
+        Dataset(*valid),
         RefitSettings(rate=0.05, threads=1, patience=None, progress=interrupt),
     )
-    assert result.refit.interrupted
+    assert result.interrupted
     assert not any(100 < step < 120 for step in steps)  # the last one closes the progress bar
-    assert result.end["robustness"] == 1
+    assert result.proven["robustness"] == 1
 
 
 def test_the_last_step_is_judged_too():

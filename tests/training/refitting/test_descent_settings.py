@@ -10,7 +10,7 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, refit_leaves
+from carvegbm.training.leaf_refit import RefitSettings, refit_leaves
 from training import problems
 
 ATTACKER = cg.Attacker("inf", 0.05)
@@ -31,17 +31,17 @@ def rows():
 
 
 def scores_of(model, rows, settings=PLAIN, valid=None):
-    return refit_leaves(model, RefitProblem(ATTACKER, rows, valid), settings).scores
+    return refit_leaves(model, ATTACKER, rows, valid, settings).scores
 
 
 def test_without_validation_rows_the_last_average_is_kept(model, rows):
-    alone = refit_leaves(model, RefitProblem(ATTACKER, rows), PLAIN)
+    alone = refit_leaves(model, ATTACKER, rows, None, PLAIN)
     assert alone.best is None
     assert alone.checks == []
-    watched = refit_leaves(model, RefitProblem(ATTACKER, rows, rows), PLAIN)
+    watched = refit_leaves(model, ATTACKER, rows, rows, PLAIN)
     assert watched.checks[-1].step == 20
     last = refit_leaves(
-        model.with_scores(alone.scores), RefitProblem(ATTACKER, rows, rows), replace(PLAIN, steps=0)
+        model.with_scores(alone.scores), ATTACKER, rows, rows, replace(PLAIN, steps=0)
     )
     assert last.checks[0].loss == pytest.approx(watched.checks[-1].loss, rel=1e-12)
 
@@ -49,7 +49,7 @@ def test_without_validation_rows_the_last_average_is_kept(model, rows):
 @pytest.mark.parametrize("attacker", [ATTACKER, cg.Attacker(1, 0.1), cg.Attacker(0, 1)])
 def test_the_loss_falls_and_scores_of_other_outputs_stay_zero(model, rows, attacker):
     settings = replace(PLAIN, patience=None)
-    found = refit_leaves(model, RefitProblem(attacker, rows, rows), settings)
+    found = refit_leaves(model, attacker, rows, rows, settings)
     assert found.checks[-1].loss < found.checks[0].loss - 0.01
     assert np.array_equal(found.scores != 0, model.scores != 0)
 
@@ -58,11 +58,11 @@ def test_the_loss_falls_and_scores_of_other_outputs_stay_zero(model, rows, attac
 def test_the_result_is_the_same_for_one_thread_and_many(model, rows, attacker):
     how = replace(PLAIN, batch=100)
     one, three = (
-        refit_leaves(model, RefitProblem(attacker, rows, rows), replace(how, threads=threads))
+        refit_leaves(model, attacker, rows, rows, replace(how, threads=threads))
         for threads in (1, 3)
     )
     assert np.array_equal(one.scores, three.scores)
-    assert one.checks == three.checks
+    np.testing.assert_array_equal(one.checks, three.checks)  # NaN equals NaN
 
 
 def test_a_tree_without_scores_keeps_none():
@@ -124,7 +124,7 @@ def test_numbers_are_judged_by_their_loss_alone():
     rows = Dataset(*problems.numbers(200))
     booster = lightgbm.LGBMRegressor(n_estimators=8, num_leaves=6, n_jobs=1, verbose=-1)
     model = cg.load(booster.fit(rows.X, rows.y))
-    found = refit_leaves(model, RefitProblem(ATTACKER, rows, rows), replace(PLAIN, patience=None))
-    assert all(check.robustness is None for check in found.checks)
+    found = refit_leaves(model, ATTACKER, rows, rows, replace(PLAIN, patience=None))
+    assert all(np.isnan(check.robustness) for check in found.checks)
     assert found.best == min(found.checks, key=lambda check: check.loss)
     assert found.best.loss < 0.9 * found.checks[0].loss

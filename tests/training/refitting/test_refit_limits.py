@@ -10,7 +10,7 @@ import pytest
 
 import carvegbm as cg
 from carvegbm.training.dataset import Dataset
-from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, needs_witnesses, refit_leaves
+from carvegbm.training.leaf_refit import RefitSettings, needs_witnesses, refit_leaves
 from categorical_trees import choice
 from plain_trees import leaf, split
 from training.refits import EndWitnesses, bounds_of
@@ -130,9 +130,8 @@ def test_a_refit_returns_a_witness_at_the_end_that_is_farther_from_the_target(se
     if not needs_witnesses(ensemble, attacker):
         return
     wanted = np.where(np.arange(len(X)) % 2, 1e6, -1e6)  # the far end is the low one, or the high
-    rows = RefitProblem(attacker, Dataset(X, wanted))
     settings = RefitSettings(steps=0, point_passes=8, threads=1)
-    found = refit_leaves(ensemble, rows, settings, X)
+    found = refit_leaves(ensemble, attacker, Dataset(X, wanted), None, settings, X)
     assert np.array_equal(found.scores, ensemble.scores)
     raw, own = ensemble.raw_score(found.points), ensemble.raw_score(X)
     exact = cg.output_range(ensemble, X, attacker, progress=False)

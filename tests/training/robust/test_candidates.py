@@ -89,21 +89,3 @@ def test_choice_keeps_to_its_limits(most, max_crowding):
         open_ones = crowded <= (1 if max_crowding is None else max_crowding)
         assert not (kept & ~open_ones).any()
         assert len(chosen.thresholds[f]) == min(most, open_ones.sum()) or most == 4
-
-
-def test_one_threshold_is_a_middle_one():
-    X, y = np.arange(100.0)[:, None], np.arange(100) % 2
-    found = ends_of(X, y, cg.Attacker("inf", 0.1)).choose(1, None).thresholds[0]
-    assert 25 < found[0] < 75
-
-
-def test_threads_do_not_change_the_thresholds():
-    X, y = lattice(n=300, d=40)
-    one, two = (ends_of(X, y, cg.Attacker("inf", 0.1), threads) for threads in (1, 2))
-    for a, b in zip(one.bins.thresholds, two.bins.thresholds, strict=True):
-        assert np.array_equal(a, b)
-
-
-def test_a_feature_of_one_value_has_no_threshold():
-    found = ends_of(np.ones((4, 1)), np.array([0, 1, 0, 1]), cg.Attacker("inf", 0.1))
-    assert len(found.bins.thresholds[0]) == 0

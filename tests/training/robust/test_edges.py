@@ -28,7 +28,7 @@ def test_a_regressors_worst_error_is_no_smaller_than_exact_where_numbers_are_far
     model = cg.RobustRegressor(**GIVEN).fit(*train, eval_set=[valid])
     for trial in model.training_report_.trials:
         exact = exact_worst_error(trial.ensemble, valid, model.attacker_)
-        assert exact <= trial.worst_error <= 1.1 * exact
+        assert exact <= trial.measures["worst error"] <= 1.1 * exact
 
 
 def test_a_regression_does_not_depend_on_where_zero_is():

@@ -59,9 +59,9 @@ def test_errors_of_a_regression_are_at_least_the_exact_ones(norm):
         ends = cg.output_range(trial.ensemble, valid[0], model.attacker_, threads=1, progress=False)
         worst = np.maximum(valid[1] - ends.lowest, ends.highest - valid[1])
         exact = np.sqrt(np.mean(worst**2))
-        assert exact * (1 - 1e-9) <= trial.worst_error <= 1.5 * exact
+        assert exact * (1 - 1e-9) <= trial.measures["worst error"] <= 1.5 * exact
         distances = trial.ensemble.raw_score(valid[0]) - valid[1]
-        assert trial.error == pytest.approx(np.sqrt(np.mean(distances**2)))
+        assert trial.measures["error"] == pytest.approx(np.sqrt(np.mean(distances**2)))
     assert report.chosen.ensemble == model.ensemble_
 
 
@@ -77,7 +77,7 @@ def test_the_chosen_trial_is_never_less_robust_than_the_plain_one(norm, problem,
         report = fitted((X[:60], y[:60]), (X[60:], y[60:]), kind, **given).training_report_
         (plain,) = (trial for trial in report.trials if trial.is_plain)
         if kind is cg.RobustRegressor:
-            assert report.chosen.worst_error <= plain.worst_error
+            assert report.chosen.measures["worst error"] <= plain.measures["worst error"]
         else:
             assert report.chosen.robustness >= plain.robustness
 

@@ -7,7 +7,7 @@ import pytest
 
 import carvegbm as cg
 from training import problems
-from training.estimators import robust_classifier, robust_regressor
+from training.estimators import robust_classifier
 
 SMALL = {"n_estimators": 12, "num_leaves": 4, "n_jobs": 1, "random_state": 0}
 
@@ -155,12 +155,6 @@ def test_rows_that_are_few_of_a_class_are_no_obstacle():
     assert fitted((X, y), min_child_samples=1).score(X, y) > 0.9
 
 
-@pytest.mark.parametrize("norm", ["inf", "Inf", "infinity", float("inf")])
-def test_a_norm_may_be_written_in_several_ways(norm):
-    train, valid = halves(n=100)
-    assert fitted(train, valid, **SMALL, norm=norm).attacker_.norm == np.inf
-
-
 # ── early stopping and callbacks ─────────────────────────────────────────────────────────────
 
 
@@ -202,21 +196,6 @@ def test_callbacks_see_every_round_and_can_stop_training():
 
 
 # ── the fitted model ─────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("members", [1, 3])
-@pytest.mark.parametrize("kind", ["binary", "multiclass", "regression"])
-def test_lightgbm_predicts_what_the_ensemble_says(kind, members):
-    make, problem = {
-        "binary": (robust_classifier, problems.two_classes),
-        "multiclass": (robust_classifier, problems.three_classes),
-        "regression": (robust_regressor, problems.numbers),
-    }[kind]
-    X, y = problem(300)
-    model = make(n_members=members).fit(X[:200], y[:200])
-    raw = model.booster_.predict(X, raw_score=True)
-    assert np.array_equal(raw, model.ensemble_.raw_score(X))
-    assert cg.load(model.booster_, classes=getattr(model, "classes_", None)) == model.ensemble_
 
 
 def test_a_fit_sets_every_attribute_that_is_promised():

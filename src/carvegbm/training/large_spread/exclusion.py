@@ -17,7 +17,7 @@ compared as rational numbers.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import floor
@@ -31,7 +31,7 @@ from carvegbm.errors import CarveError
 
 if TYPE_CHECKING:
     from carvegbm.attackers.attacker import Attacker
-    from carvegbm.ensemble import Ensemble
+    from carvegbm.model.ensemble import Ensemble
 
 __all__ = ["ExclusionRule", "OpenThresholds"]
 
@@ -87,10 +87,6 @@ class ExclusionRule:
             | dict.fromkeys(limits.categories, True),
             one_hot=limits.one_hot,
         )
-
-    def with_budget_share(self, share: float) -> ExclusionRule:
-        """Return the rule for `share` of the budget."""
-        return replace(self, budget=share * self.budget)
 
     @cached_property
     def discrete(self) -> dict[int, tuple[int, ...]]:
@@ -194,9 +190,9 @@ class OpenThresholds:
         self._rule = rule
         self._coordinates = [rule.coordinates(f, v) for f, v in enumerate(self.thresholds)]
         self._crossable = [rule.crossable(f, v) for f, v in enumerate(self.thresholds)]
-        self._open = [np.ones(len(v), dtype=bool) for v in self.thresholds]
-        self._closed_categorical: set[int] = set()
-        self.n_open = sum(int(flags.sum()) for flags in self._open) + len(self.categories)
+        sizes = [1 if f in self.categories else len(v) for f, v in enumerate(self.thresholds)]
+        self._open = [np.ones(size, dtype=bool) for size in sizes]
+        self.n_open = sum(sizes)
 
     def is_open(self, feature: int) -> Bools:
         """Return whether each threshold of the feature is open."""
@@ -207,37 +203,22 @@ class OpenThresholds:
 
         A position past the last threshold is a split between missing values and all others.
         """
-        lost = []
+        lost = set()
         for feature, position in sorted(set(zip(features, positions, strict=True))):
-            if feature in self._rule.discrete:
-                lost += self._close_features(self._rule.discrete[feature])
-                continue
+            closing: list[tuple[int, slice | Bools]] = []
             crossable = self._crossable[feature]
-            if position >= len(crossable) or not crossable[position]:
-                continue
-            near = self._rule.conflicts(feature, self._coordinates[feature], position)
-            flags = self._open[feature]
-            closing = flags[near] & crossable[near]
-            if closing.any():
-                flags[near] &= ~crossable[near]
-                self.n_open -= int(closing.sum())
-                lost.append(feature)
-        return sorted(set(lost))
-
-    def _close_features(self, features: Iterable[int]) -> list[int]:
-        """Close all thresholds of these features; return the features that had open ones."""
-        lost = []
-        for feature in features:
-            if feature in self.categories:
-                n_closed = int(feature not in self._closed_categorical)
-                self._closed_categorical.add(feature)
-            else:
-                n_closed = int(self._open[feature].sum())
-                self._open[feature][:] = False
-            if n_closed:
+            if feature in self._rule.discrete:
+                closing = [(member, slice(None)) for member in self._rule.discrete[feature]]
+            elif position < len(crossable) and crossable[position]:
+                near = np.zeros(len(crossable), dtype=bool)
+                near[self._rule.conflicts(feature, self._coordinates[feature], position)] = True
+                closing = [(feature, near & crossable)]
+            for each, flags in closing:
+                n_closed = int(self._open[each][flags].sum())
+                self._open[each][flags] = False
                 self.n_open -= n_closed
-                lost.append(feature)
-        return lost
+                lost |= {each} if n_closed else set()
+        return sorted(lost)
 
     def merged_codes(self, feature: int) -> npt.NDArray[np.int64]:
         """Return the new code of every code, such that only open thresholds separate codes.
@@ -247,8 +228,7 @@ class OpenThresholds:
         """
         if feature in self.categories:
             n = len(self.categories[feature])
-            closed = feature in self._closed_categorical
-            return np.full(n + 1, n) if closed else np.arange(n + 1)
+            return np.arange(n + 1) if self._open[feature][0] else np.full(n + 1, n)
         flags = self._open[feature]
         last = len(flags)
         tops = np.where(np.append(flags, True), np.arange(last + 1), last)

@@ -23,15 +23,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from lightgbm.basic import _LIB
+from lightgbm.basic import _LIB, _param_dict_to_str
 
-from carvegbm.ensemble import Ensemble
 from carvegbm.errors import CarveError
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.training.dataset import spaced_rows
 from carvegbm.training.model import objective_of
 
-__all__ = ["BinLayout", "CodeTable", "RawBooster", "check_scores", "disagreement"]
-__all__ += ["parameter_text", "refusal"]
+__all__ = ["BinLayout", "CodeTable", "RawBooster", "check_scores", "disagreement", "refusal"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,22 +49,6 @@ _PUSHED_ROWS = 1 << 14
 _MERGED_CELLS = 1 << 23  # per block; bounds the memory of a merge
 _TOLERANCE = 1e-9  # relative, of the objective's conversion; a row in another leaf is off by more
 _LOG_OBJECTIVES = ("poisson", "gamma", "tweedie")
-
-
-def parameter_text(parameters: Mapping[str, Any]) -> str:
-    """Return parameters as LightGBM's C interface takes them."""
-
-    def text(value: Any) -> str:
-        if isinstance(value, bool | np.bool_):
-            return str(bool(value)).lower()
-        if isinstance(value, list | tuple | set | np.ndarray):
-            return ",".join(
-                f"[{text(item)}]" if isinstance(item, list | tuple | set) else text(item)
-                for item in value
-            )
-        return str(value)
-
-    return " ".join(f"{name}={text(value)}" for name, value in parameters.items())
 
 
 def refusal(message: str) -> CarveError:
@@ -102,9 +85,9 @@ class BinLayout:
     n_codes : sequence of int
         Number of codes per feature; a feature with one code is left out of training.
     missing : set of features
-        Their last code stands for missing values.
+        Their last code stands for missing values, which LightGBM gets as NaN.
     categorical : set of features
-        Their codes from 1 on are categories without an order; code 0 is none of them.
+        Their codes from 1 on are categories without an order; code 0 is none of them (NaN).
     max_cat_to_onehot : int
         As in LightGBM: with fewer categories, a split singles one out.
     """
@@ -131,12 +114,6 @@ class BinLayout:
         categorical features are given more bins than this.
         """
         return max(_MIN_BINS + 1, self.max_cat_to_onehot + 2)
-
-    @property
-    def nan_codes(self) -> dict[int, int]:
-        """Per feature, the code that LightGBM gets as NaN."""
-        found = {feature: self.n_codes[feature] - 1 for feature in self.missing}
-        return {**found, **dict.fromkeys(self.categorical, 0)}
 
     def sample(self, feature: int) -> Floats:
         """Return values from which LightGBM makes one bin per code; it adds a zero itself.
@@ -187,14 +164,16 @@ class CodeTable:
             ctypes.c_int32(most),
             ctypes.c_int32(len(codes)),
             ctypes.c_int64(len(codes)),
-            ctypes.c_char_p(parameter_text(parameters).encode()),
+            ctypes.c_char_p(_param_dict_to_str(parameters).encode()),
             ctypes.byref(self.handle),
         )
         _call("LGBM_DatasetSetWaitForManualFinish", self.handle, ctypes.c_int(1))
         for first in range(0, len(codes), _PUSHED_ROWS):
             rows = np.ascontiguousarray(codes[first : first + _PUSHED_ROWS], dtype=np.float32)
-            for feature, code in layout.nan_codes.items():
-                rows[rows[:, feature] == code, feature] = np.nan
+            for feature in layout.missing:
+                rows[rows[:, feature] == layout.n_codes[feature] - 1, feature] = np.nan
+            for feature in layout.categorical:
+                rows[rows[:, feature] == 0, feature] = np.nan
             _call(
                 "LGBM_DatasetPushRows",
                 self.handle,
@@ -220,57 +199,41 @@ class CodeTable:
 
     def merge(self, merged: Mapping[int, npt.NDArray[np.integer[Any]]]) -> None:
         """Replace code c of feature f by merged[f][c] >= c, for every feature f given."""
-        if not merged:
-            return
-        block = max(1, _MERGED_CELLS // len(merged))
-        for first in range(0, len(self.codes), block):
-            self._merge_rows(merged, first, self.codes[first : first + block])
-
-    def _merge_rows(
-        self,
-        merged: Mapping[int, npt.NDArray[np.integer[Any]]],
-        first: int,
-        codes: npt.NDArray[Any],
-    ) -> None:
-        """Merge the rows `codes` of the table, which begin at row `first`."""
         from scipy import sparse
 
-        rows: list[npt.NDArray[np.int64]] = []
-        values: list[npt.NDArray[Any]] = []
-        features = sorted(merged)
-        for feature in features:
-            column = codes[:, feature]
-            moves = merged[feature] != np.arange(len(merged[feature]))
-            moved = np.flatnonzero(moves[column])
-            new = merged[feature].astype(codes.dtype)[column[moved]]
-            column[moved] = new
-            rows.append(moved)
-            values.append(new)
-        ends = np.cumsum([0, *(len(r) for r in rows)])
-        if ends[-1] == 0:
-            return
-        by_row = sparse.csc_matrix(
-            (
-                np.concatenate(values).astype(np.float32),
-                np.concatenate(rows).astype(np.int32),
-                ends.astype(np.int32),
-            ),
-            shape=(len(codes), len(features)),
-        ).tocsr()
-        columns = np.array(features, dtype=np.int32)[by_row.indices]
-        _call(
-            "LGBM_DatasetPushRowsByCSR",
-            self.handle,
-            _pointer(by_row.indptr),
-            ctypes.c_int(_INT32),
-            _pointer(columns),
-            _pointer(by_row.data),
-            ctypes.c_int(_FLOAT32),
-            ctypes.c_int64(len(by_row.indptr)),
-            ctypes.c_int64(len(by_row.data)),
-            ctypes.c_int64(self.codes.shape[1]),
-            ctypes.c_int64(first),
-        )
+        features = np.array(sorted(merged), dtype=np.int32)
+        n_rows = max(1, _MERGED_CELLS // max(1, len(features)))
+        for first in range(0, len(self.codes) if merged else 0, n_rows):
+            codes = self.codes[first : first + n_rows]
+            rows: list[npt.NDArray[np.int64]] = []
+            values: list[npt.NDArray[Any]] = []
+            for feature in features:
+                column, new = codes[:, feature], merged[feature].astype(codes.dtype)
+                moved = np.flatnonzero((new != np.arange(len(new)))[column])
+                column[moved] = new[column[moved]]
+                rows.append(moved)
+                values.append(column[moved])
+            ends = np.cumsum([0, *map(len, rows)], dtype=np.int32)
+            if ends[-1] == 0:
+                continue
+            data = np.concatenate(values).astype(np.float32)
+            indices = np.concatenate(rows).astype(np.int32)
+            shape = len(codes), len(features)
+            by_row = sparse.csc_matrix((data, indices, ends), shape=shape).tocsr()
+            columns = features[by_row.indices]
+            _call(
+                "LGBM_DatasetPushRowsByCSR",
+                self.handle,
+                _pointer(by_row.indptr),
+                ctypes.c_int(_INT32),
+                _pointer(columns),
+                _pointer(by_row.data),
+                ctypes.c_int(_FLOAT32),
+                ctypes.c_int64(len(by_row.indptr)),
+                ctypes.c_int64(len(by_row.data)),
+                ctypes.c_int64(self.codes.shape[1]),
+                ctypes.c_int64(first),
+            )
 
     def __del__(self) -> None:
         if getattr(self, "handle", None):
@@ -296,7 +259,9 @@ class RawBooster:
         )
 
     def _text(self, parameters: Mapping[str, Any]) -> ctypes.c_char_p:
-        return ctypes.c_char_p(parameter_text({**parameters, **self._table.parameters}).encode())
+        return ctypes.c_char_p(
+            _param_dict_to_str({**parameters, **self._table.parameters}).encode()
+        )
 
     def reset(self, parameters: Mapping[str, Any]) -> None:
         """Change learning parameters for the next rounds."""

@@ -79,10 +79,6 @@ class Rounds(ABC):
         self.booster.reset(self.params)
         self._whole_data_split = False
 
-    def header(self) -> str:
-        """Return a model text whose header and parameters describe this training."""
-        return self.booster.text(0, 1)
-
     def _grow_tree(
         self, gradients: Float32s | None = None, hessians: Float32s | None = None
     ) -> GrownTree | None:
@@ -106,9 +102,8 @@ class Rounds(ABC):
     def _can_continue(self, has_split: Callable[[RawBooster], bool]) -> bool:
         """Return whether the whole data have a split, by a booster that samples nothing."""
         if self._depends_on_sample and not self._whole_data_split:
-            self._whole_data_split = has_split(
-                RawBooster(self.table, {**self.params, **_WHOLE_DATA})
-            )
+            whole = RawBooster(self.table, {**self.params, **_WHOLE_DATA})
+            self._whole_data_split = has_split(whole)
         return self._whole_data_split
 
     def _close(self, tree: GrownTree) -> None:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from carvegbm import _core
 from carvegbm.attackers.attacker import Attacker
 from carvegbm.attackers.encoding import StepGrid
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.training.binning import BinMapper, category_codes
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
@@ -48,6 +48,13 @@ class RobustTrees:
     trees: Sequence[_core.CodedTree] = ()
     values: Floats = field(default_factory=lambda: np.empty(0))
 
+    @classmethod
+    def of(cls, booster: _core.RobustBooster) -> RobustTrees:
+        """Return the trees of a booster so far."""
+        trees = booster.trees
+        values = np.concatenate([np.empty(0), *(np.asarray(tree.values) for tree in trees)])
+        return cls(np.asarray(booster.bias), trees, values)
+
     @property
     def outputs(self) -> list[int]:
         """The output that each tree counts for."""
@@ -63,25 +70,15 @@ class RobustTrees:
         end = int(self.sizes[:n_trees].sum())
         return RobustTrees(self.bias, self.trees[:n_trees], self.values[:end])
 
-    def followed_by(self, other: RobustTrees) -> RobustTrees:
-        """These trees and then those of `other`, with this bias."""
-        values = np.concatenate([self.values, other.values])
-        return RobustTrees(self.bias, [*self.trees, *other.trees], values)
-
     def by_tree(self, values: Floats) -> list[Floats]:
         """Split an array of all leaves, tree after tree."""
         return np.split(values, np.cumsum(self.sizes)[:-1]) if self.trees else []
 
-    def leaf_scores(self) -> list[Floats]:
-        """The scores of every tree, with the bias in those of each output's first tree."""
-        return self.by_tree(self.values + self.bias_parts()[0])
-
-    def bias_parts(self) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Per leaf, the bias that `leaf_scores` adds, the number of the leaf, and its output."""
+    def bias_parts(self) -> tuple[Floats, npt.NDArray[np.int64]]:
+        """Per leaf, what the bias adds (to the first tree of an output alone), and its output."""
         first = np.arange(len(self.trees)) < len(self.bias)
         outputs = np.repeat(np.array(self.outputs, dtype=np.int64), self.sizes)
-        bias = self.bias[outputs] * np.repeat(first, self.sizes)
-        return bias, np.arange(len(outputs)), outputs
+        return self.bias[outputs] * np.repeat(first, self.sizes), outputs
 
     @staticmethod
     def average(members: Sequence[RobustTrees]) -> RobustTrees:
@@ -257,15 +254,6 @@ def reach_ends(rule: ExclusionRule, feature: int, thresholds: Floats) -> tuple[F
 
     Both are rounded in the attacker's favour. The attacker stays within its bounds: it pushes no
     row to a threshold below the lower one, and over none at or above the upper one.
-
-    Examples
-    --------
-    >>> from carvegbm import Attacker
-    >>> from carvegbm.training.validation import blank_ensemble
-    >>> rule = ExclusionRule.against(Attacker("inf", 0.25), blank_ensemble(1))
-    >>> reached, kept = reach_ends(rule, 0, np.array([1.0]))
-    >>> round(float(reached[0]), 12), round(float(kept[0]), 12)
-    (1.25, 0.75)
     """
     crossable = rule.crossable(feature, thresholds)
     if feature in rule.step:

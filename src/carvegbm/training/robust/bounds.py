@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from carvegbm import _core
 from carvegbm.attackers.attacker import Attacker
-from carvegbm.ensemble import Ensemble
+from carvegbm.model.ensemble import Ensemble
 from carvegbm.training.binning import BinMapper, reach_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
@@ -138,7 +138,9 @@ class BoundTrainer(RobustTrainer):
             grown = [self.kept(growth) for growth in growths]
             first = [self._refit(member, coded, strengths[0]) for member in grown]
             yield {**params, "rounds": size, "leaf_l2": strengths[0]}, first
-        for strength in strengths[1:]:
+            if None in strengths[1:]:
+                yield {**params, "rounds": size, "leaf_l2": None}, grown
+        for strength in filter(None, strengths[1:]):
             trees = [self._refit(member, coded, strength, _WARM) for member in first]
             yield {**params, "rounds": n_rounds, "leaf_l2": strength}, trees
 
@@ -151,7 +153,7 @@ class BoundTrainer(RobustTrainer):
             trees = []
             for growth in growths:
                 self.grow(growth, end)
-                trees.append(self._refit(growth.trees, coded, strength))
+                trees.append(self._refit(RobustTrees.of(growth.booster), coded, strength))
                 growth.booster.set_values(trees[-1].values)
             stopped = growths[0].stopped_because != "rounds"
             if "rounds" not in params or end == n_rounds or stopped:
@@ -171,7 +173,7 @@ class BoundTrainer(RobustTrainer):
         found = None
         if growth.valid is not None and not _is_plain(params):
             found = growth.valid.margins(trees)
-        return self.result(trees, bins, growth, found, int(params["n_members"]))
+        return self.result(trees, bins, growth, int(params["n_members"]), found)
 
     # ── parts of a path ──────────────────────────────────────────────────────────────────────
 
@@ -183,7 +185,9 @@ class BoundTrainer(RobustTrainer):
         key = attacker.budget, crowding
         if key in self._coded:
             return self._coded[key]
-        judged = attacker if _is_plain(params) else self._judging_attacker(params)
+        # Against other norms, bounds serve to compare models of one radius.
+        own = _is_plain(params) or "radius" in params
+        judged = attacker if own else self.spec.attacker
         blank = self.spec.model.blank()
         bins = _not_exchanged(self._bins(train, attacker, crowding), judged, blank)
         coded_valid = None
@@ -214,12 +218,8 @@ class BoundTrainer(RobustTrainer):
 
     def _growing_attacker(self, params: Params) -> Attacker:
         """Return the attacker of norm inf that trees are grown and refitted against."""
-        attacker = self.spec.attacker
-        return attacker.with_norm("inf", float(params["budget_share"]) * attacker.budget)
-
-    def _judging_attacker(self, params: Params) -> Attacker:  # noqa: ARG002
-        """Return the attacker that the bounds of validation rows account for."""
-        return self.spec.attacker
+        share = params["radius"] if "radius" in params else params["budget_share"]
+        return self.spec.attacker.with_norm("inf", float(share) * self.spec.attacker.budget)
 
     def _bins(self, train: Dataset, attacker: Attacker, crowding: float | None) -> BinMapper:
         rule = ExclusionRule.against(attacker, self.spec.model.blank())
@@ -241,7 +241,10 @@ class BoundTrainer(RobustTrainer):
             feature_fraction_bynode=self.settings.colsample_bynode or _NODE_SHARE,
             bagging_fraction=min(1.0, drawn / len(coded.data)),
         )
-        return self.start(coded.booster(options, self.n_outputs), valid)
+        booster = coded.booster(options, self.n_outputs)
+        if valid is not None and self.spec.evaluation.sets:
+            booster.watch(valid.rows, valid.targets, valid.weights)
+        return Growth(booster, valid)
 
     def _strengths(self, params: Params, n_rows: int) -> list[float | None]:
         """Return the L2 strengths of the refit, the usual one first; None: no refit."""
@@ -254,10 +257,11 @@ class BoundTrainer(RobustTrainer):
         if self.n_outputs > 1:
             return [5e-4]
         if n_rows < FEW_ROWS:
-            return [1e-3]
-        if n_rows < _MANY_ROWS:
-            return [1e-3, 1e-4, 3e-3]
-        return [50 / n_rows, 10 / n_rows, 250 / n_rows]
+            return [1e-3, None]
+        found: list[float | None] = [1e-3, 1e-4, 3e-3]
+        if n_rows >= _MANY_ROWS:
+            found = [50 / n_rows, 10 / n_rows, 250 / n_rows]
+        return found[:1] if "radius" in params else found  # a refit at witnesses follows
 
     def _refit(
         self, trees: RobustTrees, coded: CodedRows, strength: float | None, share: float = 1.0

@@ -12,12 +12,15 @@ import numpy.typing as npt
 
 from carvegbm import _core
 from carvegbm.training.binning import BinMapper
+from carvegbm.training.dataset import Dataset
+from carvegbm.training.evaluation import run_callbacks
+from carvegbm.training.leaf_refit import LeafRefit, RefitSettings, refit_leaves
 from carvegbm.training.model import GBDTModel, GrownTree, header_of, stored_scores
 from carvegbm.training.params import RobustSettings
 from carvegbm.training.robust.booster import CodedRows, RobustTrees
 from carvegbm.training.spec import FitResult, Params, StopReason, TrainSpec
 
-__all__ = ["FEW_ROWS", "MANY_FEATURES", "PLAIN", "Growth", "RobustTrainer"]
+__all__ = ["FEW_ROWS", "MANY_FEATURES", "Growth", "RobustTrainer"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,9 +29,6 @@ FEW_ROWS = 2000
 
 MANY_FEATURES = 100
 """With more features, thresholds are fewer and norms other than inf train at witnesses."""
-
-PLAIN: Params = {"budget_share": 0.0}
-"""Parameters of a plain model: grown as if there were no attacker, and not refitted."""
 
 _HONOURED = (
     *("num_leaves", "learning_rate", "min_data_in_leaf", "min_sum_hessian_in_leaf"),
@@ -62,13 +62,6 @@ class Growth:
         return True
 
     @property
-    def trees(self) -> RobustTrees:
-        """The trees so far."""
-        trees = self.booster.trees
-        values = np.concatenate([np.empty(0), *(np.asarray(tree.values) for tree in trees)])
-        return RobustTrees(np.asarray(self.booster.bias), trees, values)
-
-    @property
     def best_round(self) -> int:
         """The round with the smallest loss on the validation rows."""
         return int(np.argmin(self.losses)) + 1 if self.losses else 0
@@ -90,9 +83,14 @@ class RobustTrainer:
         self.seed = int(spec.params.get("seed", 0))
 
     def plain_params(self) -> Params:
-        """Return the parameters of a plain model of the same size."""
+        """Return the parameters of a plain model: no attacker, and no refit."""
         min_rows = int(self.spec.params["min_data_in_leaf"])
-        return {**PLAIN, "n_members": 1, "ordered": False, "min_child_samples": min_rows}
+        return {
+            "budget_share": 0.0,
+            "n_members": 1,
+            "ordered": False,
+            "min_child_samples": min_rows,
+        }
 
     def growing_options(self, params: Params, seed: int, **others: Any) -> _core.BoostingOptions:
         """Return the parameters of the core's booster."""
@@ -106,27 +104,24 @@ class RobustTrainer:
             **{**given, "ordered": bool(params.get("ordered", False)), "seed": seed, **others}
         )
 
-    def start(self, booster: _core.RobustBooster, valid: CodedRows | None) -> Growth:
-        """Return a member without trees, watched on the validation rows if anybody looks."""
-        if valid is not None and self.spec.evaluation.sets:
-            booster.watch(valid.rows, valid.targets, valid.weights)
-        return Growth(booster, valid)
-
     def grow(self, growth: Growth, n_rounds: int) -> None:
         """Grow up to `n_rounds` rounds in all; callbacks, early stopping, deadline and Ctrl-C."""
         from lightgbm.callback import EarlyStopException
 
-        patience = self.spec.evaluation.early_stopping_rounds
+        deadline, patience = self.spec.deadline, self.spec.evaluation.early_stopping_rounds
+        callbacks, params = self.spec.evaluation.callbacks, dict(self.spec.params)
+        names = [] if growth.valid is None else [growth.valid.data.name]
         try:
             while len(growth.losses) < n_rounds and growth.stopped_because == "rounds":
-                if self.out_of_time():
+                if deadline is not None and time.monotonic() >= deadline:
                     growth.stopped_because = "time limit"
                     break
-                self._call_back(growth, n_rounds, before=True)
+                run_callbacks(callbacks, self, params, len(growth.losses), n_rounds, None)
                 if not growth.round():
                     growth.stopped_because = "no thresholds left"
                     break
-                self._call_back(growth, n_rounds, before=False)
+                results = [(name, "worst_loss", growth.losses[-1], False) for name in names]
+                run_callbacks(callbacks, self, params, len(growth.losses) - 1, n_rounds, results)
                 waited = len(growth.losses) - growth.best_round
                 if patience is not None and growth.valid is not None and waited >= patience:
                     growth.stopped_because = "early stopping"
@@ -137,50 +132,27 @@ class RobustTrainer:
 
     def kept(self, growth: Growth) -> RobustTrees:
         """Return the trees up to the best round where early stopping watches, else all."""
+        trees = RobustTrees.of(growth.booster)
         if self.spec.evaluation.early_stopping_rounds is None or growth.valid is None:
-            return growth.trees
-        return growth.trees.first(growth.best_round * self.n_outputs)
-
-    def out_of_time(self) -> bool:
-        """Return whether the deadline has passed."""
-        return self.spec.deadline is not None and time.monotonic() >= self.spec.deadline
-
-    def _call_back(self, growth: Growth, end: int, *, before: bool) -> None:
-        callbacks = self.spec.evaluation.callbacks
-        if not callbacks:
-            return
-        from lightgbm.callback import CallbackEnv
-
-        done = len(growth.losses) - (0 if before else 1)
-        results = None
-        if not before and growth.valid is not None:
-            results = [(growth.valid.data.name, "worst_loss", growth.losses[-1], False)]
-        for callback in sorted(callbacks, key=lambda c: getattr(c, "order", 0)):
-            if bool(getattr(callback, "before_iteration", False)) is before:
-                callback(CallbackEnv(self, dict(self.spec.params), done, 0, end, results))
+            return trees
+        return trees.first(growth.best_round * self.n_outputs)
 
     def result(
         self,
         trees: RobustTrees,
         bins: BinMapper,
         growth: Growth,
-        margins: Floats | None,
         members: int,
+        margins: Floats | None = None,
     ) -> FitResult:
         """Convert coded trees to a model; `growth` of the first member says how training went."""
-        trees = replace(trees, bias=trees.bias + self.center)
-        scores = trees.leaf_scores()
-        grown = [
-            GrownTree.from_coded(tree, stored_scores(own), bins)
-            for tree, own in zip(trees.trees, scores, strict=True)
-        ] or [GrownTree.constant(float(bias), 0) for bias in trees.bias]
         rounds = -(-len(trees.trees) // (self.n_outputs * members))
         history, best_score = {}, None
         if growth.valid is not None and growth.losses and self.spec.evaluation.sets:
             history = {growth.valid.data.name: {"worst_loss": [*growth.losses]}}
             best_score = growth.losses[min(rounds, len(growth.losses)) - 1]
         return FitResult(
-            GBDTModel(grown, self.spec.model, self._header(bins.n_features), bins),
+            self.model_of(trees, bins),
             rounds,
             growth.stopped_because,
             best_score=best_score,
@@ -188,12 +160,38 @@ class RobustTrainer:
             margins=margins,
         )
 
-    def _header(self, n_features: int) -> str:
+    def refit_at_witnesses(
+        self,
+        trees: RobustTrees,
+        bins: BinMapper,
+        train: Dataset,
+        settings: RefitSettings,
+        points: Floats | None = None,
+    ) -> tuple[RobustTrees, LeafRefit]:
+        """Refit all scores on the loss at witnesses, with the bias for an anchor."""
+        bias, outputs = replace(trees, bias=trees.bias + self.center).bias_parts()
+        leaves = np.arange(len(bias)), outputs
+        ensemble = self.model_of(trees, bins).ensemble
+        anchor = np.zeros(ensemble.scores.shape)
+        anchor[leaves] = bias
+        settings = replace(settings, anchor=anchor, threads=self.spec.threads)
+        found = refit_leaves(ensemble, self.spec.attacker, train, None, settings, points)
+        return replace(trees, values=found.scores[leaves] - bias), found
+
+    def model_of(self, trees: RobustTrees, bins: BinMapper) -> GBDTModel:
+        """Convert coded trees to a model."""
+        biased = replace(trees, bias=trees.bias + self.center)
+        scores = trees.by_tree(trees.values + biased.bias_parts()[0])
+        grown = [
+            GrownTree.from_coded(tree, stored_scores(own), bins)
+            for tree, own in zip(trees.trees, scores, strict=True)
+        ] or [GrownTree.constant(float(bias), 0) for bias in biased.bias]
         names = (*_HONOURED, "bagging_fraction", "objective", "num_class", "seed")
         params = {name: self.spec.params[name] for name in names if name in self.spec.params}
         params["feature_fraction_bynode"] = self.settings.colsample_bynode or 0.5
         frequency = int(self.spec.params.get("bagging_freq", 0))
-        return _header_of(tuple(params.items()), n_features, self.spec.n_rounds, frequency)
+        header = _header_of(tuple(params.items()), bins.n_features, self.spec.n_rounds, frequency)
+        return GBDTModel(grown, self.spec.model, header, bins)
 
 
 @lru_cache(maxsize=8)

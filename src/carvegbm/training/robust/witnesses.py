@@ -20,11 +20,10 @@ import numpy.typing as npt
 
 from carvegbm import _core
 from carvegbm.attackers.attacker import Attacker
-from carvegbm.ensemble import Ensemble
 from carvegbm.training.binning import BinMapper, crowding, even_bins
 from carvegbm.training.dataset import Dataset
 from carvegbm.training.large_spread.exclusion import ExclusionRule
-from carvegbm.training.leaf_refit import RefitProblem, RefitSettings, refit_leaves
+from carvegbm.training.leaf_refit import RefitSettings
 from carvegbm.training.robust.booster import CodedRows, Coder, RobustTrees
 from carvegbm.training.robust.bounds import BoundTrainer
 from carvegbm.training.robust.trainer import FEW_ROWS, MANY_FEATURES, Growth, RobustTrainer
@@ -66,20 +65,6 @@ class WitnessTrainer(BoundTrainer):
             for radius in _RADII
         ]
 
-    def _growing_attacker(self, params: Params) -> Attacker:
-        if "radius" not in params:
-            return super()._growing_attacker(params)
-        attacker = self.spec.attacker
-        return attacker.with_norm("inf", float(params["radius"]) * attacker.budget)
-
-    def _judging_attacker(self, params: Params) -> Attacker:
-        return self._growing_attacker(params)
-
-    def _strengths(self, params: Params, n_rows: int) -> list[float | None]:
-        """Return the usual strength of the refit at bounds; that at witnesses follows."""
-        found = super()._strengths(params, n_rows)
-        return found if self.settings.leaf_l2 is not None else found[:1]
-
     def _finished(
         self,
         params: Params,
@@ -89,33 +74,24 @@ class WitnessTrainer(BoundTrainer):
         coded: CodedRows,
     ) -> FitResult:
         members = int(params["n_members"])
-        result = self.result(trees, bins, growth, None, members)
         full = int(params["rounds"]) >= self.spec.n_rounds // members
-        if "radius" not in params or not trees.trees or not full:
-            return result
-        ensemble = result.model.ensemble
-        train = replace(coded.data, y=coded.data.y + self.center) if self.center else coded.data
-        placed = replace(trees, bias=trees.bias + self.center)
-        bias, leaves, outputs = placed.bias_parts()
-        anchor = np.zeros(ensemble.scores.shape)
-        anchor[leaves, outputs] = bias
-        n = len(train)
-        settings = replace(
-            _REFIT,
-            epochs=max(1, round(_VISITS / n)),
-            batch=max(1, min(_REFIT.batch, n // 10)),
-            l2=_L2,
-            anchor=anchor,
-            seed=self.seed,
-            threads=self.spec.threads,
-        )
-        problem = RefitProblem(self.spec.attacker, train)
-        refitted = refit_leaves(ensemble, problem, settings)
-        if refitted.interrupted:
-            growth.stopped_because = "interrupted"
-            return replace(result, stopped_because="interrupted")
-        values = refitted.scores[leaves, outputs] - bias
-        return self.result(replace(trees, values=values), bins, growth, None, members)
+        if "radius" in params and trees.trees and full:
+            train = coded.data
+            train = replace(train, y=train.y + self.center) if self.center else train
+            n = len(train)
+            settings = replace(
+                _REFIT,
+                epochs=max(1, round(_VISITS / n)),
+                batch=max(1, min(_REFIT.batch, n // 10)),
+                l2=_L2,
+                seed=self.seed,
+            )
+            refitted, found = self.refit_at_witnesses(trees, bins, train, settings)
+            if found.interrupted:
+                growth.stopped_because = "interrupted"
+            else:
+                trees = refitted
+        return self.result(trees, bins, growth, members)
 
 
 class StagedWitnessTrainer(RobustTrainer):
@@ -161,11 +137,10 @@ class StagedWitnessTrainer(RobustTrainer):
                 for member in grown:
                     member.add_stage(rounds, is_last=done + rounds == n_rounds)
                 done += rounds
-            growth = Growth(grown[0].booster)
-            growth.stopped_because = grown[0].stopped_because
+            growth = Growth(grown[0].booster, stopped_because=grown[0].stopped_because)
             trees = RobustTrees.average([member.trees for member in grown])
             found = {**params, "rounds": end}
-            result = self.result(trees, grown[0].bins, growth, None, members)
+            result = self.result(trees, grown[0].bins, growth, members)
             is_scout = not is_few and end < n_rounds
             again = None if self.spec.attacker.norm == 0 else partial(self._fit_again, found)
             yield found, replace(result, is_scout=is_scout, refit_on=again)
@@ -201,18 +176,23 @@ class _Member:
         """Grow so many rounds at the witnesses, then refit all scores."""
         if self._stage > 0:
             self.booster = self._booster(1000 * self._stage)
-            raw = self._model().raw_score(self.points, threads=self.trainer.spec.threads)
+            model = self.trainer.model_of(self.trees, self.bins)
+            raw = model.ensemble.raw_score(self.points, threads=self.trainer.spec.threads)
             self.booster.set_scores(raw.ravel(), raw.ravel())
         growth = Growth(self.booster)
         self.trainer.grow(growth, n_rounds)
         if growth.stopped_because in ("interrupted", "time limit"):
             self.stopped_because = growth.stopped_because
-        grown = growth.trees
+        grown = RobustTrees.of(self.booster)
         if not grown.trees:
             if self.stopped_because == "rounds":
                 self.stopped_because = "no thresholds left"
             return
-        self.trees = self.trees.followed_by(grown)
+        self.trees = RobustTrees(
+            self.trees.bias,
+            [*self.trees.trees, *grown.trees],
+            np.concatenate([self.trees.values, grown.values]),
+        )
         self._stage += 1
         if self.stopped_because == "rounds":
             self._refit(is_last)
@@ -230,33 +210,23 @@ class _Member:
         self._rows = rows  # the booster reads them
         return rows.booster(options, trainer.n_outputs)
 
-    def _model(self) -> Ensemble:
-        growth = Growth(self.booster)
-        return self.trainer.result(self.trees, self.bins, growth, None, 1).model.ensemble
-
     def _refit(self, is_last: bool) -> None:
-        trainer, n = self.trainer, len(self.train)
-        attacker, threads = trainer.spec.attacker, trainer.spec.threads
-        ensemble = self._model()
-        bias, leaves, outputs = self.trees.bias_parts()
-        anchor = np.zeros(ensemble.scores.shape)
-        anchor[leaves, outputs] = bias
+        n = len(self.train)
         settings = replace(
             _STAGE_REFIT,
             epochs=min(5, max(1, round(_STAGE_VISITS / n))),
             batch=min(_REFIT.batch, max(_MIN_STEPS, n // _MIN_STEPS)),
             l2=float(self.params["leaf_l2"]),
-            anchor=anchor,
             point_passes=0 if is_last else _POINT_PASSES,
             seed=self.seed + self._stage,
-            threads=threads,
         )
-        problem = RefitProblem(attacker, self.train)
-        found = refit_leaves(ensemble, problem, settings, self.points)
+        refitted, found = self.trainer.refit_at_witnesses(
+            self.trees, self.bins, self.train, settings, self.points
+        )
         if found.interrupted:
             self.stopped_because = "interrupted"
             return
-        self.trees = replace(self.trees, values=found.scores[leaves, outputs] - bias)
+        self.trees = refitted
         if found.points is not None:
             self.points = found.points
 
