@@ -49,7 +49,7 @@ def a_model_and_its_data(traffic: pd.DataFrame, tmp_path: Path) -> tuple[Path, P
 def test_what_is_found_in_a_table_is_printed_as_toml(cli: Any, files: Any, tmp_path: Path) -> None:
     code, out, err = cli("attacker", files[1])
     assert (code, err) == (0, "")
-    assert f"# An attacker, made from {files[1]}" in out
+    assert f"# An attacker suggested from {files[1]}" in out
     (tmp_path / "attacker.toml").write_text(out)
     traffic = pd.read_csv(files[1])
     assert cg.Attacker.from_file(tmp_path / "attacker.toml") == cg.Attacker(
