@@ -239,13 +239,12 @@ def test_double_that_rounds_to_the_largest_float32_is_judged_exactly(norm, x, si
                 check(Case(model, [x, 0.25, 2.0**100], label, attacker))
 
 
-@pytest.mark.parametrize("kind", [np.float64, np.longdouble])
-def test_double_is_within_float32_iff_its_rounding_is_finite(kind):
+def test_double_is_within_float32_iff_its_rounding_is_finite():
     model = cg.Ensemble.from_trees([{"score": 1.0}], n_features=1, input_precision="float32")
     inside = math.nextafter(ROUNDS_TO_INFINITY, 0)
     for value in (FLT_MAX, math.nextafter(FLT_MAX, math.inf), inside, -inside):
-        assert model.check_data(np.array([[value]], dtype=kind)).tolist() == [[value]]
+        assert model.check_data(np.array([[value]], dtype=np.float64)).tolist() == [[value]]
         assert np.isfinite(np.float32(value))
     for value in (ROUNDS_TO_INFINITY, -ROUNDS_TO_INFINITY, 2.0**128, 1e300):
         with pytest.raises(cg.DataError, match="float32"):
-            model.check_data(np.array([[value]], dtype=kind))
+            model.check_data(np.array([[value]], dtype=np.float64))

@@ -72,8 +72,13 @@ def test_every_public_name_is_on_the_site_and_no_other() -> None:
 
 @pytest.mark.parametrize(("package", "name"), public(), ids=str)
 def test_every_public_name_has_an_example(package: str, name: str) -> None:
-    """Which `test_docs.py` runs, and `tests/spark` those that need a session."""
+    """Which `test_docs.py` runs, and `tests/spark` those that need a session.
+
+    The result of a function may refer to the function: "see `carvegbm.dask.verify`".
+    """
     thing = getattr(importlib.import_module(package), name)
+    if refers := re.search(r"see `([\w.]+)\.(\w+)`\.$", thing.__doc__ or ""):
+        thing = getattr(importlib.import_module(refers[1]), refers[2])
     if not callable(thing):
         return
     said = inspect.cleandoc(vars(thing).get("__doc__") or thing.__doc__ or "")

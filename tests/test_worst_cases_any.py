@@ -18,6 +18,7 @@ import carvegbm as cg
 import oracle
 from asking import core_attacker, product_attacker
 from carvegbm import _core
+from carvegbm.model.nodes import NODE
 from carvegbm.problem import Problem as VerificationProblem
 from generators import make_case
 from random_trees import USUAL_SCORES
@@ -204,7 +205,7 @@ def test_leaves_that_no_value_leads_to_are_in_reach_of_none_but_the_missing(seed
 def test_a_tree_of_more_leaves_than_16_bits_count_has_the_margins_of_its_values():
     """A ladder: leaf i holds the values from i to i + 1, and scores i."""
     n = 70_000
-    nodes = np.zeros(2 * n - 1, dtype=cg.ensemble.NODE)
+    nodes = np.zeros(2 * n - 1, dtype=NODE)
 
     def ladder(first, last, at):
         pending = [(first, last, at)]

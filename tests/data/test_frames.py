@@ -151,7 +151,7 @@ def test_unseen_label_is_what_the_source_library_takes_it_for(own):
         with pytest.raises(xgboost.core.XGBoostError, match="not in the training set"):
             own.raw(X)
         row = int(np.argmax(X.service == "whois"))
-        words = "column 'service'", f"row {row}", "unknown category 'whois'", "'dns', 'ftp'"
+        words = "service", f"row {row}", "unknown category 'whois'", "'dns', 'ftp'"
         with refused(*words, kind=cg.DataError):
             own.ensemble.raw_score(X)
     else:

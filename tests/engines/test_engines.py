@@ -87,7 +87,7 @@ def test_what_the_large_spread_engine_cannot_decide_goes_on_to_search():
         ({"timeout": "long"}, ["timeout", "'long'"]),
         ({"timeout": np.complex128(1)}, ["timeout", "1"]),
         ({"timeout": None}, ["timeout", "None"]),
-        ({"engine": "magic"}, ["engine", "auto, large-spread or search", "'magic'"]),
+        ({"engine": "magic"}, ["engine", "one of auto, large-spread, search", "'magic'"]),
         ({"on_violation": "ignore"}, ["on_violation", "'ignore'"]),
         ({"on_violation": "unknown", "engine": "search"}, ["on_violation", "'search'"]),
         ({"threads": 0}, ["threads", "0"]),

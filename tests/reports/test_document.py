@@ -573,7 +573,7 @@ def interrupt(*_: Any, **__: Any) -> Any:
 def test_ctrl_c_while_proving_leaves_the_page_and_no_proof(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("carvegbm.proofs.proving._records", interrupt)
+    monkeypatch.setattr("carvegbm.proofs.write._records", interrupt)
     found = plain([0.5], proof=tmp_path / "p")
     assert found["interrupted"]
     assert found["attackers"][0]["proof"] is None

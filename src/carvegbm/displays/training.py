@@ -28,6 +28,17 @@ class TrainingDisplay(Display):
         The mark of the chosen trial.
     lines_ : dict
         Lines at "floor", the smallest accepted accuracy, and "plain_accuracy", if there are any.
+
+    Examples
+    --------
+    >>> import carvegbm as cg
+    >>> from matplotlib.figure import Figure
+    >>> from carvegbm.training.report import TrainingReport, Trial
+    >>> measures = {"accuracy": 0.9, "robustness": 0.7}
+    >>> trial = Trial(measures=measures, trees=10, leaves=80, seconds=0.1)
+    >>> display = cg.TrainingDisplay(TrainingReport([trial], trial, "the only trial"))
+    >>> display.plot(Figure().subplots()).ax_.get_ylabel()
+    'robustness on validation data'
     """
 
     points_: dict[str, Any]
