@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import carvegbm as cg
+from carvegbm.cli.app import app
 from carvegbm.options import QUERY_OPTIONS, QueryOption
 from plain_trees import ensemble, stump
 
@@ -101,7 +102,8 @@ def test_bad_values_are_refused_with_one_sentence(query: Any) -> None:
 
 def test_the_command_line_has_the_defaults_of_the_table() -> None:
     for name in ("verify", "attack", "radius"):
-        command = getattr(importlib.import_module(f"carvegbm.cli.{name}"), name)
-        for option, parameter in keywords(command).items():
-            if option in QUERY_OPTIONS:
-                assert parameter.default == QUERY_OPTIONS[option].default, option
+        command = app.commands[name]
+        given = command.make_context(name, ["sample"], resilient_parsing=True).params
+        for option in QUERY_OPTIONS.keys() & given.keys():
+            assert given[option] in (QUERY_OPTIONS[option].default, None), option
+            assert given[option] is not None or QUERY_OPTIONS[option].default is None, option

@@ -53,7 +53,7 @@ def parts_of(folder: Path) -> list[str]:
 @pytest.fixture
 def stopping(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let the run end with an error at its n-th file; returns the files that were begun."""
-    answer, begun = files.answer_part, []
+    answer, begun = files.answer_file, []
 
     def stop(at: int, error: BaseException | None) -> list[str]:
         begun.clear()
@@ -64,7 +64,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch) -> Any:
                 raise error
             return answer(question, matching, part, **more)
 
-        monkeypatch.setattr(files, "answer_part", counted)
+        monkeypatch.setattr(files, "answer_file", counted)
         return begun
 
     return stop

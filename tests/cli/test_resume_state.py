@@ -136,7 +136,7 @@ def asked(**parts):
         ("attacker", cg.Attacker("inf", 0.1, bounds=(X - 1, X + 1))),
         ("settings", Settings("search")),
         ("settings", Settings(timeout=9.0)),
-        ("settings", Settings(basic=True)),
+        ("settings", Settings(method="basic")),
         ("settings", Settings(grid=3)),
         ("settings", Settings(on_violation="unknown")),
         ("witness", True),

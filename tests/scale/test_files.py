@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightgbm as lgb
@@ -15,7 +16,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import carvegbm as cg
-from carvegbm.cli.inputs import Reading, load_inputs
+from carvegbm.cli.inputs import load_inputs
 from carvegbm.data.table import FileSchema
 from carvegbm.errors import CarveError, DataError
 from carvegbm.scale import files
@@ -139,7 +140,11 @@ def same(found: dict[str, Any], expected: dict[str, Any], kinds: dict[str, type]
 
 def hold(model: str, path: str, name: str, target: Path, size: int, **reading: Any) -> None:
     """Compare answers by blocks with answers about all rows at once."""
-    given = load_inputs(model, path, Reading(**reading))
+    options = dict.fromkeys(
+        ("label", "classes", "n_features", "zero_based", "rows", "absent", "trees")
+    )
+    options |= {"model": model, "data": path, "no_label": False, **reading}
+    given = load_inputs(SimpleNamespace(**options))
     query = QUERIES[name](given.model)
     expected = query.answer(given.X, given.y)
     answered: list[int] = []
