@@ -105,7 +105,7 @@ def test_ids_of_tests_do_not_depend_on_time_and_hash_seed() -> None:
         program = f"import pytest, sys, time; time.time = lambda: {now}; pytest.main(sys.argv[1:])"
         options = ["--collect-only", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
         done = subprocess.run(
-            [sys.executable, "-c", program, *options, "tests/instances"],
+            [sys.executable, "-c", program, *options, "tests/data"],
             cwd=REPOSITORY,
             env={**os.environ, "PYTHONHASHSEED": str(now)},
             stdout=subprocess.PIPE,
