@@ -187,7 +187,7 @@ class Search:
                 for path in finalists:
                     if not advance(path, 1):
                         return
-                for path in self._ranked(finalists)[:1]:
+                for path in self._ranked(finalists)[:1] if finalists else []:
                     if not advance(path, None):
                         return
 

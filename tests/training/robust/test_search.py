@@ -153,6 +153,15 @@ def test_large_spread_training_competes_for_norms_other_than_inf():
     assert report.chosen.robustness >= max(t.robustness for t in full if "refit" in t.parameters)
 
 
+def test_a_trainer_that_is_clearly_behind_gets_no_full_fit(monkeypatch):
+    monkeypatch.setattr("carvegbm.training.search._CLEARLY", 0)
+    X, y = problems.two_classes(2500, seed=0)
+    model = cg.RobustClassifier(norm=1, budget=0.02, n_estimators=12, clean_loss=0.1, n_jobs=1)
+    full = [t for t in model.fit(X, y).training_report_.trials if t.note == ""]
+    assert len({"refit" in trial.parameters for trial in full}) == 1
+
+
+
 def test_early_stopping_watches_the_rows_that_are_split_off(rows):
     train, valid = rows
     model = cg.RobustClassifier(
