@@ -102,7 +102,7 @@ def test_commands_and_options_in_the_documentation_exist(
     seen = set()
     for page in PAGES:
         for command, rest in re.findall(r"^carvegbm (\w+)(.*)$", page.read_text("utf-8"), re.M):
-            assert run([command, "--help"]) == 0, f"{page.name}: carvegbm {command}"
+            assert run([command, "--help-all"]) == 0, f"{page.name}: carvegbm {command}"
             shown = capsys.readouterr().out
             for option in re.findall(r"(--[\w-]+)", rest):
                 assert option in shown, f"{page.name}: carvegbm {command} {option}"

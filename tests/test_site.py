@@ -99,7 +99,8 @@ def test_every_command_has_a_page_with_all_that_it_takes() -> None:
                 assert all(re.search(rf"`\[?{word}\b", pages[name]) for word in shown), shown
         assert command.epilog is None or "## Example" in pages[name]
     assert "Default: `10`." in pages["verify"]
-    assert "`--engine auto|large-spread|search`" in pages["verify"]
+    assert "`--engine NAME`\n: auto, large-spread or search" in pages["verify"]
+    assert "UNSET" not in "".join(pages.values())
 
 
 def test_formulas_become_mathml_and_what_is_wrong_is_told() -> None:

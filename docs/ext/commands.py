@@ -132,7 +132,7 @@ def _meaning(parameter: Any) -> str:
     said = [_prose(getattr(parameter, "sentence", None) or getattr(parameter, "help", None) or "")]
     if parameter.param_type_name == "option" and parameter.required:
         said.append("Needed.")
-    default = parameter.default
+    default = parameter.to_info_dict().get("default")  # None if unset
     silent = parameter.is_flag if parameter.param_type_name == "option" else True
     if (
         getattr(parameter, "show_default", False)

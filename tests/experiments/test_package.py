@@ -85,13 +85,19 @@ sys.meta_path.insert(0, Absent())
 """
 
 
-@pytest.mark.parametrize("arguments", [[], ["--quick"], ["--list", "-o", "x"], ["--help"]])
+@pytest.mark.parametrize("arguments", [[], ["--quick"], ["--list", "-o", "x"]])
 def test_without_the_experiments_one_line_names_the_remedy(arguments: list[str]) -> None:
     done = run(["reproduce", *arguments], ABSENT)
     assert done.returncode == 2
     assert done.stderr.startswith("carvegbm: reproduce needs the experiments")
     assert done.stderr.endswith("pip install ./experiments\n")
     assert done.stderr.count("\n") == 1
+
+
+def test_help_of_the_command_needs_no_experiments() -> None:
+    done = run(["reproduce", "--help"], ABSENT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--quick" in done.stdout
 
 
 @pytest.mark.parametrize("before", ["", ABSENT], ids=["installed", "not installed"])

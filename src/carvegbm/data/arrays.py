@@ -28,8 +28,9 @@ def npy_batches(
     name: str, file: IO[bytes], options: ReadOptions, size: int | None
 ) -> Iterator[Table]:
     """Yield at most `size` rows at a time, with labels from the file that `label_file` names."""
+    labels = None if options.label is False else _labels_beside(name, options.label)
     X = _array(name, file)
-    y = np.zeros(len(X)) if options.label is False else _labels_beside(name, options.label)
+    y = np.zeros(len(X)) if labels is None else labels
     if X.ndim == 2 and y.shape != X.shape[:1]:
         raise DataError(f"{name}: X has {X.shape[0]} rows, y has the shape {y.shape}")
     for start in range(0, len(X), size or max(1, len(X))):

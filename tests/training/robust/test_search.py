@@ -161,7 +161,6 @@ def test_a_trainer_that_is_clearly_behind_gets_no_full_fit(monkeypatch):
     assert len({"refit" in trial.parameters for trial in full}) == 1
 
 
-
 def test_early_stopping_watches_the_rows_that_are_split_off(rows):
     train, valid = rows
     model = cg.RobustClassifier(
