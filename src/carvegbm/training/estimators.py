@@ -297,7 +297,9 @@ class _Robust(BaseGBDT):
         if isinf(norm):
             return plain, [plain]
         trainers: list[Trainer]
-        if n_rows < FEW_ROWS or norm == 0 or self.n_features_in_ > MANY_FEATURES:
+        limits = spec.attacker.limits(spec.model.blank())
+        is_discrete = bool(limits.one_hot or limits.categories)  # norm inf models no exchange
+        if n_rows < FEW_ROWS or norm == 0 or self.n_features_in_ > MANY_FEATURES or is_discrete:
             trainers = [StagedWitnessTrainer(self._with_small_trees(spec), settings)]
         else:
             trainers = [WitnessTrainer(spec, settings)]
@@ -455,8 +457,9 @@ class RobustClassifier(_Robust, BaseClassifier):
       after each refit are compared.
     - Norms other than inf: trees are grown and refitted against norm inf with a share of the
       budget, and several shares are compared. Then the leaf scores are refitted at witnesses, the
-      worst changes found for every row. For norm 0, below 2,000 rows and with more than 100
-      features, trees are grown at witnesses instead, 120 (few rows: 20) at a time. For classes and
+      worst changes found for every row. For norm 0, below 2,000 rows, with more than 100 features,
+      and if categories or one-hot groups can be changed, trees are grown at witnesses instead, 120
+      (few rows: 20) at a time. For classes and
       at least 2,000 rows, certified large-spread training is a further candidate.
 
     Robustness on validation rows is weighted by `eval_sample_weight`, or by the weights of the rows
@@ -471,9 +474,10 @@ class RobustClassifier(_Robust, BaseClassifier):
         classes, where a round grows a tree per class.
     num_leaves, learning_rate, min_child_samples, reg_lambda : optional
         As in LightGBM, by default 32, 0.15, 10 and 1; `num_leaves` is at most 256. For norm 0, and
-        for norms other than inf with fewer than 2,000 rows or more than 100 features, the defaults
-        are 8 leaves, a rate of 0.1 and three times the rounds. With fewer than 2,000 rows,
-        `min_child_samples` is 5 or 20 unless given.
+        for norms other than inf with fewer than 2,000 rows, more than 100 features, categories or
+        one-hot groups that the attacker can change, the defaults are 8 leaves, a rate of 0.1 and
+        three times the rounds. With fewer than 2,000 rows, `min_child_samples` is 5 or 20 unless
+        given.
     max_depth, min_child_weight, min_split_gain, subsample, subsample_freq, colsample_bytree, \
     reg_alpha
         As in LightGBM, with its defaults. `subsample` draws blocks of 64 rows of one class, so that
