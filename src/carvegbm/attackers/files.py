@@ -125,7 +125,7 @@ def _feature(key: Any) -> int | str:
 
 
 def read_document(path: str | os.PathLike[str]) -> Any:
-    """Read plain values from TOML or JSON, told apart by content."""
+    """Read plain values from TOML or JSON, recognised by content."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
