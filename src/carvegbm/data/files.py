@@ -1,7 +1,7 @@
 """Read tables from files: CSV, LIBSVM text, NumPy arrays or Parquet, recognised by content.
 
-`read_batches` reads any of them some rows at a time; `load_table` reads one batch of all rows. Joined
-batches equal that table to the last bit and type.
+`read_batches` reads any of them some rows at a time; `load_table` reads one batch of all rows.
+Joined batches equal that table to the last bit and type.
 
     CSV, LIBSVM, Parquet   one batch is in memory, compressed or not
     .npy                   memory-mapped; in memory as a whole if compressed
